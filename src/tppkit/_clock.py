@@ -1,0 +1,46 @@
+"""The one place that reads the machine's clock, and the form of every time: aware UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from tppkit.errors import ConfigurationError, FormatError
+
+Clock = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The present, aware UTC."""
+    return datetime.now(UTC)
+
+
+def as_utc(at: datetime) -> datetime:
+    """`at` in UTC.
+
+    Raises:
+        ConfigurationError: `time.naive`, `at` has no time zone, so it names no moment.
+    """
+    if at.tzinfo is UTC:
+        return at
+    if at.tzinfo is None:
+        raise ConfigurationError("time.naive", f"the time {at.isoformat()} has no time zone")
+    return at.astimezone(UTC)
+
+
+def format_time(at: datetime) -> str:
+    """`at` as ISO 8601 in UTC with a `Z`, with microseconds only where there are any."""
+    return as_utc(at).isoformat().replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime:
+    """Read an ISO 8601 time or date; what has no zone is taken as UTC.
+
+    Raises:
+        FormatError: `time.malformed`.
+    """
+    try:
+        at = datetime.fromisoformat(text)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError) as e:
+        raise FormatError("time.malformed", f"{text[:40]!r} is not an ISO 8601 time") from e

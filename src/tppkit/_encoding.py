@@ -1,0 +1,124 @@
+"""Strict readings of base64 and JSON, and a safe way to show untrusted text.
+
+Two texts that decode to the same bytes are two chances to disagree, so only the canonical form is read.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+from typing import Any
+
+from tppkit.errors import FormatError
+
+MAX_JSON_DEPTH = 32
+_MAX_JSON_DIGITS = 400
+
+
+def decode_base64(text: str | bytes, *, what: str) -> bytes:
+    """Decode canonical base64 (RFC 4648 section 4): padded, no white space, no stray bits.
+
+    Args:
+        text: the encoded text.
+        what: the thing it stands for, named in the error.
+
+    Raises:
+        FormatError: `base64.malformed`, `base64.noncanonical`.
+    """
+    try:
+        raw = binascii.a2b_base64(text, strict_mode=True)
+    except (binascii.Error, ValueError) as e:
+        raise FormatError("base64.malformed", f"{what} is not base64: {e}") from None
+    encoded = text.encode("ascii") if isinstance(text, str) else text
+    if binascii.b2a_base64(raw, newline=False) != encoded:
+        raise FormatError("base64.noncanonical", f"{what} is base64 with stray bits or missing padding")
+    return raw
+
+
+def encode_base64(raw: bytes) -> str:
+    """Canonical base64 on one line."""
+    return binascii.b2a_base64(raw, newline=False).decode("ascii")
+
+
+def shown(value: str | bytes, *, limit: int = 80) -> str:
+    """Untrusted text for a message: quoted, control characters escaped, shortened to `limit` characters."""
+    text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+    cut = text if len(text) <= limit else text[: limit - 1] + "…"
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut) + '"'
+
+
+def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JSON_DEPTH) -> Any:
+    """Read one JSON value as RFC 8259 has it: UTF-8, no duplicate names, no NaN, bounded size and depth.
+
+    Args:
+        raw: the bytes as received.
+        what: the thing it stands for, named in the error.
+        max_bytes: refuse anything longer.
+        max_depth: refuse deeper nesting of arrays and objects.
+
+    Raises:
+        FormatError: `json.malformed`, `json.duplicate-name`, `json.too-large`, `json.too-deep`.
+    """
+    if len(raw) > max_bytes:
+        raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, at most {max_bytes} are read")
+    _check_depth(raw, what, max_depth)
+    try:
+        value = json.loads(
+            raw.decode("utf-8"), object_pairs_hook=_unique_names, parse_constant=_no_constant, parse_int=_bounded_int
+        )
+        if b"\\u" in raw:  # an escape may have made half a character, which nothing could encode again
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as e:
+        raise FormatError("json.malformed", f"{what} is not JSON: {_reason(e)}") from None
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos}"
+    return "not UTF-8" if isinstance(error, UnicodeError) else str(error)[:80]
+
+
+def _check_depth(raw: bytes, what: str, max_depth: int) -> None:
+    # An upper bound that ignores strings' contents is enough: brackets inside strings only make it stricter by
+    # counting, so strings are skipped to keep honest texts readable.
+    if raw.count(b"[") + raw.count(b"{") <= max_depth:
+        return
+    depth, quoted, escaped = 0, False, False
+    for byte in raw:
+        if quoted:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                quoted = False
+        elif byte == 0x22:
+            quoted = True
+        elif byte in b"[{":
+            depth += 1
+            if depth > max_depth:
+                raise FormatError("json.too-deep", f"{what} nests deeper than {max_depth} levels")
+        elif byte in b"]}":
+            depth -= 1
+
+
+def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise FormatError("json.duplicate-name", f"the name {shown(name)} stands twice in one object")
+        found[name] = value
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise FormatError("json.malformed", f"{name} is not JSON")
+
+
+def _bounded_int(digits: str) -> int:
+    if len(digits) > _MAX_JSON_DIGITS:
+        raise FormatError("json.malformed", f"an integer of {len(digits)} digits is too long")
+    return int(digits)

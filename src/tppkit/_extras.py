@@ -1,0 +1,12 @@
+"""What to say when an optional dependency is not installed."""
+
+from __future__ import annotations
+
+from tppkit.errors import ConfigurationError
+
+
+def missing_extra(extra: str, cause: ImportError) -> ConfigurationError:
+    """The error for a part that needs the extra `extra`; raise it from `cause`."""
+    return ConfigurationError(
+        "extra.missing", f"this needs {cause.name or 'a package'}: install it with pip install 'tppkit[{extra}]'"
+    )

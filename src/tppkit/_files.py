@@ -1,0 +1,76 @@
+"""Reading files with a limit, and writing them so that nothing half-written or world-readable is left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tppkit.errors import ConfigurationError, FormatError
+
+PRIVATE = 0o600
+PUBLIC = 0o644
+
+
+def read_bounded(path: Path, *, max_bytes: int) -> bytes:
+    """The whole file.
+
+    Raises:
+        FormatError: `file.unreadable` (absent, a folder, no permission), `file.too-large`.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(max_bytes + 1)
+    except OSError as e:
+        raise FormatError("file.unreadable", f"{path} cannot be read: {e.strerror}") from e
+    if len(data) > max_bytes:
+        raise FormatError("file.too-large", f"{path} has more than {max_bytes} bytes")
+    return data
+
+
+def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
+    """Write a file that is not there yet, with `mode` from the first moment.
+
+    Raises:
+        ConfigurationError: `file.exists`, `file.unwritable`.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError as e:
+        raise ConfigurationError("file.exists", f"{path} exists and is not overwritten") from e
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(descriptor, mode)
+        file.write(data)
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder that appears at `path` complete or not at all.
+
+    Yields a temporary sibling to write into; it is renamed to `path` at the end, or removed when the body fails.
+    An empty folder at `path` is taken; anything else there is refused.
+
+    Raises:
+        ConfigurationError: `file.exists`, `file.unwritable`.
+    """
+    if path.is_symlink() or (path.exists() and not (path.is_dir() and not any(path.iterdir()))):
+        raise ConfigurationError("file.exists", f"{path} exists and is not overwritten")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        try:
+            temporary.rename(path)
+        except OSError as e:
+            raise ConfigurationError("file.exists", f"{path} was made by someone else meanwhile") from e
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

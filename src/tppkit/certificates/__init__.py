@@ -1,0 +1,18 @@
+"""What a certificate says, and whether it fits its profile. No network, no private keys.
+
+certificate = EidasCertificate.from_pem(pem)
+certificate.organization_identifier.text, certificate.roles
+"""
+
+from tppkit.certificates.certificate import EidasCertificate, EidasRequest, ExtensionFacts, KeyFacts
+from tppkit.certificates.identifier import OrganizationIdentifier, parse_organization_identifier
+from tppkit.certificates.names import DistinguishedName, parse_name
+from tppkit.certificates.qcstatements import PdsLocation, Psd2Statement, QcStatements, RoleOfPsp, parse_qc_statements
+from tppkit.certificates.rules import Use, check_certificate
+from tppkit.certificates.sources import Source, read_sources
+
+__all__ = [
+    "DistinguishedName", "EidasCertificate", "EidasRequest", "ExtensionFacts", "KeyFacts", "OrganizationIdentifier",
+    "PdsLocation", "Psd2Statement", "QcStatements", "RoleOfPsp", "Source", "Use", "check_certificate", "parse_name",
+    "parse_organization_identifier", "parse_qc_statements", "read_sources",
+]  # fmt: skip

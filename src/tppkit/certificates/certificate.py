@@ -1,0 +1,423 @@
+"""What an eIDAS certificate or certificate request says.
+
+Names and QcStatements are read by this project (they are where real certificates differ); signatures, keys and the
+other extensions by `cryptography`. A certificate whose extensions `cryptography` refuses is read with `asn1crypto`, and
+the refusal becomes a finding.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, Self
+
+from asn1crypto import core as asn1
+from asn1crypto import csr as asn1_csr
+from asn1crypto import x509 as asn1_x509
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.oid import ExtensionOID
+
+from tppkit.certificates import der, oids
+from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
+from tppkit.certificates.names import DistinguishedName, read_name
+from tppkit.certificates.qcstatements import QcStatements, read_qc_statements
+from tppkit.errors import Finding, FormatError, Severity
+
+MAX_CERTIFICATE_BYTES = 64 * 1024
+
+# RFC 5280 section 4.2.1.3, bit 0 first.
+KEY_USAGES = (
+    "digitalSignature", "nonRepudiation", "keyEncipherment", "dataEncipherment", "keyAgreement",
+    "keyCertSign", "cRLSign", "encipherOnly", "decipherOnly",
+)  # fmt: skip
+_NO_QC_STATEMENTS = QcStatements()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """The public key.
+
+    Attributes:
+        type: `rsa`, `ec`, `ed25519`, `ed448`, or `unknown`.
+        bits: size of modulus or field in bits, None when unknown.
+        curve: `P-256`, `P-384`, … for `ec`, else None.
+    """
+
+    type: str
+    bits: int | None = None
+    curve: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionFacts:
+    """What the extensions say; an absent extension gives the empty value.
+
+    Attributes:
+        key_usage: names of RFC 5280 in bit order, for example `("nonRepudiation",)`.
+        extended_key_usage: names where known (`serverAuth`, `clientAuth`), else dotted identifiers.
+        policies: dotted identifiers.
+        dns_names: dNSName entries of the subject alternative name.
+        is_ca: basicConstraints with cA true.
+        qc: the QcStatements; without the extension, one that states nothing.
+        critical: dotted identifiers of the critical extensions.
+        findings: extensions that could not be read.
+    """
+
+    key_usage: tuple[str, ...] = ()
+    extended_key_usage: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    dns_names: tuple[str, ...] = ()
+    is_ca: bool = False
+    qc: QcStatements = _NO_QC_STATEMENTS
+    critical: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Subject:
+    der: bytes
+    subject: DistinguishedName
+    organization_identifier: OrganizationIdentifier | None
+    extensions: ExtensionFacts
+
+    @cached_property
+    def sha256(self) -> str:
+        """SHA-256 of the DER, lower-case hexadecimal."""
+        return hashlib.sha256(self.der).hexdigest()
+
+    @property
+    def qc(self) -> QcStatements:
+        """The QcStatements; without the extension, one that states nothing."""
+        return self.extensions.qc
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The PSD2 roles as in TS 119 495, for example `("PSP_PI", "PSP_AI")`; empty without a PSD2 statement."""
+        return self.qc.psd2.role_names if self.qc.psd2 else ()
+
+    @cached_property
+    def public_key(self) -> CertificatePublicKeyTypes:
+        """The public key.
+
+        Raises:
+            FormatError: `certificate.key-unreadable`.
+        """
+        try:
+            return self._load_public_key()
+        except (ValueError, UnsupportedAlgorithm) as e:
+            raise FormatError("certificate.key-unreadable", f"the public key of {self.subject} cannot be read") from e
+
+    def _load_public_key(self) -> CertificatePublicKeyTypes:
+        raise NotImplementedError
+
+    @cached_property
+    def key(self) -> KeyFacts:
+        """Type and size of the public key; type `unknown` when it cannot be read."""
+        try:
+            return _key_facts(self.public_key)
+        except FormatError:
+            return KeyFacts("unknown")
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """Everything that was malformed and read all the same."""
+        found = [*self.extensions.findings, *self.extensions.qc.findings]
+        identifier = self.organization_identifier
+        if identifier is not None and identifier.scheme is None:
+            found.append(
+                Finding(
+                    "organization-identifier.malformed", Severity.WARNING,
+                    "the organizationIdentifier has none of the known forms",
+                    "TS 119 495 GEN-5.2.1-3", MappingProxyType({"organization_identifier": identifier.text}),
+                )
+            )  # fmt: skip
+        if self.key.type == "unknown":
+            found.append(Finding("certificate.key-unreadable", Severity.WARNING, "the public key cannot be read"))
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class EidasCertificate(_Subject):
+    """A certificate, read.
+
+    Attributes:
+        der: the certificate's bytes.
+        subject: the holder's name; `str()` gives RFC 4514 text.
+        organization_identifier: the subject's organizationIdentifier, or None.
+        extensions: what the extensions say.
+        issuer: the issuer's name.
+        serial: the serial number.
+        not_before: first moment of validity, aware UTC.
+        not_after: last moment of validity, aware UTC.
+        x509: the same certificate as `cryptography` has it.
+    """
+
+    issuer: DistinguishedName
+    serial: int
+    not_before: datetime
+    not_after: datetime
+    x509: x509.Certificate
+
+    @classmethod
+    def from_der(cls, data: bytes) -> Self:
+        """Read one certificate from DER.
+
+        Raises:
+            FormatError: `certificate.malformed`, `certificate.too-large`.
+        """
+        if len(data) > MAX_CERTIFICATE_BYTES:
+            raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a certificate has")
+        try:
+            certificate = x509.load_der_x509_certificate(data)
+            not_before, not_after = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+            serial = certificate.serial_number
+        except (ValueError, x509.InvalidVersion) as e:
+            raise FormatError("certificate.malformed", f"this is not a certificate: {_first_line(e)}") from e
+        issuer, subject = _names(data, {"issuer": 3, "subject": 5})
+        return cls(
+            der=bytes(data),
+            subject=subject,
+            organization_identifier=_organization_identifier(subject),
+            extensions=_read_extensions(certificate, data, _asn1_certificate_extensions),
+            issuer=issuer,
+            serial=serial,
+            not_before=not_before,
+            not_after=not_after,
+            x509=certificate,
+        )
+
+    @classmethod
+    def from_pem(cls, data: str | bytes) -> Self:
+        """Read the first certificate of a PEM text; what else stands there (a chain, a key) is passed over.
+
+        Raises:
+            FormatError: `certificate.not-found` and those of `from_der`.
+        """
+        from tppkit.certificates.sources import read_pem_blocks
+
+        text = data.encode("utf-8", "replace") if isinstance(data, str) else data
+        for label, content in read_pem_blocks(text):
+            if label == "CERTIFICATE":
+                return cls.from_der(content)
+        raise FormatError("certificate.not-found", "no certificate stands in this PEM text")
+
+    @classmethod
+    def from_header(cls, value: str) -> Self:
+        """Read a certificate from an HTTP header's value.
+
+        Takes base64 of DER or of PEM (TPP-Signature-Certificate), URL-escaped PEM (as proxies forward it) and
+        RFC 9440's `:base64:`.
+
+        Raises:
+            FormatError: `certificate.not-found` and those of `from_der`.
+        """
+        from tppkit.certificates.sources import read_sources
+
+        for source in read_sources(value.encode("utf-8", "replace")):
+            if source.kind == "certificate":
+                return cls.from_der(source.der)
+        raise FormatError("certificate.not-found", "no certificate stands in this header")
+
+    @property
+    def serial_hex(self) -> str:
+        """The serial number in upper-case hexadecimal, without leading zeros (`9FA1`)."""
+        return f"{self.serial:X}"
+
+    def is_valid_at(self, at: datetime) -> bool:
+        """Whether `at` (aware) lies within the certificate's validity, both ends included."""
+        return self.not_before <= at.astimezone(UTC) <= self.not_after
+
+    def _load_public_key(self) -> CertificatePublicKeyTypes:
+        return self.x509.public_key()
+
+
+@dataclass(frozen=True)
+class EidasRequest(_Subject):
+    """A certificate signing request (PKCS#10), read.
+
+    Attributes:
+        der: the request's bytes.
+        subject: the name asked for.
+        organization_identifier: the subject's organizationIdentifier, or None.
+        extensions: the extensions asked for.
+        x509: the same request as `cryptography` has it.
+    """
+
+    x509: x509.CertificateSigningRequest
+
+    @classmethod
+    def from_der(cls, data: bytes) -> Self:
+        """Read one request from DER.
+
+        Raises:
+            FormatError: `certificate.malformed`, `certificate.too-large`.
+        """
+        if len(data) > MAX_CERTIFICATE_BYTES:
+            raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a request has")
+        try:
+            request = x509.load_der_x509_csr(data)
+        except (ValueError, x509.InvalidVersion) as e:
+            raise FormatError("certificate.malformed", f"this is not a certificate request: {_first_line(e)}") from e
+        (subject,) = _names(data, {"subject": 1})
+        return cls(
+            der=bytes(data),
+            subject=subject,
+            organization_identifier=_organization_identifier(subject),
+            extensions=_read_extensions(request, data, _asn1_request_extensions),
+            x509=request,
+        )
+
+    def _load_public_key(self) -> CertificatePublicKeyTypes:
+        return self.x509.public_key()
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0][:120]
+
+
+def _names(data: bytes, positions: Mapping[str, int]) -> list[DistinguishedName]:
+    """Names at the given positions of the to-be-signed sequence, counted with the version at 0 (RFC 5280, RFC 2986)."""
+    to_be_signed = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0]
+    parts = der.read_children(data, to_be_signed)
+    shift = 0 if (parts[0].tag in (0xA0, der.INTEGER) and len(positions) == 1) or parts[0].tag == 0xA0 else 1
+    return [read_name(data, parts[position - shift]) for position in positions.values()]
+
+
+def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifier | None:
+    values = subject.values(oids.ORGANIZATION_IDENTIFIER)
+    return read_organization_identifier(values[0]) if values else None
+
+
+def _key_facts(key: CertificatePublicKeyTypes) -> KeyFacts:
+    match key:
+        case rsa.RSAPublicKey():
+            return KeyFacts("rsa", key.key_size)
+        case ec.EllipticCurvePublicKey():
+            curve = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}.get(
+                key.curve.name, key.curve.name
+            )
+            return KeyFacts("ec", key.key_size, curve)
+        case ed25519.Ed25519PublicKey():
+            return KeyFacts("ed25519", 256)
+        case ed448.Ed448PublicKey():
+            return KeyFacts("ed448", 448)
+        case _:
+            return KeyFacts("unknown")
+
+
+def _read_extensions(
+    holder: x509.Certificate | x509.CertificateSigningRequest, data: bytes, fallback: Any
+) -> ExtensionFacts:
+    try:
+        return _extension_facts(holder.extensions)
+    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+        refused = Finding(
+            "certificate.extension-malformed", Severity.ERROR,
+            f"an extension is not as RFC 5280 has it: {_first_line(e)}", "RFC 5280 section 4.2",
+        )  # fmt: skip
+    try:
+        return _extension_facts_of(fallback(data), refused)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        # asn1crypto raises these on content it cannot read; the finding already says that this is malformed
+        return ExtensionFacts(findings=(refused,))
+
+
+def _extension_facts(extensions: x509.Extensions) -> ExtensionFacts:
+    facts: dict[str, Any] = {}
+    critical = []
+    for extension in extensions:
+        if extension.critical:
+            critical.append(extension.oid.dotted_string)
+        reader = _EXTENSION_READERS.get(type(extension.value))
+        if reader is not None:
+            reader(facts, extension.value)
+    return ExtensionFacts(critical=tuple(critical), **facts)
+
+
+def _read_key_usage(facts: dict[str, Any], value: x509.KeyUsage) -> None:
+    facts["key_usage"] = _key_usage_names(value)
+
+
+def _read_extended_key_usage(facts: dict[str, Any], value: x509.ExtendedKeyUsage) -> None:
+    facts["extended_key_usage"] = _usage_names(usage.dotted_string for usage in value)
+
+
+def _read_policies(facts: dict[str, Any], value: x509.CertificatePolicies) -> None:
+    facts["policies"] = tuple(policy.policy_identifier.dotted_string for policy in value)
+
+
+def _read_subject_names(facts: dict[str, Any], value: x509.SubjectAlternativeName) -> None:
+    facts["dns_names"] = tuple(value.get_values_for_type(x509.DNSName))
+
+
+def _read_basic_constraints(facts: dict[str, Any], value: x509.BasicConstraints) -> None:
+    facts["is_ca"] = value.ca
+
+
+def _read_unrecognized(facts: dict[str, Any], value: x509.UnrecognizedExtension) -> None:
+    if value.oid.dotted_string == oids.QC_STATEMENTS:
+        facts["qc"] = read_qc_statements(value.value)
+
+
+_EXTENSION_READERS: Mapping[type, Callable[[dict[str, Any], Any], None]] = MappingProxyType(
+    {
+        x509.KeyUsage: _read_key_usage,
+        x509.ExtendedKeyUsage: _read_extended_key_usage,
+        x509.CertificatePolicies: _read_policies,
+        x509.SubjectAlternativeName: _read_subject_names,
+        x509.BasicConstraints: _read_basic_constraints,
+        x509.UnrecognizedExtension: _read_unrecognized,
+    }
+)
+
+
+def _key_usage_names(usage: x509.KeyUsage) -> tuple[str, ...]:
+    bits = (
+        usage.digital_signature, usage.content_commitment, usage.key_encipherment, usage.data_encipherment,
+        usage.key_agreement, usage.key_cert_sign, usage.crl_sign,
+        usage.key_agreement and usage.encipher_only, usage.key_agreement and usage.decipher_only,
+    )  # fmt: skip
+    return tuple(name for name, bit in zip(KEY_USAGES, bits, strict=True) if bit)
+
+
+def _usage_names(dotted: Iterable[str]) -> tuple[str, ...]:
+    return tuple(oids.EXTENDED_KEY_USAGES.get(oid, oid) for oid in dotted)
+
+
+def _asn1_certificate_extensions(data: bytes) -> asn1_x509.Extensions:
+    return asn1_x509.Certificate.load(data)["tbs_certificate"]["extensions"]
+
+
+def _asn1_request_extensions(data: bytes) -> asn1_x509.Extensions:
+    attributes = asn1_csr.CertificationRequest.load(data)["certification_request_info"]["attributes"]
+    return next(a["values"][0] for a in attributes if a["type"].native == "extension_request")
+
+
+def _extension_facts_of(extensions: asn1_x509.Extensions, refused: Finding) -> ExtensionFacts:
+    facts: dict[str, Any] = {"findings": (refused,)}
+    facts["critical"] = tuple(e["extn_id"].dotted for e in extensions if e["critical"].native)
+    for extension in extensions:
+        oid, raw = extension["extn_id"].dotted, extension["extn_value"]
+        if oid == oids.QC_STATEMENTS:
+            facts["qc"] = read_qc_statements(raw.contents)
+        elif oid == ExtensionOID.KEY_USAGE.dotted_string:
+            bits = asn1.BitString.load(raw.contents).native
+            facts["key_usage"] = tuple(name for name, bit in zip(KEY_USAGES, bits, strict=False) if bit)
+        elif oid == ExtensionOID.EXTENDED_KEY_USAGE.dotted_string:
+            facts["extended_key_usage"] = _usage_names(u.dotted for u in asn1_x509.ExtKeyUsageSyntax.load(raw.contents))
+        elif oid == ExtensionOID.CERTIFICATE_POLICIES.dotted_string:
+            policies = asn1_x509.CertificatePolicies.load(raw.contents)
+            facts["policies"] = tuple(policy["policy_identifier"].dotted for policy in policies)
+        elif oid == ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string:
+            names = asn1_x509.GeneralNames.load(raw.contents)
+            facts["dns_names"] = tuple(name.native for name in names if name.name == "dns_name")
+        elif oid == ExtensionOID.BASIC_CONSTRAINTS.dotted_string:
+            facts["is_ca"] = bool(asn1_x509.BasicConstraints.load(raw.contents)["ca"].native)
+    return ExtensionFacts(**facts)

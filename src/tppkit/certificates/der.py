@@ -1,0 +1,205 @@
+"""Distinguished Encoding Rules, as much as certificates' names and QcStatements need: read strictly, write.
+
+A reader never recurses and never copies more than it returns, so hostile lengths and depths cost nothing.
+Source: ITU-T X.690 clauses 8 to 11.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from tppkit.errors import FormatError
+
+BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, NULL, OID = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
+UTF8_STRING, SEQUENCE, SET, PRINTABLE_STRING, IA5_STRING = 0x0C, 0x30, 0x31, 0x13, 0x16
+
+_STRING_CODECS = {
+    0x0C: "utf-8",
+    0x12: "ascii",  # NumericString
+    0x13: "ascii",
+    0x14: "latin-1",  # TeletexString, as it is used in practice
+    0x16: "ascii",
+    0x1A: "ascii",  # VisibleString
+    0x1C: "utf-32-be",  # UniversalString
+    0x1E: "utf-16-be",  # BMPString
+}
+
+
+class Element(NamedTuple):
+    """One DER element: its tag byte, where it starts, and where its content starts and ends (byte offsets)."""
+
+    tag: int
+    offset: int
+    start: int
+    end: int
+
+
+_new = tuple.__new__  # what a NamedTuple's own constructor calls, without the call around it
+
+
+def read_element(data: bytes, offset: int, end: int) -> Element:
+    """The element at `offset`, which must end at or before `end`.
+
+    Raises:
+        FormatError: `der.malformed` with the byte offset: truncated, indefinite or non-minimal length, long tag.
+    """
+    if offset + 2 > end:
+        raise FormatError("der.malformed", f"an element is cut off at byte {offset}", offset=offset)
+    tag, length, start = data[offset], data[offset + 1], offset + 2
+    if tag & 0x1F == 0x1F:
+        raise FormatError("der.malformed", f"a multi-byte tag at byte {offset}", offset=offset)
+    if length >= 0x80:
+        length, start = _long_length(data, start, length & 0x7F, end)
+    if start + length > end:
+        raise FormatError("der.malformed", f"the element at byte {offset} is longer than what holds it", offset=offset)
+    return Element(tag, offset, start, start + length)
+
+
+def _long_length(data: bytes, start: int, count: int, end: int) -> tuple[int, int]:
+    if not 1 <= count <= 4 or start + count > end:
+        raise FormatError("der.malformed", f"an impossible length at byte {start - 1}", offset=start - 1)
+    length = int.from_bytes(data[start : start + count], "big")
+    if length < 0x80 or length < 1 << (8 * (count - 1)):
+        raise FormatError("der.malformed", f"a length at byte {start - 1} is not minimal", offset=start - 1)
+    return length, start + count
+
+
+def read_children(data: bytes, parent: Element) -> list[Element]:
+    """The elements inside `parent`, which they must fill.
+
+    Raises:
+        FormatError: `der.malformed`.
+    """
+    children, offset, end = [], parent.start, parent.end
+    while offset < end:
+        # The short form of length is nearly every element; reading it here instead of in `read_element` halves the time.
+        if offset + 2 <= end and (length := data[offset + 1]) < 0x80 and data[offset] & 0x1F != 0x1F:
+            stop = offset + 2 + length
+            if stop <= end:
+                children.append(_new(Element, (data[offset], offset, offset + 2, stop)))
+                offset = stop
+                continue
+        child = read_element(data, offset, end)
+        children.append(child)
+        offset = child.end
+    return children
+
+
+def read_whole(data: bytes, *, tag: int) -> Element:
+    """The one element that `data` consists of.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`, or bytes after the end.
+    """
+    element = read_element(data, 0, len(data))
+    if element.end != len(data):
+        raise FormatError("der.malformed", f"{len(data) - element.end} bytes after the end", offset=element.end)
+    return expect(element, tag)
+
+
+def expect(element: Element, tag: int) -> Element:
+    """`element`, when it has this tag.
+
+    Raises:
+        FormatError: `der.unexpected-tag`.
+    """
+    if element.tag != tag:
+        raise FormatError(
+            "der.unexpected-tag",
+            f"tag 0x{element.tag:02x} at byte {element.offset}, expected 0x{tag:02x}",
+            offset=element.offset,
+        )
+    return element
+
+
+def read_oid(data: bytes, element: Element) -> str:
+    """The dotted form of an OBJECT IDENTIFIER.
+
+    Raises:
+        FormatError: `der.unexpected-tag`, `der.malformed`.
+    """
+    if element.tag != OID:
+        expect(element, OID)
+    return _dotted(data[element.start : element.end])
+
+
+@lru_cache(maxsize=512)
+def _dotted(content: bytes) -> str:
+    if not content or content[-1] & 0x80 or len(content) > 64:
+        raise FormatError("der.malformed", f"{content[:16].hex()} is not an object identifier")
+    arcs, value = [], 0
+    for byte in content:
+        if value == 0 and byte == 0x80:
+            raise FormatError("der.malformed", f"the object identifier {content.hex()} has a padded arc")
+        value = value << 7 | byte & 0x7F
+        if not byte & 0x80:
+            arcs.append(value)
+            value = 0
+    first = min(arcs[0] // 40, 2)
+    return ".".join(map(str, [first, arcs[0] - 40 * first, *arcs[1:]]))
+
+
+def read_text(data: bytes, element: Element) -> str:
+    """The text of any of the ASN.1 string types.
+
+    Raises:
+        FormatError: `der.unexpected-tag` when it is no string type, `der.malformed` when its bytes do not fit it.
+    """
+    codec = _STRING_CODECS.get(element.tag)
+    if codec is None:
+        raise FormatError("der.unexpected-tag", f"no string at byte {element.offset}", offset=element.offset)
+    try:
+        return data[element.start : element.end].decode(codec)
+    except UnicodeDecodeError as e:
+        raise FormatError(
+            "der.malformed", f"a string at byte {element.offset} is not {codec}", offset=element.offset
+        ) from e
+
+
+def read_integer(data: bytes, element: Element) -> int:
+    """The value of an INTEGER of at most 32 bytes.
+
+    Raises:
+        FormatError: `der.unexpected-tag`, `der.malformed`.
+    """
+    expect(element, INTEGER)
+    content = data[element.start : element.end]
+    if not 1 <= len(content) <= 32:
+        raise FormatError(
+            "der.malformed", f"an integer at byte {element.offset} has {len(content)} bytes", offset=element.offset
+        )
+    return int.from_bytes(content, "big", signed=True)
+
+
+def write_element(tag: int, *parts: bytes) -> bytes:
+    """An element with `parts` as its content."""
+    content = b"".join(parts)
+    size = len(content)
+    if size < 0x80:
+        return bytes((tag, size)) + content
+    length = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((tag, 0x80 | len(length))) + length + content
+
+
+def write_oid(dotted: str) -> bytes:
+    """An OBJECT IDENTIFIER from its dotted form."""
+    first, second, *rest = map(int, dotted.split("."))
+    return write_element(OID, *(_base128(arc) for arc in (40 * first + second, *rest)))
+
+
+def _base128(arc: int) -> bytes:
+    out = [arc & 0x7F]
+    while arc := arc >> 7:
+        out.append(arc & 0x7F | 0x80)
+    return bytes(reversed(out))
+
+
+def write_integer(value: int) -> bytes:
+    """An INTEGER."""
+    return write_element(INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+
+
+def write_text(text: str, *, tag: int = UTF8_STRING) -> bytes:
+    """A string of the given ASN.1 type, UTF8String by default."""
+    return write_element(tag, text.encode(_STRING_CODECS[tag]))

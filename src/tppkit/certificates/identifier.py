@@ -1,0 +1,91 @@
+"""organizationIdentifier (2.5.4.97): who the certificate says the provider is.
+
+PSD LT-BL-LB000000      scheme PSD, country LT, authority BL, reference LB000000 (TS 119 495 GEN-5.2.1-3)
+VAT DE-123456789        scheme VAT, NTR or LEI, country, reference (EN 319 412-1 LEG-5.1.4)
+xx:DE-123               a nationally defined scheme (EN 319 412-1 LEG-5.1.4-05)
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tppkit._encoding import shown
+from tppkit.errors import FormatError
+
+MAX_LENGTH = 256
+
+_PSD = re.compile(r"PSD([A-Z]{2})-([A-Z]{2,8})-(.+)")
+_LEGAL = re.compile(r"(VAT|NTR|LEI|PSD)([A-Z]{2})-(.+)")
+_LOCAL = re.compile(r"([A-Za-z]{2}:)([A-Z]{2})-(.+)")
+_LEI = re.compile(r"[0-9A-Z]{18}[0-9]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class OrganizationIdentifier:
+    """An organizationIdentifier, split where its form is known.
+
+    Attributes:
+        text: the value as it stands in the certificate; two identifiers are the same organisation when this is equal.
+        scheme: `PSD`, `VAT`, `NTR`, `LEI`, or a local scheme with its colon (`xx:`); None when the form is unknown.
+        country: two letters, None when the form is unknown.
+        authority: the competent authority's letters (only scheme PSD), else None.
+        reference: the number given by the authority or register, None when the form is unknown.
+    """
+
+    text: str
+    scheme: str | None = None
+    country: str | None = None
+    authority: str | None = None
+    reference: str | None = None
+
+    @property
+    def nca_id(self) -> str | None:
+        """Country and authority as TS 119 495 writes an NCAId (`LT-BL`), None when the scheme is not PSD."""
+        return f"{self.country}-{self.authority}" if self.authority else None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_organization_identifier(text: str) -> OrganizationIdentifier:
+    """Split an organizationIdentifier.
+
+    Args:
+        text: the attribute's value, for example `PSDLT-BL-LB000000`.
+
+    Raises:
+        FormatError: `organization-identifier.malformed` when it is none of the known forms,
+            `organization-identifier.lei-checksum` when an LEI's check digits are wrong.
+
+    Source: ETSI TS 119 495 GEN-5.2.1-3, ETSI EN 319 412-1 clause 5.1.4, ISO 17442 (LEI).
+    """
+    if len(text) > MAX_LENGTH or not text.isprintable():
+        raise FormatError("organization-identifier.malformed", f"{shown(text)} is too long or not printable")
+    psd = _PSD.fullmatch(text)
+    if psd:
+        return OrganizationIdentifier(text, "PSD", *psd.groups())
+    legal = _LEGAL.fullmatch(text) or _LOCAL.fullmatch(text)
+    if legal is None or legal.group(1) == "PSD":
+        raise FormatError(
+            "organization-identifier.malformed",
+            f"{shown(text)} is not PSDcc-AUTHORITY-number, VATcc-…, NTRcc-…, LEIXG-… or xx:cc-…",
+            clause="TS 119 495 GEN-5.2.1-3",
+        )
+    scheme, country, reference = legal.groups()
+    if scheme == "LEI" and not is_lei(reference):
+        raise FormatError("organization-identifier.lei-checksum", f"{shown(reference)} is not a valid LEI")
+    return OrganizationIdentifier(text, scheme, country, None, reference)
+
+
+def read_organization_identifier(text: str) -> OrganizationIdentifier:
+    """Like `parse_organization_identifier`, but an unknown form is kept with only its text."""
+    try:
+        return parse_organization_identifier(text)
+    except FormatError:
+        return OrganizationIdentifier(text)
+
+
+def is_lei(text: str) -> bool:
+    """Whether `text` is a Legal Entity Identifier with right check digits (ISO 17442, ISO 7064 MOD 97-10)."""
+    return bool(_LEI.fullmatch(text)) and int("".join(str(int(c, 36)) for c in text)) % 97 == 1

@@ -1,0 +1,199 @@
+"""Distinguished names: read from DER, read from and written as RFC 4514 text, compared as sets.
+
+Banks write the issuer's name in `keyId` in several styles (Java prints attributes it does not know as `#hex`, others as
+text; order and spaces differ), so names are compared as parsed values, never as text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tppkit.certificates import der, oids
+from tppkit.errors import FormatError
+
+MAX_NAME_LENGTH = 4096
+
+_OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
+    {name.upper(): oid for oid, name in oids.NAME_ATTRIBUTES.items()}
+    | {"E": "1.2.840.113549.1.9.1", "SURNAME": "2.5.4.4", "GIVENNAME": "2.5.4.42", "S": "2.5.4.8"}
+)
+_TYPE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)\s*=\s*")
+_HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)")
+_SPECIAL = re.compile(r'[,+"\\<>;]')
+_NEEDS_ESCAPE = re.compile(r'[,+"\\<>;\x00-\x1f\x7f]|^[# ]| $')
+
+Attribute = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class DistinguishedName:
+    """A subject's or issuer's name.
+
+    Attributes:
+        rdns: relative distinguished names in the order of the certificate (country usually first); each a tuple of
+            (dotted object identifier, value as text).
+    """
+
+    rdns: tuple[tuple[Attribute, ...], ...]
+
+    def values(self, oid: str) -> tuple[str, ...]:
+        """Every value of the attribute with this dotted object identifier, in order."""
+        return tuple(value for rdn in self.rdns for kind, value in rdn if kind == oid)
+
+    def __str__(self) -> str:
+        """RFC 4514 text: most specific first; organizationIdentifier by its name."""
+        return ",".join(
+            "+".join(f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={_escape(value)}" for oid, value in rdn)
+            for rdn in reversed(self.rdns)
+        )
+
+    def rfc4514(self) -> str:
+        """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
+
+        This is what Java's `X500Principal` prints and what any strict reader takes.
+        """
+        return ",".join("+".join(_strict(oid, value) for oid, value in rdn) for rdn in reversed(self.rdns))
+
+    def matches(self, other: DistinguishedName) -> bool:
+        """Whether both names have the same attributes, whichever end they were written from."""
+        ours = [_comparable(rdn) for rdn in self.rdns]
+        theirs = [_comparable(rdn) for rdn in other.rdns]
+        return ours in (theirs, theirs[::-1])
+
+
+_RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
+
+
+def _strict(oid: str, value: str) -> str:
+    name = oids.NAME_ATTRIBUTES.get(oid)
+    if name in _RFC4514_NAMES:
+        return f"{name}={_escape(value)}"
+    return f"{oid}=#{der.write_text(value).hex()}"
+
+
+def _comparable(rdn: tuple[Attribute, ...]) -> frozenset[Attribute]:
+    return frozenset((oid, " ".join(value.split()).casefold()) for oid, value in rdn)
+
+
+def _escape(value: str) -> str:
+    if not _NEEDS_ESCAPE.search(value):
+        return value
+    text = _SPECIAL.sub(lambda m: "\\" + m.group(), value)
+    text = "".join(c if c >= " " and c != "\x7f" else f"\\{ord(c):02X}" for c in text)
+    if text.startswith(("#", " ")):
+        text = "\\" + text
+    return text[:-1] + "\\ " if text.endswith(" ") and len(value) > 1 else text
+
+
+def read_name(data: bytes, element: der.Element) -> DistinguishedName:
+    """The Name at `element` of `data`.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    der.expect(element, der.SEQUENCE)
+    return DistinguishedName(tuple([_read_rdn(data, rdn) for rdn in der.read_children(data, element)]))
+
+
+def _read_rdn(data: bytes, rdn: der.Element) -> tuple[Attribute, ...]:
+    der.expect(rdn, der.SET)
+    attributes = []
+    for pair in der.read_children(data, rdn):
+        der.expect(pair, der.SEQUENCE)
+        parts = der.read_children(data, pair)
+        if len(parts) != 2:
+            raise FormatError(
+                "der.malformed", f"a name attribute at byte {pair.offset} is not a pair", offset=pair.offset
+            )
+        kind, value = parts
+        attributes.append((der.read_oid(data, kind), _value(data, value)))
+    return tuple(attributes)
+
+
+def _value(data: bytes, element: der.Element) -> str:
+    try:
+        return der.read_text(data, element)
+    except FormatError:
+        return "#" + data[element.offset : element.end].hex()
+
+
+def parse_name(text: str) -> DistinguishedName:
+    """Read RFC 4514 text, leniently as to white space and attribute names' case, into a name.
+
+    Args:
+        text: for example `CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE`.
+
+    Returns:
+        The name in the certificate's order, which is the reverse of the text's.
+
+    Raises:
+        FormatError: `name.malformed`.
+
+    Source: RFC 4514 section 3.
+    """
+    if len(text) > MAX_NAME_LENGTH:
+        raise FormatError("name.malformed", f"a name of {len(text)} characters is longer than {MAX_NAME_LENGTH}")
+    rdns: list[tuple[Attribute, ...]] = []
+    rdn: list[Attribute] = []
+    position = 0
+    while position < len(text):
+        attribute, position = _read_attribute(text, position)
+        rdn.append(attribute)
+        if position == len(text) or text[position] == ",":
+            rdns.append(tuple(rdn))
+            rdn = []
+        if position < len(text):
+            position += 1
+            if position == len(text):
+                raise FormatError("name.malformed", "the name ends with a separator")
+    return DistinguishedName(tuple(reversed(rdns)))
+
+
+def _read_attribute(text: str, position: int) -> tuple[Attribute, int]:
+    kind = _TYPE.match(text, position)
+    if kind is None:
+        raise FormatError("name.malformed", f"no attribute type at character {position}")
+    name = kind.group(1)
+    oid = name if name[0].isdigit() else _OIDS_BY_NAME.get(name.upper())
+    if oid is None:
+        raise FormatError("name.malformed", f"the attribute name {name[:40]} is not known")
+    value, position = _read_value(text, kind.end())
+    return (oid, value), position
+
+
+def _read_value(text: str, position: int) -> tuple[str, int]:
+    hex_value = _HEX_VALUE.match(text, position)
+    if hex_value:
+        raw = bytes.fromhex(hex_value.group(1))
+        return der.read_text(raw, der.read_element(raw, 0, len(raw))), hex_value.end()
+    out = bytearray()
+    kept = 0  # white space at the end is not part of the value unless it was escaped
+    while position < len(text) and text[position] not in ",+":
+        character = text[position]
+        if character == "\\":
+            octets, position = _read_escape(text, position + 1)
+            out += octets
+            kept = len(out)
+            continue
+        if character in '"<>;':
+            raise FormatError("name.malformed", f"a bare {character} at character {position}")
+        out += character.encode("utf-8", "surrogatepass")
+        position += 1
+        if character != " ":
+            kept = len(out)
+    try:
+        return out[:kept].decode("utf-8"), position
+    except UnicodeDecodeError as e:
+        raise FormatError("name.malformed", "an escaped value is not UTF-8") from e
+
+
+def _read_escape(text: str, position: int) -> tuple[bytes, int]:
+    pair = text[position : position + 2]
+    if len(pair) == 2 and all(c in "0123456789abcdefABCDEF" for c in pair):
+        return bytes.fromhex(pair), position + 2
+    if pair[:1] and pair[0] in ' "#+,;<=>\\':
+        return pair[0].encode(), position + 1
+    raise FormatError("name.malformed", f"a stray backslash at character {position - 1}")

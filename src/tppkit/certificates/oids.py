@@ -1,0 +1,88 @@
+"""Object identifiers of eIDAS and PSD2 certificates, one a line.
+
+Sources: ETSI EN 319 412-5, ETSI TS 119 495, ETSI EN 319 411-2, RFC 5280, RFC 3739, ITU-T X.520.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+ORGANIZATION_IDENTIFIER = "2.5.4.97"
+QC_STATEMENTS = "1.3.6.1.5.5.7.1.3"
+
+QCS_SYNTAX_V1 = "1.3.6.1.5.5.7.11.1"
+QCS_SYNTAX_V2 = "1.3.6.1.5.5.7.11.2"
+QC_COMPLIANCE = "0.4.0.1862.1.1"
+QC_LIMIT_VALUE = "0.4.0.1862.1.2"
+QC_RETENTION_PERIOD = "0.4.0.1862.1.3"
+QC_SSCD = "0.4.0.1862.1.4"
+QC_PDS = "0.4.0.1862.1.5"
+QC_TYPE = "0.4.0.1862.1.6"
+QC_CC_LEGISLATION = "0.4.0.1862.1.7"
+QC_PSD2 = "0.4.0.19495.2"
+
+SEMANTICS_LEGAL = "0.4.0.194121.1.2"
+
+QC_TYPES: Mapping[str, str] = MappingProxyType(
+    {
+        "0.4.0.1862.1.6.1": "esign",
+        "0.4.0.1862.1.6.2": "eseal",
+        "0.4.0.1862.1.6.3": "web",
+    }
+)
+
+# TS 119 495 V1.8.1, clause 5.1 (roles 5 and 6 since V1.5.1, 51 and 52 since V1.8.1).
+PSP_ROLES: Mapping[str, str] = MappingProxyType(
+    {
+        "0.4.0.19495.1.0": "Unspecified",
+        "0.4.0.19495.1.1": "PSP_AS",
+        "0.4.0.19495.1.2": "PSP_PI",
+        "0.4.0.19495.1.3": "PSP_AI",
+        "0.4.0.19495.1.4": "PSP_IC",
+        "0.4.0.19495.1.5": "PSP_CB",
+        "0.4.0.19495.1.6": "PSP_PA",
+        "0.4.0.19495.1.51": "VOP_RS",
+        "0.4.0.19495.1.52": "VOP_VS",
+    }
+)
+ROLE_OIDS: Mapping[str, str] = MappingProxyType({name: oid for oid, name in PSP_ROLES.items()})
+
+EXTENDED_KEY_USAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "1.3.6.1.5.5.7.3.1": "serverAuth",
+        "1.3.6.1.5.5.7.3.2": "clientAuth",
+        "1.3.6.1.5.5.7.3.3": "codeSigning",
+        "1.3.6.1.5.5.7.3.4": "emailProtection",
+        "1.3.6.1.5.5.7.3.8": "timeStamping",
+        "1.3.6.1.5.5.7.3.9": "OCSPSigning",
+        "1.3.6.1.4.1.311.10.3.12": "msDocumentSigning",
+        "2.5.29.37.0": "anyExtendedKeyUsage",
+    }
+)
+
+POLICY_QNCP_W_GEN = "0.4.0.194112.1.6"
+POLICY_QCP_L = "0.4.0.194112.1.1"
+
+# Short names of RFC 4514 section 3 and RFC 4519, and the two that eIDAS certificates need beside them.
+NAME_ATTRIBUTES: Mapping[str, str] = MappingProxyType(
+    {
+        "2.5.4.3": "CN",
+        "2.5.4.4": "SN",
+        "2.5.4.5": "serialNumber",
+        "2.5.4.6": "C",
+        "2.5.4.7": "L",
+        "2.5.4.8": "ST",
+        "2.5.4.9": "STREET",
+        "2.5.4.10": "O",
+        "2.5.4.11": "OU",
+        "2.5.4.12": "title",
+        "2.5.4.15": "businessCategory",
+        "2.5.4.17": "postalCode",
+        "2.5.4.42": "GN",
+        "2.5.4.97": "organizationIdentifier",
+        "0.9.2342.19200300.100.1.1": "UID",
+        "0.9.2342.19200300.100.1.25": "DC",
+        "1.2.840.113549.1.9.1": "emailAddress",
+    }
+)

@@ -1,0 +1,137 @@
+"""Every form in which a certificate or certificate request is handed over, read into DER.
+
+PEM (also bundles), DER, one-line base64 of either, URL-escaped PEM (as proxies put it in a header), RFC 9440's
+`:base64:` and PKCS#12.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+from urllib.parse import unquote_to_bytes
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
+
+from tppkit.certificates import der
+from tppkit.errors import FormatError
+
+MAX_SOURCE_BYTES = 4 * 1024 * 1024
+MAX_CERTIFICATES = 10_000
+
+_PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
+_REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One certificate or request found in the input.
+
+    Attributes:
+        kind: `certificate` or `csr`.
+        der: its bytes.
+    """
+
+    kind: Literal["certificate", "csr"]
+    der: bytes
+
+
+def read_sources(data: bytes, *, password: bytes | None = None) -> tuple[Source, ...]:
+    """Find every certificate and certificate request in `data`, whatever form it has.
+
+    Args:
+        data: the file's or header's bytes.
+        password: for PKCS#12; None when it has none.
+
+    Returns:
+        At least one, in the order of the input.
+
+    Raises:
+        FormatError: `certificate.not-found`, `certificate.malformed`, `certificate.too-large`, `pkcs12.unreadable`.
+    """
+    if len(data) > MAX_SOURCE_BYTES:
+        raise FormatError("certificate.too-large", f"more than {MAX_SOURCE_BYTES} bytes of certificates")
+    text = data.strip()
+    if data[:1] == b"\x30":
+        found = _from_der(data, password)
+    elif b"-----BEGIN " in text:
+        found = _from_pem(text)
+    elif text[:32].upper().startswith((b"-----BEGIN%20", b"%2D%2D%2D%2D%2DBEGIN", b"-----BEGIN+")):
+        found = _from_pem(
+            unquote_to_bytes(text.replace(b"-----BEGIN+", b"-----BEGIN%20").replace(b"-----END+", b"-----END%20"))
+        )
+    else:
+        found = _from_base64(text, password)
+    if not found:
+        raise FormatError("certificate.not-found", "no certificate or certificate request stands in this input")
+    return found
+
+
+def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The PEM blocks of a text as (label, content), in order; text between them is passed over.
+
+    Raises:
+        FormatError: `pem.malformed` when a block's content is not base64.
+    """
+    for match in _PEM.finditer(data):
+        label = match.group(1).decode("ascii")
+        if "PRIVATE KEY" in label:
+            continue
+        try:
+            content = binascii.a2b_base64(b"".join(match.group(2).split()), strict_mode=True)
+        except binascii.Error as e:
+            raise FormatError("pem.malformed", f"the {label} block at byte {match.start()} is not base64") from e
+        yield label, content
+
+
+def _from_pem(text: bytes) -> tuple[Source, ...]:
+    found: list[Source] = []
+    for label, content in read_pem_blocks(text):
+        if label in ("CERTIFICATE", "X509 CERTIFICATE"):
+            found.append(Source("certificate", content))
+        elif label in _REQUEST_LABELS:
+            found.append(Source("csr", content))
+        if len(found) > MAX_CERTIFICATES:
+            raise FormatError("certificate.too-large", f"more than {MAX_CERTIFICATES} certificates in one input")
+    return tuple(found)
+
+
+def _from_base64(text: bytes, password: bytes | None) -> tuple[Source, ...]:
+    if text.startswith(b":") and text.endswith(b":") and len(text) > 2:
+        text = text[1:-1]
+    try:
+        raw = binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
+    except binascii.Error:
+        return ()
+    if raw[:1] == b"\x30":
+        return _from_der(raw, password)
+    return _from_pem(raw)
+
+
+def _from_der(data: bytes, password: bytes | None) -> tuple[Source, ...]:
+    whole = der.read_whole(data, tag=der.SEQUENCE)
+    first = der.read_element(data, whole.start, whole.end)
+    if first.tag == der.INTEGER:
+        return _from_pkcs12(data, password)
+    return (Source("csr" if _is_request(data, first) else "certificate", data),)
+
+
+def _is_request(data: bytes, to_be_signed: der.Element) -> bool:
+    # A certificate's to-be-signed part holds its validity, a SEQUENCE of two times, at position 3 or 4; a request's
+    # holds version, name, key and attributes [0] (RFC 2986 section 4.1).
+    parts = der.read_children(data, to_be_signed)
+    return 3 <= len(parts) <= 4 and parts[0].tag == der.INTEGER and parts[-1].tag != der.INTEGER
+
+
+def _from_pkcs12(data: bytes, password: bytes | None) -> tuple[Source, ...]:
+    try:
+        bundle = pkcs12.load_pkcs12(data, password)
+    except ValueError as e:
+        raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
+    certificates: list[x509.Certificate] = [
+        c.certificate for c in (bundle.cert, *bundle.additional_certs) if c is not None
+    ]
+    return tuple(Source("certificate", certificate.public_bytes(Encoding.DER)) for certificate in certificates)

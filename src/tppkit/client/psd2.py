@@ -1,0 +1,347 @@
+"""The PSD2 interface from the provider's side: one method an endpoint row, for threads and for asyncio.
+
+    with Psd2Client("https://psd2.bank.example", identity=identity) as client:
+        initiated = client.initiate_payment(payment)
+        final = client.wait_for_payment(initiated.payment_id)
+
+Requests keep their connection alive beyond the polling interval, never follow a redirect, and ignore proxy settings of the
+environment. Source: PSD2 document, part A.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import httpx
+
+from tppkit.client.calls import MAX_ANSWER_BYTES, Call, ServerAnswer
+from tppkit.client.identity import Identity
+from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError
+from tppkit.httpsig.message import Header, Message
+from tppkit.protocol.endpoint import Endpoint
+from tppkit.protocol.psd2 import (
+    PAYMENT,
+    PaymentDetails,
+    PaymentInitiated,
+    PaymentInitiation,
+    PaymentProduct,
+    PaymentStatus,
+    TransactionStatus,
+)
+from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
+from tppkit.protocol.psd2.models import WireModel
+from tppkit.seals import sign_request
+
+Model = TypeVar("Model", bound=WireModel)
+
+DEFAULT_TIMEOUT_S = 30.0
+POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
+KEEP_ALIVE_S = 120.0
+WAIT_S = 600.0
+
+
+class Psd2Calls:
+    """Builds the requests of the PSD2 interface; sends nothing.
+
+    Args:
+        base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
+        identity: its seal signs what must be signed.
+        new_request_id: makes X-Request-IDs.
+
+    Raises:
+        ConfigurationError: `client.base-url`.
+    """
+
+    def __init__(self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
+            raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")
+        self.origin = f"https://{parts.netloc}"
+        self._prefix = parts.path.rstrip("/")
+        self._identity = identity
+        self._new_request_id = new_request_id
+
+    def initiate_payment(
+        self,
+        payment: PaymentInitiation,
+        *,
+        product: PaymentProduct,
+        request_id: UUID | None,
+        psu_ip_address: str | None,
+        redirect_uri: str | None,
+    ) -> Call[PaymentInitiated]:
+        """POST /payments/{payment-product}, sealed."""
+        further = [("PSU-IP-Address", psu_ip_address), ("TPP-Redirect-URI", redirect_uri)]
+        headers = [(name, value) for name, value in further if value is not None]
+        return self._call(
+            INITIATE_PAYMENT, PaymentInitiated, request_id, payment.to_wire(), headers, product=product.value
+        )
+
+    def payment_status(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentStatus]:
+        """GET /payments/{payment-product}/{paymentId}/status."""
+        return self._call(PAYMENT_STATUS, PaymentStatus, None, b"", (), product=product.value, payment_id=payment_id)
+
+    def payment_details(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentDetails]:
+        """GET /payments/{payment-product}/{paymentId}."""
+        return self._call(PAYMENT_DETAILS, PaymentDetails, None, b"", (), product=product.value, payment_id=payment_id)
+
+    def cancel_payment(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentStatus]:
+        """DELETE /payments/{payment-product}/{paymentId}."""
+        return self._call(CANCEL_PAYMENT, PaymentStatus, None, b"", (), product=product.value, payment_id=payment_id)
+
+    def _call(
+        self,
+        row: Endpoint,
+        model: type[Model],
+        request_id: UUID | None,
+        body: bytes,
+        further: Iterable[Header],
+        **place: str,
+    ) -> Call[Model]:
+        rid = str(request_id or self._new_request_id())
+        headers = [("X-Request-ID", rid), ("Accept", "application/json"), *further]
+        if body:
+            headers.append(("Content-Type", "application/json"))
+        message = Message(row.method, self._prefix + row.target(**place), tuple(headers), body)
+        if row.signed:
+            if self._identity.seal is None:
+                raise LocalProtocolError(
+                    "seal.absent", f"{row.method} {row.path} must be sealed, and this identity has no seal"
+                )
+            message = sign_request(message, seal=self._identity.seal)
+        return Call(row, message, rid, model.from_wire)
+
+
+class _Client:
+    """What both drivers share."""
+
+    def __init__(self, base_url: str, identity: Identity, timeout_s: float, new_request_id: Callable[[], UUID]) -> None:
+        self._calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
+        self._options: dict[str, Any] = {
+            "verify": identity.tls_context,
+            "timeout": timeout_s,
+            "limits": httpx.Limits(max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_S),
+            "follow_redirects": False,
+            "trust_env": False,
+            "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
+        }
+
+    def _request(self, client: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
+        message = call.message
+        request = client.build_request(
+            message.method,
+            self._calls.origin + message.target,
+            headers=list(message.headers),
+            content=message.body or None,
+        )
+        if request.url.raw_path != message.target.encode("ascii"):
+            raise LocalProtocolError("client.target", "the HTTP library would send another target than the sealed one")
+        return request
+
+
+class Psd2Client(_Client):
+    """A bank's PSD2 interface, for threads.
+
+    Args:
+        base_url: `https://host[:port][/prefix]`.
+        identity: QWAC and seal.
+        timeout_s: of each connect, read and write, in seconds.
+        new_request_id: makes X-Request-IDs.
+        http: an httpx client to use instead of an own one; it must have the identity's TLS context, and is not closed.
+    """
+
+    def __init__(
+        self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
+        new_request_id: Callable[[], UUID] = uuid4, http: httpx.Client | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(base_url, identity, timeout_s, new_request_id)
+        self._own = http is None
+        self._http = httpx.Client(**self._options) if http is None else http
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._own:
+            self._http.close()
+
+    def initiate_payment(
+        self, payment: PaymentInitiation, *, product: PaymentProduct = PaymentProduct.SEPA, request_id: UUID | None = None,
+        psu_ip_address: str | None = None, redirect_uri: str | None = None,
+    ) -> PaymentInitiated:  # fmt: skip
+        """Initiate a payment.
+
+        Args:
+            payment: what to pay.
+            product: over which rail.
+            request_id: the X-Request-ID; give the same one again to repeat the same request after a failure within the hour.
+            psu_ip_address: the payer's address, when present.
+            redirect_uri: where the payer's browser returns after approval, https.
+
+        Returns:
+            Payment id, state RCVD, and the approval link for the payer's browser (`links.sca_redirect.href`).
+
+        Raises:
+            RequestRefused: the bank's answer is an error.
+            TransportError, RemoteProtocolError, FormatError: there is no answer, or not one of this interface.
+        """
+        call = self._calls.initiate_payment(
+            payment, product=product, request_id=request_id, psu_ip_address=psu_ip_address, redirect_uri=redirect_uri
+        )
+        return self._send(call)
+
+    def payment_status(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
+        """The payment's state. Raises as `initiate_payment`."""
+        return self._send(self._calls.payment_status(payment_id, product=product))
+
+    def payment_details(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentDetails:
+        """The payment as submitted, and its state. Raises as `initiate_payment`."""
+        return self._send(self._calls.payment_details(payment_id, product=product))
+
+    def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
+        """Cancel a payment that the customer has not opened. Raises as `initiate_payment`; 409 when it is too late."""
+        return self._send(self._calls.cancel_payment(payment_id, product=product))
+
+    def wait_for_payment(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
+        wait_s: float = WAIT_S, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> TransactionStatus:  # fmt: skip
+        """Poll until the payment is final.
+
+        Args:
+            payment_id: the payment.
+            product: its product.
+            interval_s: seconds between polls; the document suggests 2 to 5.
+            wait_s: give up after this many seconds.
+            sleep: waits a number of seconds.
+            clock: monotonic seconds.
+
+        Raises:
+            TransportError: `payment.not-final` after `wait_s`; else as `initiate_payment`.
+        """
+        end = clock() + wait_s
+        while True:
+            status = self.payment_status(payment_id, product=product).transaction_status
+            if status in PAYMENT.final:
+                return status
+            if clock() + interval_s > end:
+                raise _not_final(payment_id, status, wait_s)
+            sleep(interval_s)
+
+    def _send(self, call: Call[Model]) -> Model:
+        with _transport_errors():
+            response = self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
+            try:
+                body = bytearray()
+                for chunk in response.iter_bytes():
+                    _extend(body, chunk)
+            finally:
+                response.close()
+        return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
+
+
+class AsyncPsd2Client(_Client):
+    """A bank's PSD2 interface, for asyncio. Arguments, methods and errors as `Psd2Client`."""
+
+    def __init__(
+        self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
+        new_request_id: Callable[[], UUID] = uuid4, http: httpx.AsyncClient | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(base_url, identity, timeout_s, new_request_id)
+        self._own = http is None
+        self._http = httpx.AsyncClient(**self._options) if http is None else http
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._own:
+            await self._http.aclose()
+
+    async def initiate_payment(
+        self, payment: PaymentInitiation, *, product: PaymentProduct = PaymentProduct.SEPA, request_id: UUID | None = None,
+        psu_ip_address: str | None = None, redirect_uri: str | None = None,
+    ) -> PaymentInitiated:  # fmt: skip
+        """As `Psd2Client.initiate_payment`."""
+        call = self._calls.initiate_payment(
+            payment, product=product, request_id=request_id, psu_ip_address=psu_ip_address, redirect_uri=redirect_uri
+        )
+        return await self._send(call)
+
+    async def payment_status(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
+        """As `Psd2Client.payment_status`."""
+        return await self._send(self._calls.payment_status(payment_id, product=product))
+
+    async def payment_details(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA
+    ) -> PaymentDetails:
+        """As `Psd2Client.payment_details`."""
+        return await self._send(self._calls.payment_details(payment_id, product=product))
+
+    async def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
+        """As `Psd2Client.cancel_payment`."""
+        return await self._send(self._calls.cancel_payment(payment_id, product=product))
+
+    async def wait_for_payment(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
+        wait_s: float = WAIT_S, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> TransactionStatus:  # fmt: skip
+        """As `Psd2Client.wait_for_payment`."""
+        end = clock() + wait_s
+        while True:
+            status = (await self.payment_status(payment_id, product=product)).transaction_status
+            if status in PAYMENT.final:
+                return status
+            if clock() + interval_s > end:
+                raise _not_final(payment_id, status, wait_s)
+            await sleep(interval_s)
+
+    async def _send(self, call: Call[Model]) -> Model:
+        with _transport_errors():
+            response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
+            try:
+                body = bytearray()
+                async for chunk in response.aiter_bytes():
+                    _extend(body, chunk)
+            finally:
+                await response.aclose()
+        return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
+
+
+def _extend(body: bytearray, chunk: bytes) -> None:
+    body += chunk
+    if len(body) > MAX_ANSWER_BYTES:
+        raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+
+
+def _not_final(payment_id: str, status: TransactionStatus, wait_s: float) -> TransportError:
+    return TransportError("payment.not-final", f"payment {payment_id} is still {status} after {wait_s:g} seconds")
+
+
+@contextmanager
+def _transport_errors() -> Iterator[None]:
+    try:
+        yield
+    except httpx.TimeoutException as e:
+        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
+    except (httpx.TransportError, httpx.DecodingError) as e:
+        raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e

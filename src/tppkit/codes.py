@@ -1,0 +1,560 @@
+"""Every stable code: what it means and what to do. One row a code; a test compares this table with the source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """One row: what the code means, and what mends it."""
+
+    meaning: str
+    mend: str
+
+
+CODES: Mapping[str, Code] = MappingProxyType(
+    {
+        "answer.redirect": Code(
+            "the bank answered a request with a redirect",
+            "check the base address; sealed requests are never sent elsewhere",
+        ),
+        "answer.request-id": Code(
+            "the answer does not echo the request's X-Request-ID",
+            "report it to the bank; do not act on the answer",
+        ),
+        "answer.status": Code(
+            "the answer has an unexpected success status",
+            "check the bank's version of the interface",
+        ),
+        "answer.too-large": Code(
+            "the answer is longer than is read",
+            "report it to the bank",
+        ),
+        "archive.damaged": Code(
+            "the archive's last record cannot be read, so nothing can be chained to it",
+            "audit the archive and start a new one; keep the damaged one",
+        ),
+        "archive.locked": Code(
+            "another process writes to the archive",
+            "stop the other writer, or use another archive",
+        ),
+        "archive.unreadable": Code(
+            "the archive's records cannot be opened",
+            "check the path and its permissions",
+        ),
+        "archive.unusable": Code(
+            "the archive cannot be written",
+            "check disk space and permissions; nothing that was stored is changed",
+        ),
+        "base64.malformed": Code(
+            "the text is not base64",
+            "encode with the standard alphabet, padded, on one line",
+        ),
+        "base64.noncanonical": Code(
+            "the base64 has stray bits or lacks padding",
+            "encode canonically (RFC 4648 section 4)",
+        ),
+        "certificate.expired": Code(
+            "the certificate was no longer valid at the time",
+            "renew it, or judge a kept request at its time of receipt",
+        ),
+        "certificate.extension-malformed": Code(
+            "an extension is not as RFC 5280 has it",
+            "have the certificate issued again",
+        ),
+        "certificate.is-ca": Code(
+            "a certification authority's certificate stands where a provider's belongs",
+            "present the end-entity certificate",
+        ),
+        "certificate.key-unreadable": Code(
+            "the certificate's public key cannot be read",
+            "use RSA or an elliptic curve key",
+        ),
+        "certificate.key-usage": Code(
+            "the key usage does not allow this use",
+            "ask the trust service provider for the right profile",
+        ),
+        "certificate.malformed": Code(
+            "the bytes are not a certificate or certificate request",
+            "check that the file is complete and the right one",
+        ),
+        "certificate.missing": Code(
+            "the TLS connection carries no client certificate",
+            "open the connection with the QWAC and its key",
+        ),
+        "certificate.no-client-auth": Code(
+            "the QWAC lacks the clientAuth extended key usage",
+            "ask for a QWAC from a hierarchy that still issues clientAuth (QNCP-w-gen)",
+        ),
+        "certificate.not-found": Code(
+            "no certificate stands in the input",
+            "pass PEM, DER, base64, a proxy header's value or PKCS#12",
+        ),
+        "certificate.not-yet-valid": Code(
+            "the certificate was not valid yet at the time",
+            "check the clock, or wait",
+        ),
+        "certificate.too-large": Code(
+            "the input is longer than a certificate can be",
+            "check that it is the right file",
+        ),
+        "client.base-url": Code(
+            "the bank's base address is unusable",
+            "give https://host[:port], with a path prefix if there is one",
+        ),
+        "client.target": Code(
+            "the HTTP library would send another target than the sealed one",
+            "give ids and base address without characters that need escaping",
+        ),
+        "clock.backwards": Code(
+            "the sandbox's clock cannot be set so",
+            "advance it by a positive time of less than ten years",
+        ),
+        "database.unusable": Code(
+            "the sandbox's database cannot be opened",
+            "check the address and install its driver",
+        ),
+        "der.malformed": Code(
+            "the bytes are not DER",
+            "have the certificate issued again",
+        ),
+        "der.unexpected-tag": Code(
+            "another ASN.1 type stands there",
+            "have the certificate issued again",
+        ),
+        "digest.duplicate-algorithm": Code(
+            "the Digest header gives one algorithm twice",
+            "send each algorithm once",
+        ),
+        "digest.malformed": Code(
+            "the Digest header is not algorithm=base64",
+            "send SHA-256=<base64 of the hash of the raw body>",
+        ),
+        "digest.mismatch": Code(
+            "the body is not the one that was hashed",
+            "hash the exact bytes that are sent; look for re-serialised JSON or changed line ends",
+        ),
+        "digest.unsupported": Code(
+            "the Digest header has no supported algorithm",
+            "send SHA-256 or SHA-512",
+        ),
+        "endpoint.method": Code(
+            "the path does not take this method",
+            "see the endpoint table",
+        ),
+        "endpoint.unknown": Code(
+            "no endpoint has this path",
+            "see the endpoint table",
+        ),
+        "extra.missing": Code(
+            "an optional dependency is not installed",
+            "install the extra that the message names",
+        ),
+        "file.exists": Code(
+            "the file or folder exists and is not overwritten",
+            "choose another path or remove it",
+        ),
+        "file.too-large": Code(
+            "the file is longer than is read",
+            "check that it is the right file",
+        ),
+        "file.unreadable": Code(
+            "the file cannot be read",
+            "check the path and its permissions",
+        ),
+        "file.unwritable": Code(
+            "the file cannot be written",
+            "check the path, disk space and permissions",
+        ),
+        "header.control-character": Code(
+            "a header's value holds a control character",
+            "remove it; line breaks in names are percent-encoded in keyId",
+        ),
+        "header.duplicate": Code(
+            "a header that must be single stands more than once",
+            "send it once",
+        ),
+        "header.redirect-uri": Code(
+            "TPP-Redirect-URI is no usable https address",
+            "send an https address of at most 2048 characters",
+        ),
+        "identity.incomplete": Code(
+            "a seal certificate without key, or the other way round",
+            "give both or none",
+        ),
+        "identity.key-mismatch": Code(
+            "the private key does not belong to the QWAC",
+            "give the key that the certificate was issued for",
+        ),
+        "identity.other-organisation": Code(
+            "QWAC and QSealC have different organizationIdentifiers",
+            "use certificates of one provider",
+        ),
+        "identity.tls": Code(
+            "TLS does not take the certificate or key",
+            "see the reason in the message",
+        ),
+        "json.duplicate-name": Code(
+            "a JSON object has a name twice",
+            "send each name once",
+        ),
+        "json.malformed": Code(
+            "the bytes are not JSON in UTF-8",
+            "send RFC 8259 JSON",
+        ),
+        "json.too-deep": Code(
+            "the JSON nests too deeply",
+            "flatten it",
+        ),
+        "json.too-large": Code(
+            "the JSON is longer than is read",
+            "send less",
+        ),
+        "key-id.malformed": Code(
+            "keyId is not SN=<hexadecimal>,CA=<issuer>",
+            "write it as the bank's profile has it",
+        ),
+        "key-id.mismatch": Code(
+            "keyId names another certificate than the one sent",
+            "write serial and issuer of the seal certificate",
+        ),
+        "key.unreadable": Code(
+            "the private key cannot be read",
+            "check the file and its password",
+        ),
+        "key.unsupported": Code(
+            "no supported algorithm signs with this type of key",
+            "use RSA, P-256 or P-384",
+        ),
+        "key.weak": Code(
+            "the key is too small",
+            "use RSA of at least 2048 bits",
+        ),
+        "log.chain-broken": Code(
+            "a record does not follow from the one before",
+            "compare with another copy of the archive: a record was changed, added or removed",
+        ),
+        "log.gap": Code(
+            "records are missing from the stream",
+            "look for the missing records",
+        ),
+        "log.other-stream": Code(
+            "a record of another stream stands in this archive",
+            "look for where it belongs",
+        ),
+        "log.repeated": Code(
+            "a place in the stream is taken twice",
+            "compare with another copy of the archive",
+        ),
+        "machine.no-such-move": Code(
+            "this cannot happen in this state",
+            "read the state again",
+        ),
+        "message.content-type": Code(
+            "the body has another content type than expected",
+            "send application/json",
+        ),
+        "message.malformed": Code(
+            "method or target could not stand in a request",
+            "percent-encode the target",
+        ),
+        "message.no-raw-path": Code(
+            "the server gives only the decoded path",
+            "use an ASGI server that sets raw_path",
+        ),
+        "message.too-large": Code(
+            "the body is longer than is read",
+            "send less",
+        ),
+        "model.invalid": Code(
+            "the body does not fit the interface's model",
+            "mend the fields that the message names",
+        ),
+        "name.malformed": Code(
+            "the text is not a distinguished name",
+            "write it as RFC 4514 has it",
+        ),
+        "organization-identifier.lei-checksum": Code(
+            "the LEI's check digits are wrong",
+            "check the LEI",
+        ),
+        "organization-identifier.malformed": Code(
+            "the organizationIdentifier has none of the known forms",
+            "write PSDcc-AUTHORITY-number, VATcc-…, NTRcc-…, LEIXG-… or xx:cc-…",
+        ),
+        "organization-identifier.missing": Code(
+            "the subject does not have exactly one organizationIdentifier",
+            "have the certificate issued with it",
+        ),
+        "payment.not-cancellable": Code(
+            "the payment can no longer be cancelled",
+            "read its status",
+        ),
+        "payment.not-final": Code(
+            "the payment did not become final in time",
+            "poll again later",
+        ),
+        "payment.unknown": Code(
+            "the provider has no such payment",
+            "check id and product",
+        ),
+        "pem.malformed": Code(
+            "a PEM block's content is not base64",
+            "check that the file is complete",
+        ),
+        "pkcs12.unreadable": Code(
+            "the PKCS#12 file cannot be opened",
+            "check the password",
+        ),
+        "pki.country": Code(
+            "the country is not two capital letters",
+            "give an ISO 3166 code such as LT",
+        ),
+        "pki.days": Code(
+            "the validity is out of range",
+            "give 1 to 36500 days",
+        ),
+        "pki.dns-name": Code(
+            "the DNS name cannot stand in a certificate",
+            "give a lower-case DNS name",
+        ),
+        "pki.key-kind": Code(
+            "the key kind is not known",
+            "give p256, p384, rsa2048, rsa3072 or rsa4096",
+        ),
+        "pki.name": Code(
+            "a name is empty, too long or not printable",
+            "give 1 to 64 printable characters",
+        ),
+        "pki.organization-identifier": Code(
+            "the organizationIdentifier has none of the known forms",
+            "give for example PSDLT-BL-LB000000",
+        ),
+        "pki.role": Code(
+            "a PSD2 role is unknown, missing or given twice",
+            "give for example PSP_PI,PSP_AI",
+        ),
+        "pki.seeded-rsa": Code(
+            "RSA keys cannot be made from a seed",
+            "use p256 or p384 with a seed, or no seed",
+        ),
+        "pki.unusable": Code(
+            "the folder is no test PKI",
+            "make one with tppkit pki create",
+        ),
+        "port.unavailable": Code(
+            "a port cannot be listened on",
+            "choose another port, or 0 for free ones",
+        ),
+        "product.invalid": Code(
+            "the instant product cannot carry this payment",
+            "use sepa-credit-transfers, or a smaller amount",
+        ),
+        "product.unknown": Code(
+            "there is no such payment product",
+            "use sepa-credit-transfers or instant-sepa-credit-transfers",
+        ),
+        "qcstatements.bare-statement": Code(
+            "one QCStatement stands where a SEQUENCE OF them belongs",
+            "have the certificate issued again; adorsys' and Indice's generators write this",
+        ),
+        "qcstatements.duplicate": Code(
+            "a statement stands twice",
+            "have the certificate issued again",
+        ),
+        "qcstatements.flattened-roles": Code(
+            "several roles stand in one RoleOfPSP",
+            "have the certificate issued again; an OBIE OpenSSL profile writes this",
+        ),
+        "qcstatements.malformed": Code(
+            "the qcStatements cannot be read in full",
+            "have the certificate issued again",
+        ),
+        "qcstatements.no-compliance": Code(
+            "the QcCompliance statement is absent",
+            "use a qualified certificate",
+        ),
+        "qcstatements.no-psd2": Code(
+            "no PSD2 statement can be read",
+            "have the certificate issued with the PSD2 statement",
+        ),
+        "qcstatements.no-roles": Code(
+            "the PSD2 statement names no role",
+            "have the certificate issued with the provider's roles",
+        ),
+        "qcstatements.not-eseal": Code(
+            "the QcType is not eseal",
+            "use a QSealC",
+        ),
+        "qcstatements.not-web": Code(
+            "the QcType is not web",
+            "use a QWAC",
+        ),
+        "qcstatements.role-malformed": Code(
+            "a role cannot be read",
+            "have the certificate issued again",
+        ),
+        "qcstatements.role-mismatch": Code(
+            "a role's name is not the one of its object identifier",
+            "have the certificate issued again",
+        ),
+        "qcstatements.string-type": Code(
+            "a text of the PSD2 statement is not UTF8String",
+            "have the certificate issued again",
+        ),
+        "qcstatements.unexpected-info": Code(
+            "a statement without content carries some",
+            "have the certificate issued again; ING's example certificates have this",
+        ),
+        "record.body": Code(
+            "the kept body is not the body that was received",
+            "compare with another copy of the archive",
+        ),
+        "record.body-redacted": Code(
+            "the body was redacted",
+            "the digest can no longer be recomputed; the log still proves the rest",
+        ),
+        "record.certificate": Code(
+            "a kept certificate is not the one its name says",
+            "compare with another copy of the archive",
+        ),
+        "record.malformed": Code(
+            "a record is not as its schema has it",
+            "compare with another copy of the archive",
+        ),
+        "record.signing-input": Code(
+            "the signing string is not the one that was recorded",
+            "report it: this version builds another signing string",
+        ),
+        "record.unknown-kind": Code(
+            "the record is of a kind that this version does not verify",
+            "use a newer version",
+        ),
+        "record.unknown-profile": Code(
+            "the record names a seal profile that this version does not know",
+            "use a newer version, or add the profile",
+        ),
+        "record.version": Code(
+            "the record has another schema version",
+            "use a newer version",
+        ),
+        "request-id.malformed": Code(
+            "X-Request-ID is not a UUID",
+            "send a UUID",
+        ),
+        "request-id.missing": Code(
+            "X-Request-ID is absent",
+            "send a UUID with every request",
+        ),
+        "request-id.reuse": Code(
+            "the X-Request-ID was used for another request within the hour",
+            "make a new one for a new request",
+        ),
+        "request.refused": Code(
+            "the service answered with an error",
+            "see its status, code and text",
+        ),
+        "role.missing": Code(
+            "the QWAC lacks the endpoint's PSD2 role",
+            "use a certificate with the role",
+        ),
+        "seal.absent": Code(
+            "a request must be sealed and the identity has no seal",
+            "give the identity a QSealC and its key",
+        ),
+        "seal.header-present": Code(
+            "the request has a header that sealing writes, or twice one that it covers",
+            "leave these headers to sign_request",
+        ),
+        "seal.key-mismatch": Code(
+            "the signer does not sign for the seal certificate",
+            "give the key that the certificate was issued for",
+        ),
+        "seal.other-organisation": Code(
+            "seal and QWAC have different organizationIdentifiers",
+            "use certificates of one provider",
+        ),
+        "signature.algorithm": Code(
+            "the algorithm is not one that the key has",
+            "name the algorithm of the certificate's key",
+        ),
+        "signature.covered-names": Code(
+            "the headers parameter is not in its form",
+            "write lower-case names, single spaces, each once",
+        ),
+        "signature.duplicate-parameter": Code(
+            "the Signature header has a parameter twice",
+            "write each once",
+        ),
+        "signature.header-absent": Code(
+            "the signature covers a header that is not in the request",
+            "send every header that is covered",
+        ),
+        "signature.invalid": Code(
+            "the signature does not fit",
+            "sign the exact signing string with the seal's key",
+        ),
+        "signature.malformed": Code(
+            "the Signature header is not name=value pairs, the values quoted",
+            "write it as draft-cavage-http-signatures has it",
+        ),
+        "signature.missing": Code(
+            "the request is not sealed",
+            "send Digest, Signature and TPP-Signature-Certificate",
+        ),
+        "signature.missing-parameter": Code(
+            "the Signature header lacks a parameter",
+            "write keyId, algorithm, headers and signature",
+        ),
+        "signature.uncovered": Code(
+            "the signature does not cover what it must",
+            "cover digest, x-request-id and (request-target)",
+        ),
+        "time.malformed": Code(
+            "the text is not an ISO 8601 time",
+            "write for example 2026-01-31T12:00:00Z",
+        ),
+        "time.naive": Code(
+            "a time has no time zone",
+            "give aware times",
+        ),
+        "tls.anchors": Code(
+            "the client authorities for TLS are unusable",
+            "check the PEM of the authorities",
+        ),
+        "tls.certificate": Code(
+            "the server certificate is unusable",
+            "check the PEM of the server certificate",
+        ),
+        "tls.private-key": Code(
+            "the server's private key is unusable",
+            "check that it belongs to the server certificate",
+        ),
+        "transport.disconnected": Code(
+            "the peer left in the middle of the request",
+            "try again",
+        ),
+        "transport.failed": Code(
+            "the connection failed",
+            "check address, certificates and network; the TLS alert in the message says more",
+        ),
+        "transport.timeout": Code(
+            "the service did not answer in time",
+            "repeat with the same X-Request-ID within the hour",
+        ),
+        "trust.no-anchors": Code(
+            "there is no certification authority to believe",
+            "pass the authorities' certificates",
+        ),
+        "trust.no-path": Code(
+            "no chain leads to a believed authority",
+            "add the missing intermediate, or check that the issuer is the right one",
+        ),
+        "trust.unreadable": Code(
+            "the trust material cannot be read",
+            "check path and files",
+        ),
+    }
+)

@@ -1,0 +1,163 @@
+"""Every exception of tppkit, and the finding that checks report.
+
+    TppkitError                    code, message, hint
+    ├── FormatError                not in the format that was asked for
+    ├── VerificationError          well formed, but it does not hold; carries findings
+    │   ├── CertificateRejected    a certificate is not believed, or not fit for its use
+    │   └── SignatureRejected      a seal does not hold
+    ├── ProtocolError              one side broke the rules of an interface
+    │   ├── LocalProtocolError     ours: the request would not have been allowed
+    │   ├── RemoteProtocolError    theirs: the answer is not what the interface promises
+    │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
+    ├── TransportError             no answer: connection, TLS or time
+    ├── ArchiveError               kept evidence cannot be opened or appended to
+    └── ConfigurationError         settings, files or extras that cannot work
+
+`code` is stable and dotted (the table in `tppkit.codes` explains each one); the message is for people and may change.
+No message holds a key, token, password or body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from tppkit.codes import CODES
+
+
+def _no_values() -> Mapping[str, str]:
+    return MappingProxyType({})
+
+
+class Severity(StrEnum):
+    """How much a finding weighs: only an error makes a check fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTICE = "notice"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One result of a check.
+
+    Attributes:
+        code: stable dotted code, a row of `tppkit.codes.CODES`.
+        severity: `error` makes the check fail; `warning` and `notice` do not.
+        message: one sentence for people, naming the values.
+        clause: the rule it rests on, or None.
+        values: the values that were compared, by name.
+        offset: byte offset in the DER of the certificate or extension value where it was seen, or None.
+    """
+
+    code: str
+    severity: Severity
+    message: str
+    clause: str | None = None
+    values: Mapping[str, str] = field(default_factory=_no_values)
+    offset: int | None = None
+
+
+class TppkitError(Exception):
+    """Base of every exception that tppkit raises on purpose.
+
+    Attributes:
+        code: stable dotted code.
+        message: what is wrong, for people.
+        clause: the rule it rests on, or None.
+    """
+
+    def __init__(self, code: str, message: str, *, clause: str | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.clause = clause
+
+    @property
+    def hint(self) -> str:
+        """What to do about it, from the table of codes; empty when the code has no row."""
+        row = CODES.get(self.code)
+        return row.mend if row else ""
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}]"
+
+
+class FormatError(TppkitError):
+    """The input is not in the format that was asked for.
+
+    Attributes:
+        offset: byte offset of the fault where it is known, else None.
+    """
+
+    def __init__(self, code: str, message: str, *, clause: str | None = None, offset: int | None = None) -> None:
+        super().__init__(code, message, clause=clause)
+        self.offset = offset
+
+
+class VerificationError(TppkitError):
+    """Well formed, but it does not hold.
+
+    Attributes:
+        findings: everything the check reported, the failing one included; may be empty.
+    """
+
+    def __init__(
+        self, code: str, message: str, *, clause: str | None = None, findings: tuple[Finding, ...] = ()
+    ) -> None:
+        super().__init__(code, message, clause=clause)
+        self.findings = findings
+
+
+class CertificateRejected(VerificationError):
+    """A certificate is not believed at the time, or does not fit its use."""
+
+
+class SignatureRejected(VerificationError):
+    """A seal is missing or does not hold."""
+
+
+class ProtocolError(TppkitError):
+    """One side broke the rules of an interface."""
+
+
+class LocalProtocolError(ProtocolError):
+    """Ours: the request would break the interface's rules, so it was not sent."""
+
+
+class RemoteProtocolError(ProtocolError):
+    """Theirs: the answer is not what the interface promises."""
+
+
+class RequestRefused(ProtocolError):
+    """The service answered with an error, as the interface allows.
+
+    Attributes:
+        status: HTTP status code.
+        peer_code: the code the service gave (for example `SIGNATURE_INVALID`), or None.
+        peer_text: the service's explanation, shortened, or None.
+        request_id: the X-Request-ID of the request, or None.
+    """
+
+    def __init__(
+        self, message: str, *, status: int, peer_code: str | None, peer_text: str | None, request_id: str | None
+    ) -> None:
+        super().__init__("request.refused", message)
+        self.status = status
+        self.peer_code = peer_code
+        self.peer_text = peer_text
+        self.request_id = request_id
+
+
+class TransportError(TppkitError):
+    """No answer arrived: the connection, TLS or the time limit failed."""
+
+
+class ArchiveError(TppkitError):
+    """Kept evidence cannot be opened or appended to; nothing that was stored is changed."""
+
+
+class ConfigurationError(TppkitError):
+    """Settings, files or extras that cannot work."""

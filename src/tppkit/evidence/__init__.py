@@ -1,0 +1,15 @@
+"""Retained signatures: kept as received, re-verified years later.
+
+with EvidenceArchive(folder, stream_id=uuid4().hex) as archive:
+    archive.append(make_record(verified, http_status=201), *verified.chain)
+for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
+"""
+
+from tppkit.evidence.archive import EvidenceArchive, load_certificate, read_lines
+from tppkit.evidence.audit import AuditSummary, RecordVerdict, Verdict, audit_archive
+from tppkit.evidence.record import EvidenceRecord, make_record
+
+__all__ = [
+    "AuditSummary", "EvidenceArchive", "EvidenceRecord", "RecordVerdict", "Verdict", "audit_archive", "load_certificate", "make_record",
+    "read_lines",
+]  # fmt: skip

@@ -1,0 +1,198 @@
+"""An append-only archive of records: a folder with one line of JSON a record, and every certificate once.
+
+    records.jsonl          one record a line, in sequence
+    certs/<sha256>.der     certificates that records name
+
+One writer at a time (a lock on the file); a record is on disk when `append` returns. A line that a crash cut off is set
+aside in `records.torn-N` when the archive is opened again, never dropped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from tppkit._files import read_bounded, write_new
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError
+from tppkit.evidence.record import FIRST_PREVIOUS, MAX_LINE_BYTES, EvidenceRecord
+
+RECORDS = "records.jsonl"
+CERTIFICATES = "certs"
+
+
+class EvidenceArchive:
+    """The one writer of an archive.
+
+    Args:
+        folder: made when absent.
+        stream_id: 32 hexadecimal digits for a new stream; an existing one keeps its own.
+
+    Raises:
+        ArchiveError: `archive.locked`, `archive.unusable`, `archive.damaged` when its last whole line is no record.
+    """
+
+    def __init__(self, folder: Path, *, stream_id: str) -> None:
+        self.folder = folder
+        try:
+            (folder / CERTIFICATES).mkdir(parents=True, exist_ok=True)
+            self._file = (folder / RECORDS).open("ab+")
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
+        try:
+            self._lock()
+            self._set_torn_line_aside()
+            last = self._last_record()
+        except BaseException:
+            self._file.close()
+            raise
+        self.stream_id = last.stream_id if last else stream_id
+        self._seq = last.seq + 1 if last else 0
+        self._previous = last.leaf if last else FIRST_PREVIOUS
+        self._kept = {path.stem for path in (folder / CERTIFICATES).glob("*.der")}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the archive for another writer."""
+        self._file.close()
+
+    def append(self, record: EvidenceRecord, *certificates: EidasCertificate) -> EvidenceRecord:
+        """Place a record at the end of the stream, with the certificates it names, and wait until it is on disk.
+
+        Returns:
+            The record as it was placed.
+
+        Raises:
+            ArchiveError: `archive.unusable`; the archive holds what it held before.
+        """
+        placed = record.placed(stream_id=self.stream_id, seq=self._seq, previous=self._previous)
+        size = self._file.seek(0, os.SEEK_END)
+        try:
+            for certificate in certificates:
+                self._keep(certificate)
+            self._file.write(placed.to_line())
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as e:
+            self._undo(size)
+            raise ArchiveError(
+                "archive.unusable", f"the record cannot be written to {self.folder}: {e.strerror}"
+            ) from e
+        self._seq += 1
+        self._previous = placed.leaf
+        return placed
+
+    def _undo(self, size: int) -> None:
+        # After a full disk the buffered line must neither linger nor stay half-written.
+        with suppress(OSError):
+            self._file.close()
+        os.truncate(self.folder / RECORDS, size)
+        self._file = (self.folder / RECORDS).open("ab+")
+        self._lock()
+
+    def _keep(self, certificate: EidasCertificate) -> None:
+        if certificate.sha256 in self._kept:
+            return
+        path = self.folder / CERTIFICATES / f"{certificate.sha256}.der"
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        partial.unlink(missing_ok=True)
+        try:
+            write_new(partial, certificate.der)
+        except ConfigurationError as e:
+            raise ArchiveError("archive.unusable", e.message) from e
+        partial.replace(path)
+        self._kept.add(certificate.sha256)
+
+    def _lock(self) -> None:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as e:
+            raise ArchiveError("archive.locked", f"another process writes to the archive {self.folder}") from e
+
+    def _set_torn_line_aside(self) -> None:
+        end = self._file.seek(0, os.SEEK_END)
+        start = _last_line_start(self._file, end)
+        if start == end:
+            return
+        self._file.seek(start)
+        number = 1 + len(list(self.folder.glob("records.torn-*")))
+        write_new(self.folder / f"records.torn-{number}", self._file.read(end - start))
+        self._file.truncate(start)
+
+    def _last_record(self) -> EvidenceRecord | None:
+        end = self._file.seek(0, os.SEEK_END)
+        if end == 0:
+            return None
+        start = _last_line_start(self._file, end - 1)
+        self._file.seek(start)
+        try:
+            return EvidenceRecord.from_line(self._file.read(end - start))
+        except FormatError as e:
+            raise ArchiveError(
+                "archive.damaged", f"the last record of {self.folder} cannot be read: {e.message}"
+            ) from e
+
+
+def _last_line_start(file: BinaryIO, end: int) -> int:
+    """The offset just behind the last line feed before `end`; 0 when there is none."""
+    position = end
+    while position > 0:
+        size = min(64 * 1024, position)
+        position -= size
+        file.seek(position)
+        found = file.read(size).rfind(b"\n")
+        if found >= 0:
+            return position + found + 1
+    return 0
+
+
+def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
+    """Every line of an archive with its number, from 1, without the line feed; bounded in memory whatever the file holds.
+
+    A line over the limit is cut at the limit (and so cannot be read as a record); a cut-off last line is given as it is.
+
+    Raises:
+        ArchiveError: `archive.unreadable`.
+    """
+    try:
+        with (folder / RECORDS).open("rb") as file:
+            number = 0
+            while line := file.readline(MAX_LINE_BYTES + 1):
+                number += 1
+                whole = line.endswith(b"\n")
+                yield number, line[:-1] if whole else line
+                while not whole and (rest := file.readline(MAX_LINE_BYTES)):
+                    whole = rest.endswith(b"\n")
+    except OSError as e:
+        raise ArchiveError("archive.unreadable", f"the archive {folder} cannot be read: {e.strerror}") from e
+
+
+def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
+    """A certificate that the archive keeps.
+
+    Args:
+        folder: the archive.
+        sha256: 64 lower-case hexadecimal digits, as records name it.
+
+    Raises:
+        FormatError: `file.unreadable` when it is absent, `record.certificate` when the file is another certificate,
+            `certificate.malformed`.
+    """
+    data = read_bounded(folder / CERTIFICATES / f"{sha256}.der", max_bytes=MAX_CERTIFICATE_BYTES)
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise FormatError("record.certificate", f"the kept certificate {sha256[:16]}… is not the one its name says")
+    return EidasCertificate.from_der(data)

@@ -1,0 +1,199 @@
+"""Re-verify retained signatures: the same `seals.verify_request`, at the time each request was received.
+
+A record's verdict has three values (ETSI EN 319 102-1): PASSED, FAILED (it is disproved) and INDETERMINATE (it cannot be
+proved with what is at hand). Beside the records, the stream itself is checked: no gap, no repetition, each record chained
+to the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError, SignatureRejected, TppkitError
+from tppkit.evidence.archive import load_certificate, read_lines
+from tppkit.evidence.record import FIRST_PREVIOUS, BodyState, EvidenceRecord, Kind
+from tppkit.seals import PROFILES, SealPolicy, VerifiedRequest, verify_request
+from tppkit.trust import PathVerifier
+
+MAX_FIRST_FAILURES = 20
+
+
+class Verdict(StrEnum):
+    """What became of one record."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    INDETERMINATE = "indeterminate"
+    UNREADABLE = "unreadable"
+
+
+# Codes that leave a record unproved instead of disproving it (EN 319 102-1 table 6: no chain, validity out of bounds,
+# signed data or certificate not at hand). Everything else disproves it.
+INDETERMINATE_CODES = frozenset({
+    "trust.no-path", "certificate.expired", "certificate.not-yet-valid", "file.unreadable", "record.body-redacted",
+    "record.unknown-profile", "record.unknown-kind",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVerdict:
+    """The verdict on one line of an archive.
+
+    Attributes:
+        archive: the archive's folder.
+        line: line number from 1.
+        seq: the record's place in its stream, None when the line cannot be read.
+        x_request_id: the request's id, None when the line cannot be read.
+        verdict: what became of it.
+        code: None, or the code of the first failure.
+        message: None, or that failure in words.
+        stream_code: None, or what is wrong with its place in the stream (`log.*`).
+        organization_identifier: whose seal it is, None unless passed.
+        at: the time it was judged at, None when the line cannot be read.
+    """
+
+    archive: Path
+    line: int
+    seq: int | None
+    x_request_id: str | None
+    verdict: Verdict
+    code: str | None = None
+    message: str | None = None
+    stream_code: str | None = None
+    organization_identifier: str | None = None
+    at: datetime | None = None
+
+
+@dataclass(slots=True)
+class AuditSummary:
+    """Counts over any number of records.
+
+    Attributes:
+        records: lines seen.
+        verdicts: how many of each verdict.
+        by_code: how many of each failure code, codes of the stream included.
+        inconsistent: places where a stream has a gap, a repetition or a broken chain.
+        first_failures: the first 20 rows that are not in order.
+    """
+
+    records: int = 0
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    by_code: Counter[str] = field(default_factory=Counter)
+    inconsistent: int = 0
+    first_failures: list[RecordVerdict] = field(default_factory=list)
+
+    def add(self, row: RecordVerdict) -> None:
+        """Count one row."""
+        self.records += 1
+        self.verdicts[row.verdict] += 1
+        self.by_code.update(code for code in (row.code, row.stream_code) if code)
+        self.inconsistent += row.stream_code is not None
+        if (row.code or row.stream_code) and len(self.first_failures) < MAX_FIRST_FAILURES:
+            self.first_failures.append(row)
+
+    @property
+    def exit_code(self) -> int:
+        """0 all passed; 5 something unreadable; 4 stream inconsistent; 1 any failed; 3 some indeterminate."""
+        if self.verdicts[Verdict.UNREADABLE]:
+            return 5
+        if self.inconsistent:
+            return 4
+        if self.verdicts[Verdict.FAILED]:
+            return 1
+        return 3 if self.verdicts[Verdict.INDETERMINATE] else 0
+
+
+def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
+    """Judge every record of an archive, in order; memory does not grow with it.
+
+    Args:
+        folder: the archive.
+        paths: believes certificates.
+        at: the time to judge at, aware; None judges each record at its own time of receipt.
+
+    Raises:
+        ArchiveError: `archive.unreadable`; no other failure escapes, it becomes a row.
+    """
+    auditor = _Auditor(folder, paths, at)
+    for number, line in read_lines(folder):
+        yield auditor.judge(number, line)
+
+
+class _Auditor:
+    def __init__(self, folder: Path, paths: PathVerifier, at: datetime | None) -> None:
+        self._folder = folder
+        self._at = at
+        self._policies = {name: SealPolicy(paths, profile=profile) for name, profile in PROFILES.items()}
+        self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
+            lambda name: load_certificate(folder, name)
+        )
+        self._stream_id: str | None = None
+        self._next_seq = 0
+        self._previous: str | None = FIRST_PREVIOUS
+
+    def judge(self, number: int, line: bytes) -> RecordVerdict:
+        try:
+            record = EvidenceRecord.from_line(line)
+        except FormatError as e:
+            self._previous = None  # what follows cannot be tied to a line that nobody can read
+            self._next_seq += 1
+            return RecordVerdict(self._folder, number, None, None, Verdict.UNREADABLE, e.code, e.message)
+        stream_code = self._check_place(record)
+        at = self._at or record.received_at
+        row = RecordVerdict(
+            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED, stream_code=stream_code, at=at
+        )
+        try:
+            return replace(row, organization_identifier=self._verify(record, at).organization_identifier)
+        except TppkitError as e:
+            verdict = Verdict.INDETERMINATE if e.code in INDETERMINATE_CODES else Verdict.FAILED
+            return replace(row, verdict=verdict, code=e.code, message=e.message)
+
+    def _check_place(self, record: EvidenceRecord) -> str | None:
+        code = None
+        if self._stream_id is not None and record.stream_id != self._stream_id:
+            code = "log.other-stream"
+        elif record.seq != self._next_seq:
+            code = "log.gap" if record.seq > self._next_seq else "log.repeated"
+        elif self._previous is not None and record.previous != self._previous:
+            code = "log.chain-broken"
+        self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, record.leaf
+        return code
+
+    def _verify(self, record: EvidenceRecord, at: datetime) -> VerifiedRequest:
+        # 1. The record is of a kind and profile that this version knows.
+        # 2. The body is the one that was kept.
+        # 3. The certificates are at hand.
+        # 4. The seal holds, at the time.
+        # 5. The signing string is the one of the day (a difference is drift in this software).
+        policy = self._policies.get(record.profile)
+        if record.kind != Kind.CAVAGE_REQUEST:
+            raise FormatError(
+                "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
+            )
+        if policy is None:
+            raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
+        _check_body(record)
+        seal = self._certificate(record.seal_cert)
+        qwac = self._certificate(record.qwac_cert) if record.qwac_cert else None
+        verified = verify_request(record.to_message(seal, profile=policy.profile), qwac=qwac, at=at, policy=policy)
+        if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
+            raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
+        return verified
+
+
+def _check_body(record: EvidenceRecord) -> None:
+    if record.body_state == BodyState.REDACTED:
+        raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
+    body = record.body or b""
+    kept = (record.body_len, record.body_sha256, record.body_sha512)
+    if (len(body), hashlib.sha256(body).hexdigest(), hashlib.sha512(body).hexdigest()) != kept:
+        raise SignatureRejected("record.body", "the body kept is not the body that was received")

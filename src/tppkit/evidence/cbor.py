@@ -1,0 +1,40 @@
+"""Deterministic CBOR, the few types that a record has: the bytes that are hashed.
+
+Source: RFC 8949 section 4.2.1 (shortest heads, definite lengths, map keys in the order of their encoded bytes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Value"]
+
+
+def encode_cbor(value: Value) -> bytes:
+    """The one deterministic encoding of a value made of None, bool, int (64 bit), bytes, str, sequences and text-keyed maps."""
+    match value:
+        case None:
+            return b"\xf6"
+        case bool():
+            return b"\xf5" if value else b"\xf4"
+        case int():
+            return _head(0, value) if value >= 0 else _head(1, -1 - value)
+        case bytes():
+            return _head(2, len(value)) + value
+        case str():
+            raw = value.encode("utf-8")
+            return _head(3, len(raw)) + raw
+        case Mapping():
+            pairs = sorted((encode_cbor(key), encode_cbor(item)) for key, item in value.items())
+            return _head(5, len(pairs)) + b"".join(key + item for key, item in pairs)
+        case _:
+            return _head(4, len(value)) + b"".join(map(encode_cbor, value))
+
+
+def _head(major: int, argument: int) -> bytes:
+    if argument < 24:
+        return bytes((major << 5 | argument,))
+    for size, code in ((1, 24), (2, 25), (4, 26), (8, 27)):
+        if argument < 1 << (8 * size):
+            return bytes((major << 5 | code,)) + argument.to_bytes(size, "big")
+    raise OverflowError(f"{argument} does not fit 64 bits")

@@ -1,0 +1,298 @@
+"""One retained signature: schema `psd2.evidence/1`, as a value, as a line of JSON, and as the bytes that are hashed.
+
+A record keeps bytes, not readings: the covered header lines as received, the Signature value, the body. Certificates are
+kept once beside it, by their SHA-256. The leaf hash covers every column but the body (which enters by its digests), so a
+body can be redacted later without changing a leaf. Each record names the leaf of the one before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Any, Self
+
+from tppkit import __version__
+from tppkit._clock import format_time, parse_time
+from tppkit._encoding import decode_base64, encode_base64, parse_json
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
+from tppkit.evidence.cbor import Value, encode_cbor
+from tppkit.httpsig.message import Header, Message
+from tppkit.seals import SealProfile, VerifiedRequest
+
+SCHEMA = 1
+MAX_LINE_BYTES = 8 * 1024 * 1024
+FIRST_PREVIOUS = "0" * 64
+
+_HEX64 = frozenset("0123456789abcdef")
+
+
+class Kind(IntEnum):
+    """What was signed; 2 to 4 are RFC 9421 requests, callbacks and response seals."""
+
+    CAVAGE_REQUEST = 1
+
+
+class BodyState(IntEnum):
+    """Where the body is."""
+
+    INLINE = 0
+    REDACTED = 3
+    NONE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRecord:
+    """One verified request, kept.
+
+    Attributes:
+        v: schema version, 1.
+        kind: what was signed.
+        stream_id: 32 hexadecimal digits naming the sequence of records it belongs to.
+        seq: place in the stream, from 0 without gaps.
+        previous: leaf hash of the record before, hexadecimal; zeros for the first.
+        received_at: when the request arrived, aware UTC.
+        clock_source: which clock said so.
+        session_id: the TLS connection, or None.
+        x_request_id: the request's id.
+        payment_ref: the payment it concerns, or None.
+        method: as on the wire.
+        target: path and query as on the wire.
+        header_block: the covered header lines as received, `Name: value` each ended by CR LF, in wire order, as bytes.
+        signature_raw: the whole value of the Signature header, as bytes.
+        signing_input_sha256: hexadecimal SHA-256 of the signing string; shows drift between versions of this software.
+        body: the raw body, or None when it is not here.
+        body_state: why it is here or not.
+        body_len: its length in bytes.
+        body_sha256: its SHA-256, hexadecimal.
+        body_sha512: its SHA-512, hexadecimal.
+        seal_cert: SHA-256 of the seal certificate, hexadecimal.
+        qwac_cert: SHA-256 of the website certificate, hexadecimal, or None.
+        chain: SHA-256 of the authorities above the seal, nearest first, hexadecimal.
+        profile: name of the seal profile it was verified with.
+        verdict: `holds`: only verified requests are kept.
+        software: what verified it.
+        http_status: what was answered, or None.
+        error_code: the code that was answered, or None.
+        extra: further columns of a later version, kept and hashed.
+    """
+
+    v: int
+    kind: int
+    stream_id: str
+    seq: int
+    previous: str
+    received_at: datetime
+    clock_source: str
+    session_id: str | None
+    x_request_id: str
+    payment_ref: str | None
+    method: str
+    target: str
+    header_block: bytes
+    signature_raw: bytes
+    signing_input_sha256: str
+    body: bytes | None
+    body_state: int
+    body_len: int
+    body_sha256: str
+    body_sha512: str
+    seal_cert: str
+    qwac_cert: str | None
+    chain: tuple[str, ...]
+    profile: str
+    verdict: str
+    software: str
+    http_status: int | None
+    error_code: str | None
+    extra: Mapping[str, Any]
+
+    @property
+    def leaf(self) -> str:
+        """SHA-256 over 0x00 and the deterministic CBOR of every column but the body; hexadecimal."""
+        return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
+
+    def _columns(self) -> dict[str, Value]:
+        columns: dict[str, Value] = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("body", "extra", "received_at")
+        }
+        columns["received_at"] = _microseconds(self.received_at)
+        columns["extra"] = dict(self.extra)
+        return columns
+
+    def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
+        """The same record at a place in a stream."""
+        return replace(self, stream_id=stream_id, seq=seq, previous=previous)
+
+    def to_message(self, seal: EidasCertificate, *, profile: SealProfile) -> Message:
+        """The request as it was verified: covered headers, Signature, certificate and body.
+
+        Args:
+            seal: the certificate that `seal_cert` names.
+            profile: the profile that `profile` names; it says which header carries the certificate.
+
+        Raises:
+            FormatError: `record.malformed` when the header block is not header lines.
+        """
+        headers = [
+            *_read_block(self.header_block),
+            ("Signature", self.signature_raw.decode("latin-1")),
+            (profile.certificate_header, encode_base64(seal.der)),
+        ]
+        return Message(self.method, self.target, tuple(headers), self.body or b"")
+
+    def to_line(self) -> bytes:
+        """One line of JSON, ended by a line feed: bytes as base64, times as ISO 8601."""
+        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        values["received_at"] = format_time(self.received_at)
+        for name in _BYTES:
+            values[name] = None if values[name] is None else encode_base64(values[name])
+        extra = values.pop("extra")
+        return json.dumps(values | dict(extra), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Self:
+        """Read one line of JSON.
+
+        Raises:
+            FormatError: `record.malformed`, `record.version`, `json.*`, `base64.*`, `time.malformed`.
+        """
+        values = parse_json(line, what="the record", max_bytes=MAX_LINE_BYTES)
+        if not isinstance(values, dict):
+            raise FormatError("record.malformed", "the record is not a JSON object")
+        if values.get("v") != SCHEMA:
+            raise FormatError(
+                "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
+            )
+        known = {name: _read_column(name, form, values) for name, form in _FORMS.items()}
+        extra = {name: value for name, value in values.items() if name not in _FORMS}
+        _check_extra(extra)
+        return cls(**known, extra=MappingProxyType(extra))
+
+
+def make_record(
+    verified: VerifiedRequest,
+    *,
+    http_status: int | None = None,
+    error_code: str | None = None,
+    payment_ref: str | None = None,
+    session_id: str | None = None,
+    clock_source: str = "system",
+) -> EvidenceRecord:
+    """The record of a verified request, not yet placed in a stream.
+
+    Args:
+        verified: what `seals.verify_request` proved; its `at` becomes the time of receipt.
+        http_status: what was answered.
+        error_code: the code that was answered.
+        payment_ref: the payment it concerns.
+        session_id: the TLS connection.
+        clock_source: which clock told the time of receipt.
+    """
+    body = verified.body
+    message = verified.unverified_message
+    covered = verified.covered
+    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in covered)
+    return EvidenceRecord(
+        v=SCHEMA,
+        kind=int(Kind.CAVAGE_REQUEST),
+        stream_id="0" * 32,
+        seq=0,
+        previous=FIRST_PREVIOUS,
+        received_at=verified.at,
+        clock_source=clock_source,
+        session_id=session_id,
+        x_request_id=verified.request_id,
+        payment_ref=payment_ref,
+        method=verified.method,
+        target=verified.target,
+        header_block=block.encode("latin-1"),
+        signature_raw=message.values("signature")[0].encode("latin-1"),
+        signing_input_sha256=hashlib.sha256(verified.signing_string).hexdigest(),
+        body=body,
+        body_state=int(BodyState.INLINE if body else BodyState.NONE),
+        body_len=len(body),
+        body_sha256=hashlib.sha256(body).hexdigest(),
+        body_sha512=hashlib.sha512(body).hexdigest(),
+        seal_cert=verified.seal.sha256,
+        qwac_cert=verified.qwac.sha256 if verified.qwac else None,
+        chain=tuple(certificate.sha256 for certificate in verified.chain[1:]),
+        profile=verified.profile,
+        verdict="holds",
+        software=f"tppkit/{__version__}",
+        http_status=http_status,
+        error_code=error_code,
+        extra=MappingProxyType({}),
+    )
+
+
+def _microseconds(at: datetime) -> int:
+    delta = at - datetime(1970, 1, 1, tzinfo=UTC)
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def _read_block(block: bytes) -> list[Header]:
+    headers = []
+    for line in block.decode("latin-1").split("\r\n")[:-1]:
+        name, separator, value = line.partition(": ")
+        if not separator:
+            raise FormatError("record.malformed", "the header block holds a line that is no header")
+        headers.append((name, value))
+    return headers
+
+
+_BYTES = ("header_block", "signature_raw", "body")
+
+# column: (Python type on the line, None allowed, how it is read)
+_FORMS: Mapping[str, tuple[type, bool, str]] = MappingProxyType({
+    "v": (int, False, ""), "kind": (int, False, ""), "stream_id": (str, False, "hex32"), "seq": (int, False, ""),
+    "previous": (str, False, "hex64"), "received_at": (str, False, "time"), "clock_source": (str, False, ""),
+    "session_id": (str, True, ""), "x_request_id": (str, False, ""), "payment_ref": (str, True, ""),
+    "method": (str, False, ""), "target": (str, False, ""), "header_block": (str, False, "bytes"),
+    "signature_raw": (str, False, "bytes"), "signing_input_sha256": (str, False, "hex64"), "body": (str, True, "bytes"),
+    "body_state": (int, False, ""), "body_len": (int, False, ""), "body_sha256": (str, False, "hex64"),
+    "body_sha512": (str, False, "hex128"), "seal_cert": (str, False, "hex64"), "qwac_cert": (str, True, "hex64"),
+    "chain": (list, False, "chain"), "profile": (str, False, ""), "verdict": (str, False, ""), "software": (str, False, ""),
+    "http_status": (int, True, ""), "error_code": (str, True, ""),
+})  # fmt: skip
+
+
+def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, Any]) -> Any:
+    kind: Any
+    kind, optional, reading = form
+    if name not in values:
+        raise FormatError("record.malformed", f"the record has no {name}")
+    value: Any = values[name]
+    if value is None and optional:
+        return None
+    if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 63):
+        raise FormatError("record.malformed", f"the record's {name} is not what it should be")
+    match reading:
+        case "bytes":
+            return decode_base64(value, what=f"the record's {name}")
+        case "time":
+            return parse_time(value)
+        case "chain":
+            return tuple(_read_hex(name, link, 64) for link in value)
+        case "":
+            return value
+        case _:
+            return _read_hex(name, value, int(reading[3:]))
+
+
+def _read_hex(name: str, value: Any, length: int) -> str:
+    if not isinstance(value, str) or len(value) != length or not _HEX64.issuperset(value):
+        raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
+    return value
+
+
+def _check_extra(extra: Mapping[str, Any]) -> None:
+    try:
+        encode_cbor(dict(extra))
+    except (OverflowError, TypeError) as e:
+        raise FormatError("record.malformed", "the record's further columns hold what cannot be hashed") from e

@@ -1,0 +1,12 @@
+"""HTTP message signatures as the drafts and RFCs have them; what PSD2 makes of them is in `tppkit.seals`."""
+
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
+from tppkit.httpsig.cavage import SignatureParameters, make_signing_string, parse_signature_header
+from tppkit.httpsig.digest import make_digest, parse_digest, verify_digest
+from tppkit.httpsig.message import Message
+from tppkit.httpsig.signers import KeySigner, Signer, load_private_key
+
+__all__ = [
+    "ALGORITHMS", "Algorithm", "KeySigner", "Message", "SignatureParameters", "Signer", "load_private_key", "make_digest",
+    "make_signing_string", "parse_digest", "parse_signature_header", "verify_digest",
+]  # fmt: skip

@@ -1,0 +1,101 @@
+"""The Digest header: a hash of the raw body.
+
+    Digest: SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=
+
+Source: RFC 3230 sections 4.1.1 and 4.3.2. Only SHA-256 and SHA-512 prove anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from binascii import b2a_base64
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from tppkit._encoding import decode_base64, shown
+from tppkit.errors import FormatError, SignatureRejected
+
+MAX_DIGEST_LENGTH = 1024
+
+_HASHES: Mapping[str, Callable[[bytes], hashlib._Hash]] = MappingProxyType(
+    {
+        "SHA-256": hashlib.sha256,
+        "SHA-512": hashlib.sha512,
+    }
+)
+_LENGTHS: Mapping[str, int] = MappingProxyType({"SHA-256": 32, "SHA-512": 64})
+
+
+def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
+    """The value of a Digest header for these raw body bytes; no body is the empty byte string.
+
+    Args:
+        body: the bytes exactly as they will be sent.
+        algorithm: `SHA-256` or `SHA-512`.
+    """
+    return f"{algorithm}={b2a_base64(_HASHES[algorithm](body).digest(), newline=False).decode('ascii')}"
+
+
+def parse_digest(value: str) -> Mapping[str, bytes]:
+    """Read a Digest header's value.
+
+    Returns:
+        The hashes by algorithm in upper case, only those of SHA-256 and SHA-512; at least one.
+
+    Raises:
+        FormatError: `digest.malformed`, `digest.duplicate-algorithm`, `digest.unsupported`, and those of strict base64.
+    """
+    if len(value) > MAX_DIGEST_LENGTH:
+        raise FormatError("digest.malformed", f"a Digest header of {len(value)} characters is too long")
+    hashes: dict[str, bytes] = {}
+    seen: set[str] = set()
+    for part in value.split(","):
+        algorithm, separator, encoded = part.strip(" \t").partition("=")
+        name = algorithm.upper()
+        if not separator or not name:
+            raise FormatError("digest.malformed", f"the Digest header {shown(value)} is not algorithm=base64")
+        if name in seen:
+            raise FormatError("digest.duplicate-algorithm", f"the Digest header gives {name} twice")
+        seen.add(name)
+        if name in _HASHES:
+            hashes[name] = _hash(name, encoded)
+    if not hashes:
+        raise FormatError(
+            "digest.unsupported",
+            f"the Digest header offers {', '.join(sorted(seen))[:80]}, none of it SHA-256 or SHA-512",
+        )
+    return hashes
+
+
+def _hash(name: str, encoded: str) -> bytes:
+    raw = decode_base64(encoded, what=f"the {name} digest")
+    if len(raw) != _LENGTHS[name]:
+        raise FormatError("digest.malformed", f"the {name} digest has {len(raw)} bytes, not {_LENGTHS[name]}")
+    return raw
+
+
+def verify_digest(value: str, body: bytes) -> tuple[str, ...]:
+    """Recompute every supported hash of a Digest header over the raw body.
+
+    Args:
+        value: the header's value.
+        body: the body's bytes.
+
+    Returns:
+        The algorithms that were compared, all of them equal.
+
+    Raises:
+        FormatError: as `parse_digest`.
+        SignatureRejected: `digest.mismatch`.
+    """
+    if value == make_digest(body):
+        return ("SHA-256",)
+    hashes = parse_digest(value)
+    for name, expected in hashes.items():
+        if not hmac.compare_digest(_HASHES[name](body).digest(), expected):
+            raise SignatureRejected(
+                "digest.mismatch", f"the body's {name} is not the one in the Digest header (body of {len(body)} bytes)",
+                clause="PSD2 document A.5 rule 4",
+            )  # fmt: skip
+    return tuple(hashes)

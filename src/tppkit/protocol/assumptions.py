@@ -1,0 +1,135 @@
+"""Every choice that the two documents leave open: what is open, what we do, why, and how to change it.
+
+Code that acts on a row names it in a comment; a test sees that every named row exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """One open point.
+
+    Attributes:
+        id: short name.
+        interface: `psd2`, `legacy` or `gateway`.
+        open: what the document does not show.
+        choice: what we do.
+        why: the reason.
+        change: how to have it otherwise.
+    """
+
+    id: str
+    interface: str
+    open: str
+    choice: str
+    why: str
+    change: str
+
+
+# fmt: off
+ASSUMPTIONS: tuple[Assumption, ...] = (
+    Assumption(
+        "key-id", "psd2", "the form of keyId",
+        "SN=<serial in hexadecimal>,CA=<issuer as RFC 4514 text, percent-encoded>; serial compared as a number, issuer as a parsed name",
+        "the NextGenPSD2 guidelines 1.3.8 section 12.2 have this form, and the document follows that convention",
+        "seals.key_id",
+    ),
+    Assumption(
+        "signature-algorithms", "psd2", "the signature algorithms",
+        "rsa-sha256 and rsa-sha512 (PKCS#1 v1.5), ecdsa-sha256 on P-256, ecdsa-sha384 on P-384 (DER); the certificate's key decides",
+        "the registry of draft-cavage-10 and the guidelines' demand for SHA-256 or better",
+        "httpsig.algorithms.ALGORITHMS",
+    ),
+    Assumption(
+        "digest-algorithms", "psd2", "whether SHA-512 is taken beside SHA-256",
+        "SHA-256 is written, both are read, and all that are sent must fit",
+        "the guidelines 1.3.8 section 12.1 allow both",
+        "httpsig.digest",
+    ),
+    Assumption(
+        "signature-status", "psd2", "the HTTP status of SIGNATURE_MISSING and SIGNATURE_INVALID",
+        "401", "guidelines 1.3.8 section 14.11",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "error-body", "psd2", "the error body's shape",
+        '{"tppMessages": [{"category": "ERROR", "code": …, "text": …}]} as application/json',
+        "guidelines 1.3.8 section 4.13, whose convention the document follows", "protocol.psd2.errors",
+    ),
+    Assumption(
+        "certificate-codes", "psd2", "the codes for a certificate that is refused",
+        "401 with CERTIFICATE_MISSING, CERTIFICATE_EXPIRED or CERTIFICATE_INVALID; in strict mode the TLS handshake fails instead",
+        "guidelines 1.3.8 section 14.11; the document says: rejected at the connection level (401)",
+        "sandbox up --strict; protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "role-status", "psd2", "the answer to a certificate without the endpoint's role",
+        "403 ROLE_INVALID", "the provider is known but not allowed; the guidelines list the code under 401",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "unknown-payment", "psd2", "the answer to a paymentId that is not the caller's",
+        "403 RESOURCE_UNKNOWN, the same for one that does not exist", "guidelines 1.3.8 section 14.11: resource in the path",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "cancel-code", "psd2", "the code of the 409 to a DELETE that comes too late",
+        "CANCELLATION_INVALID", "the guidelines' code for it (there with 405)",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "request-id-scope", "psd2", "whose X-Request-ID must not be used again",
+        "one organisation's, for its sealed POSTs; method, target and body are compared; the hour starts with the first use",
+        "two providers cannot know of each other's ids", "protocol.psd2.rules.same_request",
+    ),
+    Assumption(
+        "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
+        "any version, 8-4-4-4-12 hexadecimal digits in either case, echoed as sent", "RFC 9562 section 4",
+        "protocol.psd2.rules.check_request_id",
+    ),
+    Assumption(
+        "payment-declined", "psd2", "the move of a payment that the customer declines",
+        "RCVD to RJCT", "the meaning of RJCT names declined; no other state is left", "protocol.psd2.payment.PAYMENT",
+    ),
+    Assumption(
+        "payment-actc", "psd2", "the move into ACTC",
+        "none: approval in the sandbox is one step, so a payment goes from RCVD to ACSP; clients take ACTC as not final",
+        "the table shows RCVD to ACSP", "protocol.psd2.payment.PAYMENT",
+    ),
+    Assumption(
+        "execution-time", "psd2", "how long execution takes",
+        "1 second after approval in the sandbox", "long enough to see ACSP, short enough for tests", "SandboxSettings.execution_s",
+    ),
+    Assumption(
+        "inactivity", "psd2", "the exact inactivity limit (about 5 minutes) and what refreshes it",
+        "300 seconds after initiation or the last opening of the approval link", "section 3 of part A", "SandboxSettings.inactivity_s",
+    ),
+    Assumption(
+        "payment-currency", "psd2", "which currencies a SEPA payment takes",
+        "EUR only, else 400 FORMAT_ERROR", "SEPA credit transfers are in euro (EPC rulebook)", "protocol.psd2.models.PaymentInitiation",
+    ),
+    Assumption(
+        "payment-amount", "psd2", "the form and range of instructedAmount.amount",
+        "1 to 9 digits without leading zeros, at most two decimals, from 0.01 to 999999999.99",
+        "the SEPA scheme's range (EPC rulebook AT-04)", "protocol.psd2.models.PaymentInitiation",
+    ),
+    Assumption(
+        "creditor-name", "psd2", "the length of creditorName", "1 to 70 characters, printable",
+        "the SEPA scheme's limit (EPC rulebook AT-21)",
+        "protocol.psd2.models.PaymentInitiation",
+    ),
+    Assumption(
+        "instant-cap", "psd2", "the instant amount cap and which banks cannot be reached",
+        "100000.00 EUR; a creditor IBAN whose country is in a list (empty by default) is unreachable",
+        "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "SandboxSettings.instant_cap, instant_unreachable",
+    ),
+    Assumption(
+        "scheme-links", "psd2", "the form of the self and status links",
+        "absolute paths from /psd2/v1, as section 2 says of _links; scaRedirect is a whole address",
+        "section 2 of part A", "sandbox.psd2.payments",
+    ),
+)
+# fmt: on

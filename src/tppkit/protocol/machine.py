@@ -1,0 +1,38 @@
+"""State machines as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from tppkit.errors import LocalProtocolError
+
+State = TypeVar("State", bound=str)
+Trigger = TypeVar("Trigger", bound=str)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine(Generic[State, Trigger]):
+    """A transition table.
+
+    Attributes:
+        initial: where everything starts.
+        moves: (state, trigger) to the next state; what is not here cannot happen.
+        final: states that nothing leaves.
+    """
+
+    initial: State
+    moves: Mapping[tuple[State, Trigger], State]
+    final: frozenset[State]
+
+    def move(self, state: State, trigger: Trigger) -> State:
+        """The state after `trigger`.
+
+        Raises:
+            LocalProtocolError: `machine.no-such-move`.
+        """
+        after = self.moves.get((state, trigger))
+        if after is None:
+            raise LocalProtocolError("machine.no-such-move", f"{trigger} cannot happen in state {state}")
+        return after

@@ -1,0 +1,101 @@
+"""The life of a payment. Source: PSD2 document, part A section 3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.machine import Machine
+
+
+class TransactionStatus(StrEnum):
+    """transactionStatus; section 3 gives the meanings."""
+
+    RCVD = "RCVD"
+    ACTC = "ACTC"
+    ACSP = "ACSP"
+    ACSC = "ACSC"
+    RJCT = "RJCT"
+    CANC = "CANC"
+
+
+class Trigger(StrEnum):
+    """What moves a payment."""
+
+    APPROVED = "approved"
+    DECLINED = "declined"
+    EXECUTED = "executed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+# Section 3, table "From / Trigger / To". The move into ACTC is not shown there, so it is not here (assumption payment-actc);
+# declined is assumption payment-declined.
+PAYMENT: Machine[TransactionStatus, Trigger] = Machine(
+    initial=TransactionStatus.RCVD,
+    moves=MappingProxyType(
+        {
+            (TransactionStatus.RCVD, Trigger.APPROVED): TransactionStatus.ACSP,
+            (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
+            (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
+            (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
+            (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
+        }
+    ),
+    final=frozenset({TransactionStatus.ACSC, TransactionStatus.RJCT, TransactionStatus.CANC}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a payment is.
+
+    Attributes:
+        status: its state.
+        active_at: initiation, or the last opening of the approval link; aware UTC.
+        opened: the customer has opened it.
+        approved_at: when it was approved, or None; aware UTC.
+    """
+
+    status: TransactionStatus
+    active_at: datetime
+    opened: bool = False
+    approved_at: datetime | None = None
+
+
+def due_trigger(progress: Progress, *, now: datetime, inactivity: timedelta, execution: timedelta) -> Trigger | None:
+    """What time alone has made happen by `now`, or None.
+
+    Args:
+        progress: how far the payment is.
+        now: the present, aware UTC.
+        inactivity: how long an unapproved payment waits (assumption inactivity).
+        execution: how long execution takes after approval (assumption execution-time).
+    """
+    if progress.status is TransactionStatus.RCVD and now >= progress.active_at + inactivity:
+        return Trigger.EXPIRED
+    approved = progress.approved_at
+    if progress.status is TransactionStatus.ACSP and approved is not None and now >= approved + execution:
+        return Trigger.EXECUTED
+    return None
+
+
+def cancel(progress: Progress) -> TransactionStatus:
+    """The state after the provider's DELETE.
+
+    Raises:
+        LocalProtocolError: `payment.not-cancellable`, the customer has opened it or it is final.
+    """
+    if progress.opened or (progress.status, Trigger.CANCELLED) not in PAYMENT.moves:
+        raise LocalProtocolError(
+            "payment.not-cancellable", "the customer has opened the payment, or it is final", clause="PSD2 document A.3"
+        )
+    return PAYMENT.move(progress.status, Trigger.CANCELLED)
+
+
+def reported_status(status: TransactionStatus) -> TransactionStatus:
+    """What a status poll says: CANC stands only in the answer to DELETE, later polls report RJCT."""
+    return TransactionStatus.RJCT if status is TransactionStatus.CANC else status

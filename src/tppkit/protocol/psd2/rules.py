@@ -1,0 +1,105 @@
+"""Rules of the PSD2 interface that both sides hold. Source: PSD2 document, part A."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from tppkit._encoding import shown
+from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
+from tppkit.protocol.endpoint import Endpoint
+from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
+
+IDEMPOTENCY_WINDOW = timedelta(hours=1)
+
+_UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+
+
+def check_request_id(text: str | None) -> str:
+    """The X-Request-ID, when it is a UUID (assumption request-id-form).
+
+    Raises:
+        FormatError: `request-id.missing`, `request-id.malformed`.
+
+    Source: section 2, X-Request-ID is required on every request.
+    """
+    if text is None:
+        raise FormatError("request-id.missing", "the X-Request-ID header is absent")
+    if not _UUID.fullmatch(text):
+        raise FormatError("request-id.malformed", f"the X-Request-ID {shown(text)} is not a UUID")
+    return text
+
+
+def check_role(endpoint: Endpoint, roles: Collection[str]) -> None:
+    """Check that the website certificate has the endpoint's role.
+
+    Args:
+        endpoint: the endpoint's row.
+        roles: the certificate's roles, for example `("PSP_PI", "PSP_AI")`.
+
+    Raises:
+        CertificateRejected: `role.missing`.
+
+    Source: section 5 rule 2.
+    """
+    if endpoint.role is not None and endpoint.role not in roles:
+        stated = ", ".join(roles) or "none"
+        raise CertificateRejected(
+            "role.missing", f"{endpoint.method} {endpoint.path} needs the role {endpoint.role}, the certificate has {stated}",
+            clause="PSD2 document A.5 rule 2",
+        )  # fmt: skip
+
+
+def check_product(
+    payment: PaymentInitiation, product: PaymentProduct, *, cap: Decimal, unreachable: Collection[str]
+) -> None:
+    """Check that the instant product can carry this payment (assumption instant-cap).
+
+    Args:
+        payment: the payment.
+        product: the product asked for.
+        cap: highest instant amount in EUR.
+        unreachable: two-letter IBAN countries without instant payments.
+
+    Raises:
+        LocalProtocolError: `product.invalid`.
+
+    Source: section 4, product rules.
+    """
+    if product is not PaymentProduct.INSTANT:
+        return
+    if Decimal(payment.instructed_amount.amount) > cap:
+        raise LocalProtocolError("product.invalid", f"the amount is above the instant cap of {cap} EUR")
+    if payment.creditor_account.iban[:2] in unreachable:
+        raise LocalProtocolError("product.invalid", "the beneficiary's bank cannot be reached for instant payments")
+
+
+def request_fingerprint(method: str, target: str, body: bytes) -> str:
+    """What makes two requests with one X-Request-ID the same (assumption request-id-scope); hexadecimal SHA-256."""
+    return hashlib.sha256(b"\0".join((method.encode(), target.encode("latin-1"), body))).hexdigest()
+
+
+def same_request(*, fingerprint: str, first: str, first_at: datetime, now: datetime) -> bool:
+    """Whether a repeated X-Request-ID asks for a replay; False when the hour is over and it counts as new.
+
+    Args:
+        fingerprint: `request_fingerprint` of this request.
+        first: that of the request which used the id first.
+        first_at: when that was, aware.
+        now: the present, aware.
+
+    Raises:
+        LocalProtocolError: `request-id.reuse`, another request within the hour.
+
+    Source: section 4, X-Request-ID.
+    """
+    if now >= first_at + IDEMPOTENCY_WINDOW:
+        return False
+    if fingerprint != first:
+        raise LocalProtocolError(
+            "request-id.reuse", "this X-Request-ID was used for another request within the last hour"
+        )
+    return True

@@ -1,0 +1,94 @@
+"""The approval host: the page where the payer approves or declines a payment."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from urllib.parse import parse_qs
+
+from jinja2 import Environment, StrictUndefined
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from tppkit._clock import Clock
+from tppkit.errors import TppkitError
+from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
+from tppkit.protocol.psd2.payment import Trigger, reported_status
+from tppkit.sandbox.psd2.payments import Payments
+from tppkit.sandbox.store import Store, StoredPayment
+from tppkit.web import read_message
+
+_MAX_FORM_BYTES = 1024
+_ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
+_HEADINGS = {
+    TransactionStatus.RCVD: "Approve this payment?",
+    TransactionStatus.ACSP: "Approved – the payment is on its way",
+    TransactionStatus.ACSC: "The payment has been made",
+    TransactionStatus.RJCT: "This payment was not made",
+    TransactionStatus.CANC: "This payment was not made",
+}
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class ApprovalHost:
+    """Approval links: opening one shows the payment, sending the form decides it; a used link shows only the final state.
+
+    Args:
+        payments: the bank's payments.
+        store: the database.
+        now: the sandbox's clock.
+    """
+
+    def __init__(self, payments: Payments, *, store: Store, now: Clock) -> None:
+        self._payments = payments
+        self._store = store
+        self._now = now
+        environment = Environment(autoescape=True, undefined=StrictUndefined)
+        self._page = environment.from_string(files("tppkit.sandbox").joinpath("pages/approval.html").read_text("utf-8"))
+        self.app = Starlette(
+            routes=[
+                Route("/approve/{token}", self._show, methods=["GET"]),
+                Route("/approve/{token}", self._decide, methods=["POST"]),
+            ]
+        )
+
+    async def _show(self, request: Request) -> Response:
+        try:
+            with self._store.transaction() as tx:
+                payment = self._payments.open(request.path_params["token"], now=self._now(), tx=tx)
+        except TppkitError:
+            return self._unknown()
+        return self._render(payment)
+
+    async def _decide(self, request: Request) -> Response:
+        try:
+            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
+            action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
+            with self._store.transaction() as tx:
+                if action in _ACTIONS:
+                    self._payments.decide(request.path_params["token"], _ACTIONS[action], now=self._now(), tx=tx)
+        except TppkitError:
+            return self._unknown()
+        return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
+
+    def _render(self, payment: StoredPayment) -> Response:
+        status = reported_status(payment.progress.status)
+        text = self._page.render(
+            heading=_HEADINGS[status],
+            payment=PaymentInitiation.from_wire(payment.body),
+            organization=payment.organization,
+            status=status.value,
+            open=status is TransactionStatus.RCVD,
+            redirect_uri=payment.redirect_uri,
+        )
+        return HTMLResponse(text, headers=_HEADERS)
+
+    def _unknown(self) -> Response:
+        text = self._page.render(heading="This link leads to no payment", payment=None)
+        return HTMLResponse(text, status_code=404, headers=_HEADERS)

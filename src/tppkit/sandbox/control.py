@@ -1,0 +1,59 @@
+"""The control host: what a developer does to the sandbox from outside, on loopback only."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from tppkit._clock import format_time
+from tppkit._encoding import parse_json
+from tppkit.errors import FormatError, TppkitError
+from tppkit.sandbox.clock import SandboxClock
+from tppkit.web import read_message
+
+_MAX_BODY_BYTES = 4096
+
+
+class ControlHost:
+    """`GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`.
+
+    A browser page from elsewhere must not move the clock, so only `application/json` is taken, which a browser does not
+    send across origins without asking first.
+
+    Args:
+        clock: the sandbox's clock.
+    """
+
+    def __init__(self, clock: SandboxClock) -> None:
+        self._clock = clock
+        self.app = Starlette(
+            routes=[
+                Route("/clock", self._show, methods=["GET"]),
+                Route("/clock/advance", self._advance, methods=["POST"]),
+            ]
+        )
+
+    async def _show(self, request: Request) -> Response:
+        return JSONResponse({"now": format_time(self._clock.now())})
+
+    async def _advance(self, request: Request) -> Response:
+        try:
+            if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+                raise FormatError("message.content-type", "the body is not application/json")
+            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
+            now = self._clock.advance(_seconds(message.body))
+        except TppkitError as e:
+            return JSONResponse({"error": {"code": e.code, "message": e.message}}, status_code=400)
+        return JSONResponse({"now": format_time(now)})
+
+
+def _seconds(body: bytes) -> timedelta:
+    value = parse_json(body, what="the body", max_bytes=_MAX_BODY_BYTES)
+    seconds = value.get("seconds") if isinstance(value, dict) else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 10**9:
+        raise FormatError("model.invalid", 'the body is not {"seconds": number}')
+    return timedelta(seconds=seconds)

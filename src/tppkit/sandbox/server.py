@@ -1,0 +1,180 @@
+"""Serve a sandbox: bind its ports, run every host in one event loop, stop cleanly."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tppkit._files import PRIVATE
+from tppkit.errors import ConfigurationError
+from tppkit.sandbox.app import Sandbox, SandboxSettings
+from tppkit.sandbox.tls import make_http_protocol
+
+_PSD2, _APPROVAL, _CONTROL = 0, 1, 3
+_STOP_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a running sandbox answers; interfaces that it does not have yet are None.
+
+    Attributes:
+        psd2_url: the PSD2 host (mutual TLS).
+        approval_url: the approval pages.
+        gateway_url: the payment gateway.
+        vault_url: the card vault.
+        legacy_url: the legacy interface.
+        control_url: the control host.
+        api_key: key of the gateway and the legacy interface.
+        pki: folder of the test PKI.
+    """
+
+    psd2_url: str
+    approval_url: str
+    gateway_url: str | None
+    vault_url: str | None
+    legacy_url: str | None
+    control_url: str
+    api_key: str | None
+    pki: str
+
+    def write(self, path: Path) -> None:
+        """Write the ready file: appears complete or not at all, readable by its owner."""
+        partial = path.with_name(f".{path.name}.part")
+        partial.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
+        partial.chmod(PRIVATE)
+        partial.replace(path)
+
+
+class _Server(uvicorn.Server):
+    """One of several servers in a loop: signals are handled once, by whoever started them all."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class SandboxServer:
+    """A sandbox with its listening sockets; `run()` serves until `stop()`.
+
+    Args:
+        settings: how it is set up.
+
+    Raises:
+        ConfigurationError: `port.unavailable`, and those of `Sandbox`.
+    """
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._sockets = {offset: _listen(settings, offset) for offset in (_PSD2, _APPROVAL, _CONTROL)}
+        urls = {offset: f"{_host(settings)}:{bound.getsockname()[1]}" for offset, bound in self._sockets.items()}
+        approval_url = f"http://{urls[_APPROVAL]}"
+        try:
+            self.sandbox = Sandbox(settings, approval_url=approval_url)
+        except BaseException:
+            self._close_sockets()
+            raise
+        self.addresses = Addresses(
+            psd2_url=f"https://{urls[_PSD2]}", approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
+            control_url=f"http://{urls[_CONTROL]}", api_key=None, pki=str(self.sandbox.pki),
+        )  # fmt: skip
+        apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
+        self._servers = {offset: _Server(self._config(app, offset)) for offset, app in apps.items()}
+
+    def _config(self, app: Any, offset: int) -> uvicorn.Config:
+        return uvicorn.Config(
+            app,
+            http=make_http_protocol(self.sandbox.tls) if offset == _PSD2 else "auto",
+            lifespan="off",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=2,
+        )
+
+    async def run(self) -> None:
+        """Serve every host until `stop()` is called."""
+        try:
+            await asyncio.gather(*(self._serve(offset) for offset in self._servers))
+        finally:
+            self.sandbox.__exit__(None, None, None)
+            self._close_sockets()
+
+    async def _serve(self, offset: int) -> None:
+        await self._servers[offset].serve([self._sockets[offset]])
+
+    async def ready(self) -> None:
+        """Wait until every host answers."""
+        while not all(server.started for server in self._servers.values()):
+            await asyncio.sleep(0.01)
+
+    def stop(self) -> None:
+        """Ask every host to finish; `run()` then returns."""
+        for server in self._servers.values():
+            server.should_exit = True
+
+    def _close_sockets(self) -> None:
+        for bound in self._sockets.values():
+            bound.close()
+
+
+@contextmanager
+def run_sandbox(settings: SandboxSettings) -> Iterator[SandboxServer]:
+    """A sandbox in a thread of its own, answering when the body starts, stopped when it ends.
+
+    Raises:
+        ConfigurationError: as `SandboxServer`.
+    """
+    server = SandboxServer(settings)
+    started = threading.Event()
+
+    async def main() -> None:
+        running = asyncio.ensure_future(server.run())
+        waiting = asyncio.ensure_future(server.ready())
+        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        started.set()
+        await running
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),), name="tppkit-sandbox", daemon=True)
+    thread.start()
+    started.wait()
+    try:
+        yield server
+    finally:
+        server.stop()
+        thread.join(_STOP_TIMEOUT_S)
+
+
+def _listen(settings: SandboxSettings, offset: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(
+        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )  # asyncio sets TCP_NODELAY only where it sees TCP
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((settings.host, settings.port + offset if settings.port else 0))
+    except (OSError, OverflowError) as e:
+        bound.close()
+        raise ConfigurationError(
+            "port.unavailable", f"{settings.host} port {settings.port + offset} cannot be used: {e}"
+        ) from e
+    return bound
+
+
+def _host(settings: SandboxSettings) -> str:
+    # The server certificate names localhost and both loopback addresses.
+    if settings.host == "127.0.0.1":
+        return "localhost"
+    return f"[{settings.host}]" if ":" in settings.host else settings.host

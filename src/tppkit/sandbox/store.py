@@ -1,0 +1,243 @@
+"""What the sandbox remembers, in a SQL database: payments, and the X-Request-IDs of the last hour.
+
+One transaction a request; on SQLite it takes the write lock at its start, so two requests never decide on the same state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    create_engine,
+    delete,
+    event,
+    insert,
+    select,
+    update,
+)  # fmt: skip
+from sqlalchemy.exc import SQLAlchemyError
+
+from tppkit.errors import ConfigurationError
+from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2.payment import Progress
+
+_METADATA = MetaData()
+_PAYMENTS = Table(
+    "payments", _METADATA,
+    Column("payment_id", String(64), primary_key=True),
+    Column("organization", String(256), nullable=False, index=True),
+    Column("product", String(64), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("link_token", String(64), nullable=False, unique=True),
+    Column("redirect_uri", String(2048)),
+    Column("status", String(4), nullable=False),
+    Column("active_at", BigInteger, nullable=False),
+    Column("opened", Boolean, nullable=False),
+    Column("approved_at", BigInteger),
+)  # fmt: skip
+_REQUESTS = Table(
+    "request_ids", _METADATA,
+    Column("organization", String(256), primary_key=True),
+    Column("request_id", String(36), primary_key=True),
+    Column("fingerprint", String(64), nullable=False),
+    Column("first_at", BigInteger, nullable=False),
+    Column("http_status", Integer, nullable=False),
+    Column("answer", LargeBinary, nullable=False),
+    Column("payment_id", String(64), nullable=False),
+)  # fmt: skip
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPayment:
+    """A payment.
+
+    Attributes:
+        payment_id: opaque id.
+        organization: organizationIdentifier of the provider that initiated it.
+        product: the payment product.
+        body: the initiation's body as received.
+        link_token: the secret part of the approval link.
+        redirect_uri: where the payer's browser returns, or None.
+        progress: how far it is.
+    """
+
+    payment_id: str
+    organization: str
+    product: PaymentProduct
+    body: bytes
+    link_token: str
+    redirect_uri: str | None
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class UsedRequestId:
+    """The first use of an X-Request-ID.
+
+    Attributes:
+        fingerprint: of the request (`protocol.psd2.rules.request_fingerprint`).
+        first_at: when; aware UTC.
+        http_status: what was answered.
+        answer: the body that was answered.
+        payment_id: the payment it made.
+    """
+
+    fingerprint: str
+    first_at: datetime
+    http_status: int
+    answer: bytes
+    payment_id: str
+
+
+class Store:
+    """The database.
+
+    Args:
+        url: a SQLAlchemy address, for example `sqlite:///sandbox.sqlite`.
+
+    Raises:
+        ConfigurationError: `database.unusable`.
+    """
+
+    def __init__(self, url: str) -> None:
+        try:
+            self._engine = create_engine(url)
+            if self._engine.dialect.name == "sqlite":
+                _prepare_sqlite(self._engine)
+            _METADATA.create_all(self._engine)
+        except (SQLAlchemyError, ImportError) as e:
+            raise ConfigurationError(
+                "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
+            ) from e
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        """One transaction: committed at the end, undone when the body fails."""
+        with self._engine.begin() as connection:
+            yield Transaction(connection)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+
+class Transaction:
+    """Reads and writes of one request."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def add_payment(self, payment: StoredPayment) -> None:
+        """Store a new payment."""
+        values = _progress_columns(payment.progress) | {
+            "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
+            "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
+        }  # fmt: skip
+        self._connection.execute(insert(_PAYMENTS).values(values))
+
+    def payment(self, payment_id: str) -> StoredPayment | None:
+        """The payment with this id."""
+        return self._one(_PAYMENTS.c.payment_id == payment_id)
+
+    def payment_by_link(self, link_token: str) -> StoredPayment | None:
+        """The payment with this approval link."""
+        return self._one(_PAYMENTS.c.link_token == link_token)
+
+    def set_progress(self, payment_id: str, progress: Progress) -> None:
+        """Store how far a payment is now."""
+        self._connection.execute(
+            update(_PAYMENTS).where(_PAYMENTS.c.payment_id == payment_id).values(_progress_columns(progress))
+        )
+
+    def used_request_id(self, organization: str, request_id: str) -> UsedRequestId | None:
+        """The remembered first use of an X-Request-ID (compared without regard to case)."""
+        row = self._connection.execute(
+            select(_REQUESTS).where(
+                _REQUESTS.c.organization == organization, _REQUESTS.c.request_id == request_id.lower()
+            )
+        ).one_or_none()
+        return (
+            None
+            if row is None
+            else UsedRequestId(row.fingerprint, _moment(row.first_at), row.http_status, row.answer, row.payment_id)
+        )
+
+    def remember_request_id(
+        self, organization: str, request_id: str, used: UsedRequestId, *, forget_before: datetime
+    ) -> None:
+        """Remember a first use in place of an older one, and forget what is older than the window."""
+        columns = _REQUESTS.c
+        mine = (columns.organization == organization) & (columns.request_id == request_id.lower())
+        self._connection.execute(delete(_REQUESTS).where(mine | (columns.first_at <= _microseconds(forget_before))))
+        self._connection.execute(
+            insert(_REQUESTS).values(
+                organization=organization,
+                request_id=request_id.lower(),
+                fingerprint=used.fingerprint,
+                first_at=_microseconds(used.first_at),
+                http_status=used.http_status,
+                answer=used.answer,
+                payment_id=used.payment_id,
+            )
+        )
+
+    def _one(self, condition: Any) -> StoredPayment | None:
+        row = self._connection.execute(select(_PAYMENTS).where(condition)).one_or_none()
+        if row is None:
+            return None
+        approved = None if row.approved_at is None else _moment(row.approved_at)
+        progress = Progress(TransactionStatus(row.status), _moment(row.active_at), row.opened, approved)
+        return StoredPayment(
+            row.payment_id,
+            row.organization,
+            PaymentProduct(row.product),
+            row.body,
+            row.link_token,
+            row.redirect_uri,
+            progress,
+        )
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA busy_timeout=5000")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _progress_columns(progress: Progress) -> dict[str, Any]:
+    return {
+        "status": progress.status.value,
+        "active_at": _microseconds(progress.active_at),
+        "opened": progress.opened,
+        "approved_at": None if progress.approved_at is None else _microseconds(progress.approved_at),
+    }
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)
+
+
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)

@@ -1,0 +1,246 @@
+"""Verify a sealed request: that this organisation signed exactly this body for exactly this target.
+
+The same function serves the bank's door (at = now) and the auditor's desk years later (at = the time of receipt).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+
+from tppkit._clock import as_utc
+from tppkit._encoding import decode_base64
+from tppkit.certificates import EidasCertificate, Use
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig.algorithms import Verify, make_verifiers, verify_signature
+from tppkit.httpsig.cavage import REQUEST_TARGET, SignatureParameters, make_signing_string, parse_signature_header
+from tppkit.httpsig.digest import verify_digest
+from tppkit.httpsig.message import Header, Message
+from tppkit.seals.key_id import check_key_id
+from tppkit.seals.profiles import PSD2_V1, SealProfile
+from tppkit.trust import PathVerifier, TrustedPath
+
+MAX_CERTIFICATE_HEADER = 16 * 1024
+_REMEMBERED = 256
+_LAST = ',signature="'
+
+# A request has these at most once (RFC 9110 section 5.3 allows lists, these are none); two of them are two readings.
+_SINGLETONS = ("digest", "signature", "x-request-id", "content-type", "content-length", "host", "date", "authorization")
+
+
+@dataclass(frozen=True, slots=True)
+class _Seal:
+    certificate: EidasCertificate
+    path: TrustedPath
+    verifiers: Mapping[str, Verify]
+
+
+class SealPolicy:
+    """What a relying party demands of a seal.
+
+    It remembers what it has verified (at most 256 certificates, and 256 ways of naming and covering): a provider sends the
+    same certificate and the same parameters, all but the signature, with every request. Nothing is remembered before a
+    signature under it has been verified, and nothing is believed longer than its chain is valid.
+
+    Args:
+        paths: believes certificates.
+        profile: the dialect.
+    """
+
+    def __init__(self, paths: PathVerifier, *, profile: SealProfile = PSD2_V1) -> None:
+        self.paths = paths
+        self.profile = profile
+        self._certificate_header = profile.certificate_header.lower()
+        self._singletons = frozenset({*_SINGLETONS, self._certificate_header, *profile.covered} - {REQUEST_TARGET})
+        self._required = frozenset(profile.covered)
+        self._seals: dict[str, _Seal] = {}
+        self._parameters: dict[tuple[str, str], SignatureParameters] = {}
+
+    def _seal(self, header: str, at: datetime) -> _Seal:
+        """The seal certificate in a header, when it fits the profile and is believed at the time."""
+        seal = self._seals.get(header)
+        if seal is not None and seal.path.not_before <= at <= seal.path.not_after:
+            return seal
+        certificate = _read_certificate(header)
+        path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at)
+        return _Seal(certificate, path, make_verifiers(certificate.public_key))
+
+    def _remember(self, certificate_header: str, seal: _Seal, head: str, parameters: SignatureParameters) -> None:
+        for memory in (self._seals, self._parameters):
+            if len(memory) >= _REMEMBERED:
+                memory.clear()
+        self._seals[certificate_header] = seal
+        if head:
+            self._parameters[head, certificate_header] = parameters
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRequest:
+    """What was proven about a request. A handler works on this and on nothing else of the request.
+
+    Attributes:
+        parameters: what the Signature header said.
+        signing_string: the bytes that were signed.
+        seal: the QSealC, which fits its profile and is believed at `at`.
+        chain: the seal first, the root last.
+        qwac: the certificate whose organisation the seal has, or None when the caller had none to compare with.
+        at: the time of judgement, aware UTC.
+        profile: name of the seal profile.
+        unverified_message: the whole request, with headers that nobody signed.
+    """
+
+    parameters: SignatureParameters
+    signing_string: bytes
+    seal: EidasCertificate
+    chain: tuple[EidasCertificate, ...]
+    qwac: EidasCertificate | None
+    at: datetime
+    profile: str
+    unverified_message: Message
+
+    @property
+    def covered(self) -> Mapping[str, str]:
+        """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
+        names = (name for name in self.parameters.headers if name != REQUEST_TARGET)
+        return MappingProxyType({name: ", ".join(self.unverified_message.values(name)) for name in names})
+
+    @property
+    def method(self) -> str:
+        """The covered method, as on the wire."""
+        return self.unverified_message.method
+
+    @property
+    def target(self) -> str:
+        """The covered path and query, as on the wire."""
+        return self.unverified_message.target
+
+    @property
+    def body(self) -> bytes:
+        """The exact bytes whose hash was covered."""
+        return self.unverified_message.body
+
+    @property
+    def organization_identifier(self) -> str:
+        """The sealing organisation's organizationIdentifier."""
+        identifier = self.seal.organization_identifier
+        return identifier.text if identifier else ""
+
+    @property
+    def request_id(self) -> str:
+        """The covered X-Request-ID."""
+        return self.unverified_message.values("x-request-id")[0]
+
+
+def verify_request(
+    message: Message, *, qwac: EidasCertificate | None, at: datetime, policy: SealPolicy
+) -> VerifiedRequest:
+    """Verify Digest and Signature of a provider's request.
+
+    Args:
+        message: the request as received; the body is hashed as raw bytes.
+        qwac: the believed certificate of the TLS connection, whose organisation must be the seal's. None only where there
+            was no connection (a file on a desk); then the result says so.
+        at: the time to judge at, aware. Pass the receipt time when checking a kept request.
+        policy: the anchors and the dialect.
+
+    Returns:
+        What was proven.
+
+    Raises:
+        FormatError: a header cannot be parsed: `header.duplicate`, `header.control-character`, `signature.malformed`,
+            `signature.duplicate-parameter`, `signature.missing-parameter`, `signature.covered-names`, `key-id.malformed`,
+            `digest.malformed`, `digest.duplicate-algorithm`, `digest.unsupported`, `base64.*`, `message.malformed`.
+        SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.header-absent`, `digest.mismatch`,
+            `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`.
+        CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`,
+            `trust.no-path`.
+
+    Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10.
+    """
+    # 1. Collect the headers; one that must be single is single.
+    # 2. Parse the Signature header strictly.
+    # 3. It covers what the profile demands.
+    # 4. The Digest fits the raw body.
+    # 5. The certificate fits the seal profile, is the one that keyId names, and is believed at the time.
+    # 6. The signature fits the signing string under the certificate's key.
+    # 7. Seal and QWAC are the same organisation's.
+    at = as_utc(at)
+    values = _collect(message.headers, policy)  # 1
+    certificate_header = values[policy._certificate_header][0]
+    head, parameters, new = _read_signature(values["signature"][0], certificate_header, policy)  # 2
+    if new:
+        _check_coverage(parameters, policy)  # 3
+    verify_digest(values["digest"][0], message.body)  # 4
+    seal = policy._seal(certificate_header, at)  # 5
+    if new:
+        check_key_id(parameters.key_id, seal.certificate)
+    signing_string = make_signing_string(message, parameters.headers, values)  # 6
+    verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
+    if new:
+        policy._remember(certificate_header, seal, head, parameters)
+    if qwac is not None:
+        _check_organisation(seal.certificate, qwac)  # 7
+    return VerifiedRequest(
+        parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, policy.profile.name, message,
+    )  # fmt: skip
+
+
+def _read_signature(value: str, certificate_header: str, policy: SealPolicy) -> tuple[str, SignatureParameters, bool]:
+    """The text before `signature`, the parameters, and whether they are new.
+
+    The text is remembered only where `signature` is the last parameter, and strict base64 holds no quote: so a header with
+    a remembered text and another signature reads exactly as the strict reader would read it.
+    """
+    head, _, last = value.rpartition(_LAST)
+    known = policy._parameters.get((head, certificate_header))
+    if known is None or last[-1:] != '"':
+        return head if last.find('"') == len(last) - 1 else "", parse_signature_header(value), True
+    signature = decode_base64(last[:-1], what="the signature parameter")
+    return head, SignatureParameters(known.key_id, known.algorithm, known.headers, signature), False
+
+
+def _collect(headers: tuple[Header, ...], policy: SealPolicy) -> dict[str, list[str]]:
+    values: dict[str, list[str]] = {}
+    for name, value in headers:
+        name = name.lower()
+        if name in values:
+            if name in policy._singletons:
+                raise FormatError("header.duplicate", f"the {name} header stands more than once")
+            values[name].append(value)
+        else:
+            values[name] = [value]
+    missing = [name for name in ("digest", "signature", policy._certificate_header) if name not in values]
+    if missing:
+        raise SignatureRejected(
+            "signature.missing", f"the request has no {', no '.join(missing)} header", clause="PSD2 document A.5 rule 4"
+        )
+    return values
+
+
+def _check_coverage(parameters: SignatureParameters, policy: SealPolicy) -> None:
+    missing = policy._required.difference(parameters.headers)
+    if missing:
+        raise SignatureRejected(
+            "signature.uncovered",
+            f"the signature does not cover {', '.join(sorted(missing))} (it covers {', '.join(parameters.headers)[:200]})",
+            clause="PSD2 document A.4",
+        )
+
+
+def _read_certificate(header: str) -> EidasCertificate:
+    if len(header) > MAX_CERTIFICATE_HEADER:
+        raise FormatError("certificate.too-large", f"a certificate header of {len(header)} characters is too long")
+    return EidasCertificate.from_der(decode_base64(header, what="the certificate header"))
+
+
+def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
+    ours = seal.organization_identifier
+    theirs = qwac.organization_identifier
+    if ours is None or theirs is None or ours.text != theirs.text:
+        raise SignatureRejected(
+            "seal.other-organisation",
+            f"the seal belongs to {ours}, the TLS certificate to {theirs}",
+            clause="PSD2 document A.5 rule 4",
+        )

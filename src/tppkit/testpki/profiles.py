@@ -1,0 +1,234 @@
+"""The certificates of a test PKI: names, extensions and validity, as production profiles have them.
+
+Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities). Every authority says TEST in
+its name, so no test certificate can be taken for a production one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
+
+from tppkit.certificates import (
+    OrganizationIdentifier,
+    PdsLocation,
+    Psd2Statement,
+    RoleOfPsp,
+    oids,
+    parse_organization_identifier,
+)
+from tppkit.certificates.authorities import AUTHORITIES
+from tppkit.certificates.qcstatements import write_qc_statements
+from tppkit.errors import ConfigurationError, FormatError
+
+Extension = tuple[x509.ExtensionType, bool]
+
+_ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
+_SERVICES = "http://pki.test.example"
+_COUNTRY = re.compile(r"[A-Z]{2}")
+_DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_TEXT_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A payment provider that certificates are made for.
+
+    Attributes:
+        organization_identifier: for example `PSDLT-BL-LB000000`.
+        name: the organisation's name (O), 1 to 64 characters.
+        country: two letters (C).
+        roles: of `oids.ROLE_OIDS`, for example `("PSP_PI", "PSP_AI")`.
+        nca_name: the competent authority's name.
+        nca_id: the competent authority's identifier, `CC-AUTHORITY`.
+        dns_name: the name in the QWAC.
+    """
+
+    organization_identifier: OrganizationIdentifier
+    name: str
+    country: str
+    roles: tuple[str, ...]
+    nca_name: str
+    nca_id: str
+    dns_name: str
+
+
+DEFAULT_ORGANIZATION_IDENTIFIER = "PSDLT-BL-LB000000"
+DEFAULT_NAME = "Example Payments TEST"
+DEFAULT_ROLES = ("PSP_PI", "PSP_AI")
+DEFAULT_DNS_NAME = "tpp.test.example"
+
+
+def make_provider(
+    *,
+    organization_identifier: str = DEFAULT_ORGANIZATION_IDENTIFIER,
+    name: str = DEFAULT_NAME,
+    country: str | None = None,
+    roles: Sequence[str] = DEFAULT_ROLES,
+    nca_name: str | None = None,
+    dns_name: str = DEFAULT_DNS_NAME,
+) -> Provider:
+    """A provider, checked against the rules that its certificates will be read by.
+
+    Args:
+        organization_identifier: any form of EN 319 412-1 clause 5.1.4 or TS 119 495 GEN-5.2.1-3.
+        name: the organisation's name.
+        country: two letters; that of the organizationIdentifier when absent.
+        roles: names of TS 119 495, at least one, none twice.
+        nca_name: the competent authority's name; looked up, or made from its identifier, when absent.
+        dns_name: the name in the QWAC, lower case.
+
+    Raises:
+        ConfigurationError: `pki.organization-identifier`, `pki.name`, `pki.country`, `pki.role`, `pki.dns-name`.
+    """
+    try:
+        identifier = parse_organization_identifier(organization_identifier)
+    except FormatError as e:
+        raise ConfigurationError("pki.organization-identifier", e.message, clause=e.clause) from e
+    country = country or identifier.country or ""
+    nca_id = identifier.nca_id or f"{identifier.country}-TEST"
+    provider = Provider(
+        identifier,
+        name,
+        country,
+        tuple(roles),
+        nca_name or AUTHORITIES.get(nca_id) or f"Competent authority {nca_id}",
+        nca_id,
+        dns_name,
+    )
+    _check(provider)
+    return provider
+
+
+def _check(provider: Provider) -> None:
+    if not _COUNTRY.fullmatch(provider.country):
+        raise ConfigurationError(
+            "pki.country", f"the country {provider.country!r} is not two capital letters (ISO 3166)"
+        )
+    for what, text in (("organisation's", provider.name), ("authority's", provider.nca_name)):
+        if not 1 <= len(text) <= _TEXT_LIMIT * (1 if what[0] == "o" else 4) or not text.isprintable():
+            raise ConfigurationError("pki.name", f"the {what} name {text[:80]!r} is empty, too long or not printable")
+    unknown = [role for role in provider.roles if role not in oids.ROLE_OIDS]
+    if unknown or not provider.roles or len(set(provider.roles)) != len(provider.roles):
+        raise ConfigurationError(
+            "pki.role",
+            f"the roles {', '.join(provider.roles) or 'none'} are not one or more, each once, of {', '.join(oids.ROLE_OIDS)}",
+        )
+    if not _DNS_NAME.fullmatch(provider.dns_name) or len(provider.dns_name) > _TEXT_LIMIT:
+        raise ConfigurationError("pki.dns-name", f"{provider.dns_name[:80]!r} is not a lower-case DNS name")
+
+
+def authority_name(common_name: str) -> x509.Name:
+    """The name of a test authority."""
+    return _name(
+        {
+            NameOID.COUNTRY_NAME: "LT",
+            NameOID.ORGANIZATION_NAME: "tppkit TEST Trust Services",
+            _ORGANIZATION_IDENTIFIER: "NTRLT-000000000",
+            NameOID.COMMON_NAME: common_name,
+        }
+    )
+
+
+def provider_name(provider: Provider, common_name: str) -> x509.Name:
+    """The name of a provider's certificate (EN 319 412-3 clause 4.2.1)."""
+    return _name(
+        {
+            NameOID.COUNTRY_NAME: provider.country,
+            NameOID.ORGANIZATION_NAME: provider.name,
+            _ORGANIZATION_IDENTIFIER: provider.organization_identifier.text,
+            NameOID.COMMON_NAME: common_name,
+        }
+    )
+
+
+def _name(attributes: dict[x509.ObjectIdentifier, str]) -> x509.Name:
+    return x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes.items()])
+
+
+def key_usage(*names: str) -> Extension:
+    """A critical keyUsage of the given names (`digital_signature`, `content_commitment`, …)."""
+    fields = (
+        "digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+        "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
+    )  # fmt: skip
+    return x509.KeyUsage(**{name: name in names for name in fields}), True
+
+
+def authority_extensions(*, path_length: int | None) -> list[Extension]:
+    """Extensions of a root (`path_length` None) or an issuing authority."""
+    return [
+        (x509.BasicConstraints(ca=True, path_length=path_length), True),
+        key_usage("key_cert_sign", "crl_sign"),
+    ]
+
+
+def qwac_extensions(provider: Provider) -> list[Extension]:
+    """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3)."""
+    return [
+        key_usage("digital_signature"),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False),
+        (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
+        _policies(oids.POLICY_QNCP_W_GEN),
+        _qc_statements(provider, "web"),
+        *_information("qwac"),
+    ]
+
+
+def qseal_extensions(provider: Provider) -> list[Extension]:
+    """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4)."""
+    return [
+        key_usage("content_commitment"),
+        _policies(oids.POLICY_QCP_L),
+        _qc_statements(provider, "eseal"),
+        *_information("qseal"),
+    ]
+
+
+def server_extensions(names: Sequence[x509.GeneralName]) -> list[Extension]:
+    """Extensions of a TLS server on this machine."""
+    return [
+        key_usage("digital_signature"),
+        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), False),
+        (x509.SubjectAlternativeName(list(names)), False),
+    ]
+
+
+def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePublicKeyTypes) -> list[Extension]:
+    """Subject and authority key identifiers (RFC 5280 section 4.2.1.2, method 1)."""
+    return [
+        (x509.SubjectKeyIdentifier.from_public_key(key), False),
+        (x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key), False),  # type: ignore[arg-type]
+    ]
+
+
+def _policies(oid: str) -> Extension:
+    return x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(oid), None)]), False
+
+
+def _qc_statements(provider: Provider, qc_type: str) -> Extension:
+    value = write_qc_statements(
+        qc_type=qc_type,
+        psd2=Psd2Statement(
+            tuple(RoleOfPsp(oids.ROLE_OIDS[r], r) for r in provider.roles), provider.nca_name, provider.nca_id
+        ),
+        pds=(PdsLocation("https://pki.test.example/pds_en.pdf", "en"),),
+    )
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value), False
+
+
+def _information(issuer: str) -> list[Extension]:
+    access = [
+        (AuthorityInformationAccessOID.OCSP, f"{_SERVICES}/ocsp"),
+        (AuthorityInformationAccessOID.CA_ISSUERS, f"{_SERVICES}/issuing-ca-{issuer}.der"),
+    ]
+    descriptions = [x509.AccessDescription(method, x509.UniformResourceIdentifier(url)) for method, url in access]
+    point = x509.DistributionPoint(
+        [x509.UniformResourceIdentifier(f"{_SERVICES}/issuing-ca-{issuer}.crl")], None, None, None
+    )
+    return [(x509.AuthorityInformationAccess(descriptions), False), (x509.CRLDistributionPoints([point]), False)]

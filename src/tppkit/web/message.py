@@ -1,0 +1,52 @@
+"""A request as ASGI hands it over, turned into the message that was signed: raw path, raw query, raw body."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tppkit.errors import FormatError, TransportError
+from tppkit.httpsig.message import Message
+
+Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+
+
+async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -> Message:
+    """Read the whole request without decoding anything that was signed.
+
+    Args:
+        scope: an ASGI `http` scope; its `raw_path` is what stood on the wire.
+        receive: the ASGI receive callable.
+        max_body_bytes: a longer body is refused as soon as it is.
+
+    Raises:
+        FormatError: `message.too-large`; `message.no-raw-path` when the server gives only the decoded path.
+        TransportError: `transport.disconnected`, the client left before the body's end.
+    """
+    return Message.from_wire(
+        scope["method"], _target(scope), scope["headers"], await _read_body(receive, max_body_bytes)
+    )
+
+
+def _target(scope: Scope) -> bytes:
+    raw_path = scope.get("raw_path")
+    if not raw_path:
+        raise FormatError("message.no-raw-path", "the ASGI server gives no raw_path, so the signed target is not known")
+    query = scope.get("query_string", b"")
+    return bytes(raw_path) + (b"?" + query if query else b"")
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes:
+    chunks, size = [], 0
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise TransportError("transport.disconnected", "the client left before the body's end")
+        chunk = event.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise FormatError("message.too-large", f"the body has more than {limit} bytes")
+        chunks.append(chunk)
+        if not event.get("more_body", False):
+            return b"".join(chunks)

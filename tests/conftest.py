@@ -1,0 +1,68 @@
+"""What every test may use: settings of Hypothesis, a test PKI in memory, and the shared data folder."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tppkit.seals import KeySigner, Seal, SealPolicy
+from tppkit.testpki import Issued, Pki, make_pki, make_provider
+from tppkit.trust import PathVerifier, make_anchors
+
+settings.register_profile(
+    "quick", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("deep", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+SHARED = Path(__file__).parents[2] / "shared" / "data"
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of test data that this project did not write; tests with it carry the marker `shared`."""
+    if not SHARED.is_dir():
+        pytest.skip("needs the folder shared/data beside the checkout; these checks run where it is present")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def pki() -> Pki:
+    """A P-256 test PKI, the same every time."""
+    return make_pki(at=AT, seed=1)
+
+
+@pytest.fixture(scope="session")
+def rsa_pki() -> Pki:
+    """An RSA-2048 test PKI."""
+    return make_pki(at=AT, key="rsa2048")
+
+
+@pytest.fixture(scope="session")
+def paths(pki: Pki) -> PathVerifier:
+    """Believes what `pki` issued."""
+    return PathVerifier(make_anchors(pki.authorities))
+
+
+@pytest.fixture(scope="session")
+def seal(pki: Pki) -> Seal:
+    """The seal of the provider of `pki`."""
+    return Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
+
+
+@pytest.fixture
+def policy(paths: PathVerifier) -> SealPolicy:
+    """A fresh policy that has seen no seal yet."""
+    return SealPolicy(paths)
+
+
+@pytest.fixture(scope="session")
+def other_qseal(pki: Pki) -> Issued:
+    """A seal of another organisation, from the same authority."""
+    other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST")
+    return pki.issue_qseal(other, label="other-qseal")
