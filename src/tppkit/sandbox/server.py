@@ -83,9 +83,15 @@ class SandboxServer:
             self._close_sockets()
             raise
         self.addresses = Addresses(
-            psd2_url=f"https://{urls[_PSD2]}", approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
-            control_url=f"http://{urls[_CONTROL]}", api_key=None, pki=str(self.sandbox.pki),
-        )  # fmt: skip
+            psd2_url=f"https://{urls[_PSD2]}",
+            approval_url=approval_url,
+            gateway_url=None,
+            vault_url=None,
+            legacy_url=None,
+            control_url=f"http://{urls[_CONTROL]}",
+            api_key=None,
+            pki=str(self.sandbox.pki.resolve()),
+        )
         apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
         self._servers = {offset: _Server(self._config(app, offset)) for offset, app in apps.items()}
 

@@ -1,0 +1,141 @@
+"""`tppkit audit`: re-verify retained signatures.
+
+Exit: 0 all passed and complete, 1 any failed, 2 wrong usage, 3 none failed but some indeterminate, 4 log inconsistent
+(outranks 1 and 3), 5 unreadable input, 6 interrupted, 7 trust material missing.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tppkit._clock import format_time
+from tppkit.cli.output import json_option, print_json, printable, read_time, say, say_error
+from tppkit.errors import ArchiveError, ConfigurationError
+from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
+from tppkit.trust import PathVerifier, load_anchors
+
+_UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
+_PROGRESS_S = 1.0
+
+
+def _read_at(ctx: click.Context, param: click.Parameter, value: str) -> datetime | None:
+    return None if value == "recorded" else read_time(ctx, param, value)
+
+
+@click.group()
+def audit() -> None:
+    """Re-verify retained signatures."""
+
+
+@audit.command()
+@click.argument("archives", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="ARCHIVE...")
+@click.option(
+    "--trust", type=click.Path(path_type=Path), metavar="FILE_OR_DIR", help="Authorities that seals must chain to."
+)
+@click.option(
+    "--at",
+    default="recorded",
+    show_default=True,
+    metavar="recorded|TIME",
+    callback=_read_at,
+    help="Judge each at its receipt, or all at TIME.",
+)
+@json_option
+def verify(archives: tuple[Path, ...], trust: Path | None, at: datetime | None, as_json: bool) -> int:
+    """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
+    try:
+        paths = PathVerifier(load_anchors(_given(trust)))
+    except ConfigurationError as e:
+        say_error(e)
+        return _NO_TRUST
+    summary = AuditSummary()
+    begin = time.perf_counter()
+    try:
+        for archive in archives:
+            for row in _with_progress(audit_archive(archive, paths=paths, at=at), summary, begin):
+                summary.add(row)
+    except ArchiveError as e:
+        say_error(e)
+        return _UNREADABLE
+    except KeyboardInterrupt:
+        say(f"interrupted after {summary.records} records")
+        return _INTERRUPTED
+    result = _summary_object(summary, time.perf_counter() - begin)
+    if as_json:
+        print_json(result)
+    else:
+        _print(result, summary)
+    return summary.exit_code
+
+
+def _given(trust: Path | None) -> Path:
+    if trust is None:
+        raise ConfigurationError("trust.no-anchors", "no trust material: give the authorities with --trust")
+    return trust
+
+
+def _with_progress(rows: Iterator[RecordVerdict], summary: AuditSummary, begin: float) -> Iterator[RecordVerdict]:
+    show = sys.stderr.isatty()
+    due = begin + _PROGRESS_S
+    for row in rows:
+        yield row
+        if show and summary.records % 256 == 0 and time.perf_counter() >= due:
+            due += _PROGRESS_S
+            click.echo(f"\r{summary.records} records", nl=False, err=True)
+    if show and due > begin + _PROGRESS_S:
+        click.echo("\r", nl=False, err=True)
+
+
+def _summary_object(summary: AuditSummary, seconds: float) -> dict[str, Any]:
+    return {
+        "records": summary.records,
+        "passed": summary.verdicts[Verdict.PASSED],
+        "failed": summary.verdicts[Verdict.FAILED],
+        "indeterminate": summary.verdicts[Verdict.INDETERMINATE],
+        "unreadable": summary.verdicts[Verdict.UNREADABLE],
+        "inconsistent": summary.inconsistent,
+        "by_code": dict(sorted(summary.by_code.items())),
+        "first_failures": [_row_object(row) for row in summary.first_failures],
+        "seconds": round(seconds, 6),
+        "records_per_second": round(summary.records / seconds, 1) if seconds else 0.0,
+        "engine": "local",
+        "workers": 1,
+    }
+
+
+def _row_object(row: RecordVerdict) -> dict[str, Any]:
+    return {
+        "verdict": "holds" if row.verdict is Verdict.PASSED else "fails",
+        "status": row.verdict.value,
+        "code": row.code,
+        "message": row.message,
+        "log_code": row.stream_code,
+        "findings": [],
+        "archive": str(row.archive),
+        "line": row.line,
+        "seq": row.seq,
+        "x_request_id": row.x_request_id,
+        "organization_identifier": row.organization_identifier,
+        "at": None if row.at is None else format_time(row.at),
+    }
+
+
+def _print(result: dict[str, Any], summary: AuditSummary) -> None:
+    names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
+    click.echo("  ".join(f"{name} {result[name]}" for name in names))
+    for code, count in result["by_code"].items():
+        click.echo(f"  {code}: {count}")
+    for row in summary.first_failures:
+        where = f"{row.archive} line {row.line}"
+        if row.code:
+            click.echo(f"  {where}: {row.verdict}: {printable(row.message or '')} [{row.code}]")
+        if row.stream_code:
+            click.echo(f"  {where}: it does not follow from the line before [{row.stream_code}]")
+    say(f"{result['seconds']:.2f} s, {result['records_per_second']:.0f} records/s")

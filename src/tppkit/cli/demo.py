@@ -1,0 +1,232 @@
+"""`tppkit demo`: the main job end to end, on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+import click
+import httpx
+
+from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
+from tppkit.cli.story import Story, expect
+from tppkit.client import Identity, Psd2Client
+from tppkit.errors import ConfigurationError
+from tppkit.evidence import AuditSummary, Verdict, audit_archive
+from tppkit.evidence.archive import RECORDS
+from tppkit.protocol.psd2 import PaymentInitiated, PaymentInitiation, PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
+from tppkit.protocol.psd2.errors import parse_refusal
+from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
+from tppkit.sandbox import SandboxSettings, run_sandbox
+from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
+from tppkit.trust import PathVerifier, load_anchors
+
+_PAYMENT = PaymentInitiation(
+    instructed_amount=InstructedAmount(currency="EUR", amount="12.50"),
+    creditor_account=AccountReference(iban="LT121000011101001000"),
+    creditor_name="Bookshop Ąžuolas",
+    remittance_information_unstructured="Order 4711",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    """Who plays: our provider, another organisation's seal, and our provider without the payment role."""
+
+    pki: Pki
+    other_seal: Issued
+    reader: Issued
+
+
+@click.command()
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    help="A new folder to keep everything in; a fresh temporary one by default.",
+)
+def demo(directory: Path | None) -> int:
+    """Make a test PKI, pay through a sandbox bank over mutual TLS, be refused four times, and audit what was kept."""
+    folder = _folder(directory)
+    story = Story()
+    story.say("tppkit demo: a sealed SEPA payment over mutual TLS, kept, and re-verified by an auditor")
+    story.say("")
+    cast = _make_certificates(story, folder)
+    with run_sandbox(SandboxSettings(folder, pki=folder / "pki")) as server:
+        identity = _identity(cast.pki.qwac, cast.pki)
+        with Psd2Client(server.addresses.psd2_url, identity=identity) as client:
+            initiated = _pay(story, client, server.addresses.psd2_url)
+            _be_refused(story, cast, identity, server.addresses.psd2_url)
+            _approve(story, client, initiated)
+    _audit(story, folder)
+    return _end(story, folder)
+
+
+def _folder(directory: Path | None) -> Path:
+    if directory is None:
+        return Path(tempfile.mkdtemp(prefix="tppkit-demo-"))
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise ConfigurationError("file.exists", f"{directory} exists and is not overwritten")
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
+
+
+def _make_certificates(story: Story, folder: Path) -> _Cast:
+    with story.step("Make a test PKI") as told:
+        pki = make_pki(at=utc_now())
+        other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST")
+        reader = make_provider(roles=["PSP_AI"])
+        cast = _Cast(pki, pki.issue_qseal(other, label="other-qseal"), pki.issue_qwac(reader, label="reader-qwac"))
+        write_pki(pki, folder / "pki", further=(cast.other_seal, cast.reader))
+        told.append(
+            "A root, issuing authorities for QWACs and QSealCs, and what they issued: pki/manifest.json names each file."
+        )
+    with story.step("Read the provider's certificates") as told:
+        for issued in (pki.qwac, pki.qseal):
+            told.append(_introduce(EidasCertificate.from_pem((folder / "pki" / f"{issued.label}.pem").read_bytes())))
+    return cast
+
+
+def _introduce(certificate: EidasCertificate) -> str:
+    key = certificate.key
+    return (
+        f"{certificate.subject}: QcType {', '.join(certificate.qc.types)}, {certificate.organization_identifier},"
+        f" roles {', '.join(certificate.roles)}, {key.curve or key.bits} key."
+    )
+
+
+def _identity(qwac: Issued, pki: Pki) -> Identity:
+    seal = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
+    return Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[pki.root.certificate])
+
+
+def _pay(story: Story, client: Psd2Client, url: str) -> PaymentInitiated:
+    with story.step("Initiate a sealed payment over mutual TLS") as told:
+        told.append(f"The sandbox bank answers at {url} and asks for a client certificate.")
+        request_id = uuid4()
+        initiated = client.initiate_payment(_PAYMENT, request_id=request_id)
+        told.append(f"201 {initiated.transaction_status}, payment {initiated.payment_id}.")
+        told.append(f"The payer approves at {initiated.links.sca_redirect.href}")
+        expect(initiated.transaction_status is TransactionStatus.RCVD, f"the state is {initiated.transaction_status}")
+    with story.step("Send the same request again, as after a lost answer") as told:
+        again = client.initiate_payment(_PAYMENT, request_id=request_id)
+        told.append(f"The same X-Request-ID and body: payment {again.payment_id} again, not a second one.")
+        expect(again.payment_id == initiated.payment_id, "a second payment was made")
+    return initiated
+
+
+def _be_refused(story: Story, cast: _Cast, identity: Identity, url: str) -> None:
+    pki, ours = cast.pki, Seal(cast.pki.qseal.certificate, KeySigner(cast.pki.qseal.key))
+    theirs = Seal(cast.other_seal.certificate, KeySigner(cast.other_seal.key))
+    message = _payment_message()
+    sealed = sign_request(message, seal=ours)
+    changed = Message(sealed.method, sealed.target, sealed.headers, sealed.body.replace(b"12.50", b"99.50"))
+    reader = _identity(cast.reader, pki)
+    cases = (
+        ("A body changed on the way is refused", identity, changed, 401, "SIGNATURE_INVALID"),
+        ("A request without a seal is refused", identity, message, 401, "SIGNATURE_MISSING"),
+        (
+            "A seal of another organisation is refused",
+            identity,
+            sign_request(message, seal=theirs),
+            401,
+            "SIGNATURE_INVALID",
+        ),
+        ("A certificate without the payment-initiation role is refused", reader, sealed, 403, "ROLE_INVALID"),
+    )
+    for title, sender, request, status, code in cases:
+        with story.step(title) as told:
+            answer = _send(sender, url, request)
+            got, text = parse_refusal(answer.status_code, answer.content)
+            told.append(f"{answer.status_code} {got}: {text}")
+            expect((answer.status_code, got) == (status, code), f"expected {status} {code}")
+
+
+def _payment_message() -> Message:
+    headers = (("X-Request-ID", str(uuid4())), ("Content-Type", "application/json"))
+    return Message("POST", INITIATE_PAYMENT.target(product=PaymentProduct.SEPA.value), headers, _PAYMENT.to_wire())
+
+
+def _send(identity: Identity, url: str, message: Message) -> httpx.Response:
+    with httpx.Client(verify=identity.tls_context, trust_env=False) as http:
+        return http.request(message.method, url + message.target, headers=list(message.headers), content=message.body)
+
+
+def _approve(story: Story, client: Psd2Client, initiated: PaymentInitiated) -> None:
+    with story.step("The payer approves the payment") as told:
+        link = initiated.links.sca_redirect.href
+        with httpx.Client(trust_env=False) as browser:
+            page = browser.get(link)
+            answer = browser.post(link, data={"action": "approve"})
+        told.append(
+            f"The approval page answers {page.status_code}; the form's answer leads back to it ({answer.status_code})."
+        )
+        status = client.payment_status(initiated.payment_id).transaction_status
+        told.append(f"The payment is {status}.")
+        expect(status in (TransactionStatus.ACSP, TransactionStatus.ACSC), "it is not on its way")
+    with story.step("Poll until the payment is settled") as told:
+        final = client.wait_for_payment(initiated.payment_id, interval_s=0.25, wait_s=10)
+        told.append(f"{final}: settlement completed.")
+        expect(final is TransactionStatus.ACSC, f"it ended as {final}")
+
+
+def _audit(story: Story, folder: Path) -> None:
+    with story.step("Audit the signatures that the bank kept") as told:
+        summary = _run_audit(folder / "archive", folder / "pki")
+        told.append(
+            f"{summary.records} records, {summary.verdicts[Verdict.PASSED]} passed, re-verified at their times of receipt."
+        )
+        expect(
+            summary.records == 2 and summary.exit_code == 0, f"exit code {summary.exit_code}, {dict(summary.by_code)}"
+        )
+    altered = folder / "archive-altered"
+    with story.step("Audit a copy in which one byte of a kept record was flipped") as told:
+        shutil.copytree(folder / "archive", altered)
+        offset = _flip_one_byte(altered / RECORDS)
+        summary = _run_audit(altered, folder / "pki")
+        failure = summary.first_failures[0] if summary.first_failures else None
+        told.append(f"Byte {offset} of {RECORDS} flipped: {summary.verdicts[Verdict.FAILED]} failed.")
+        if failure:
+            told.append(f"Record {failure.seq}: {failure.message} [{failure.code}]")
+        expect(
+            summary.verdicts[Verdict.FAILED] == 1 and summary.exit_code == 1,
+            f"the audit did not see it: {dict(summary.by_code)}",
+        )
+
+
+def _run_audit(archive: Path, trust: Path) -> AuditSummary:
+    summary = AuditSummary()
+    for row in audit_archive(archive, paths=PathVerifier(load_anchors(trust))):
+        summary.add(row)
+    return summary
+
+
+def _flip_one_byte(records: Path) -> int:
+    """Flip the lowest bit of one byte in the first record's kept body, and give its offset."""
+    data = bytearray(records.read_bytes())
+    start = data.index(b'"body":"') + len(b'"body":"')
+    readable: Callable[[int], bool] = lambda offset: chr(data[offset] ^ 1).isalnum()  # noqa: E731  # still base64
+    offset = next(offset for offset in range(start + 8, len(data)) if readable(offset))
+    data[offset] ^= 1
+    records.write_bytes(data)
+    return offset
+
+
+def _end(story: Story, folder: Path) -> int:
+    story.say("")
+    story.say(f"Everything is in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite. Look again with")
+    story.say(f"  tppkit cert show {folder}/pki/qwac.pem")
+    story.say(f"  tppkit audit verify {folder}/archive --trust {folder}/pki")
+    story.say("")
+    if story.surprises:
+        story.say(f"demo: {story.steps} steps, {story.surprises} NOT as expected", style="bold red")
+        return 1
+    story.say(f"demo: {story.steps} steps, all as expected", style="bold green")
+    return 0

@@ -1,0 +1,76 @@
+"""`tppkit`: the root command. Groups are imported when they are called, so that `--help` stays quick.
+
+Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 input cannot be read; `audit verify` has codes of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import NoReturn
+
+import click
+
+from tppkit import __version__
+
+# name: (module, one line of help); each module has a click command of the same name.
+_COMMANDS = {
+    "audit": ("tppkit.cli.audit", "Re-verify retained signatures."),
+    "cert": ("tppkit.cli.cert", "Read eIDAS certificates and requests."),
+    "demo": ("tppkit.cli.demo", "The main job end to end, on this machine."),
+    "pki": ("tppkit.cli.pki", "Make test certificates."),
+    "sandbox": ("tppkit.cli.sandbox", "The bank to develop against."),
+    "seal": ("tppkit.cli.seal", "Seal requests, and verify seals."),
+}
+
+
+class _LazyGroup(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tppkit")
+def main() -> None:
+    """The trust layer of a PSD2 third-party provider: certificates, seals, mutual TLS, evidence, and a bank to test against.
+
+    Results go to stdout, talk to stderr. --json everywhere.
+    """
+
+
+def run() -> NoReturn:
+    """Entry point: every failure becomes one line and an exit code, never a traceback."""
+    try:
+        result = main(standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as e:
+        e.show()
+        sys.exit(e.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)
+    except Exception as e:
+        from tppkit.cli.output import exit_code_of, say_error
+        from tppkit.errors import TppkitError
+
+        if not isinstance(e, TppkitError):
+            raise
+        say_error(e)
+        sys.exit(exit_code_of(e))
+    sys.exit(result if isinstance(result, int) else 0)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,160 @@
+"""`tppkit seal`: seal a request, verify a sealed one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import click
+
+from tppkit._clock import format_time
+from tppkit._files import read_bounded
+from tppkit.certificates import EidasCertificate, read_sources
+from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.cli.output import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    at_option,
+    finding_object,
+    json_option,
+    present,
+    print_facts,
+    print_json,
+    read_input,
+    say_error,
+)  # fmt: skip
+from tppkit.errors import FormatError, VerificationError
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+from tppkit.seals import (
+    PROFILES,
+    KeySigner,
+    Message,
+    Seal,
+    SealPolicy,
+    VerifiedRequest,
+    load_private_key,
+    sign_request,
+    verify_request,
+)
+from tppkit.trust import PathVerifier, load_anchors
+
+_MAX_KEY_BYTES = 64 * 1024
+_file = click.Path(path_type=Path)
+_profile_option = click.option(
+    "--profile", default="psd2-v1", show_default=True, type=click.Choice(tuple(PROFILES)), help="The bank's dialect."
+)
+
+
+@click.group()
+def seal() -> None:
+    """Seal requests, and verify seals."""
+
+
+@seal.command()
+@click.option("--key", required=True, type=_file, help="The QSealC's private key, PEM.")
+@click.option("--cert", "certificate", required=True, type=_file, help="The QSealC.")
+@click.option("--method", required=True, help="HTTP method.")
+@click.option("--url", required=True, help="The whole address, or path and query.")
+@click.option("--body", default=None, metavar="FILE", help="The exact body; - is standard input.")
+@click.option("--request-id", default=None, metavar="UUID", help="X-Request-ID; a new one by default.")
+@click.option("--header", "headers", multiple=True, metavar="'N: V'", help="A further header.")
+@_profile_option
+@json_option
+def sign(
+    key: Path, certificate: Path, method: str, url: str, body: str | None, request_id: str | None,
+    headers: tuple[str, ...], profile: str, as_json: bool,
+) -> None:  # fmt: skip
+    """Print the headers to send with a request, one a line."""
+    signer = KeySigner(load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES)))
+    ready = Seal(_certificate(certificate), signer, profile=PROFILES[profile])
+    further = [_header(text) for text in headers]
+    content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
+    message = Message(method.upper(), _target(url), (("X-Request-ID", request_id or str(uuid4())), *further), content)
+    sealed = sign_request(message, seal=ready)
+    if as_json:
+        print_json({"headers": [list(header) for header in sealed.headers]})
+        return
+    for name, value in sealed.headers:
+        click.echo(f"{name}: {value}")
+
+
+@seal.command()
+@click.argument("request_file", metavar="REQUEST")
+@click.option(
+    "--trust", required=True, type=_file, metavar="FILE_OR_DIR", help="Authorities that the seal must chain to."
+)
+@click.option("--qwac", type=_file, help="The website certificate; its organisation must be the seal's.")
+@at_option
+@_profile_option
+@json_option
+def verify(request_file: str, trust: Path, qwac: Path | None, at: datetime | None, profile: str, as_json: bool) -> int:
+    """Verify a sealed request: REQUEST is a file with a raw HTTP/1.1 request; - is standard input."""
+    message = parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES))
+    policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=PROFILES[profile])
+    peer = None if qwac is None else _certificate(qwac)
+    try:
+        verified = verify_request(message, qwac=peer, at=present(at), policy=policy)
+    except (FormatError, VerificationError) as e:
+        if as_json:
+            findings = e.findings if isinstance(e, VerificationError) else ()
+            print_json(
+                {
+                    "verdict": "fails",
+                    "code": e.code,
+                    "message": e.message,
+                    "findings": [finding_object(f) for f in findings],
+                }
+            )
+        else:
+            say_error(e)
+        return DOES_NOT_HOLD
+    if as_json:
+        print_json(_proven(verified))
+    else:
+        click.echo("holds")
+        print_facts(
+            (name, str(value))
+            for name, value in _proven(verified).items()
+            if name not in ("verdict", "code", "findings")
+        )
+    return HOLDS
+
+
+def _proven(verified: VerifiedRequest) -> dict[str, Any]:
+    return {
+        "verdict": "holds",
+        "code": None,
+        "findings": [],
+        "organization_identifier": verified.organization_identifier,
+        "roles": list(verified.seal.roles),
+        "same_organization_as_qwac": verified.qwac is not None or None,
+        "method": verified.method,
+        "target": verified.target,
+        "covered_headers": dict(verified.covered),
+        "body_bytes": len(verified.body),
+        "algorithm": verified.parameters.algorithm,
+        "seal_sha256": verified.seal.sha256,
+        "at": format_time(verified.at),
+        "profile": verified.profile,
+    }
+
+
+def _certificate(path: Path) -> EidasCertificate:
+    sources = read_sources(read_bounded(path, max_bytes=MAX_SOURCE_BYTES))
+    return EidasCertificate.from_der(sources[0].der)
+
+
+def _target(url: str) -> str:
+    parts = urlsplit(url)
+    path = parts.path or "/"
+    return f"{path}?{parts.query}" if parts.query else path
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition(":")
+    if not separator or not name.strip():
+        raise click.BadParameter(f"{text!r} is not 'Name: value'", param_hint="--header")
+    return name.strip(), value.strip()

@@ -1,0 +1,90 @@
+"""A story on the terminal: steps that are as expected or not, in colour where there is a terminal."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from tppkit.cli.output import printable
+from tppkit.errors import TppkitError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Surprise(Exception):
+    """Something came out otherwise than the story says."""
+
+
+class Story:
+    """Numbered steps.
+
+    Args:
+        width: columns to fill.
+    """
+
+    def __init__(self, *, width: int = 100) -> None:
+        self.steps = 0
+        self.surprises = 0
+        self._width = width
+        self._console = _console()
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[list[str]]:
+        """One step; the body appends lines to tell, and raises `Surprise` (or any error of ours) when it goes wrong."""
+        self.steps += 1
+        told: list[str] = []
+        failure: str | None = None
+        try:
+            yield told
+        except (Surprise, TppkitError) as e:
+            self.surprises += 1
+            failure = str(e)
+        self._head(title, failure is None)
+        for line in told:
+            self._line(line)
+        if failure is not None:
+            self._line(f"unexpected: {failure}")
+
+    def say(self, text: str, *, style: str | None = None) -> None:
+        """A line between the steps."""
+        if self._console is not None:
+            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(text)
+
+    def _head(self, title: str, good: bool) -> None:
+        mark, style = ("ok", "bold green") if good else ("!!", "bold red")
+        if self._console is None:
+            click.echo(f"{self.steps:>2} {mark}  {title}")
+            return
+        from rich.text import Text
+
+        self._console.print(Text.assemble((f"{self.steps:>2} ", "dim"), (mark, style), "  ", (title, "bold")))
+
+    def _line(self, line: str) -> None:
+        for part in textwrap.wrap(printable(line), self._width - 7, break_on_hyphens=False, break_long_words=False) or [
+            ""
+        ]:
+            self.say(f"       {part}", style="bright_black" if self._console is not None else None)
+
+
+def _console() -> Console | None:
+    if not sys.stdout.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console()
+
+
+def expect(condition: bool, told: str) -> None:
+    """Raise `Surprise` with what was told instead, unless the condition holds."""
+    if not condition:
+        raise Surprise(told)

@@ -1,0 +1,71 @@
+"""Raw HTTP/1.1 requests in a file, read into messages."""
+
+from __future__ import annotations
+
+import re
+
+from tppkit._encoding import shown
+from tppkit.errors import FormatError
+from tppkit.httpsig.message import Message
+
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+_MAX_HEAD_BYTES = 64 * 1024
+_START_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.[01]")
+_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
+
+
+def parse_request(raw: bytes) -> Message:
+    """Read a raw HTTP/1.1 request.
+
+    The head's lines end with CR LF, or all with LF (as editors save them); everything behind the empty line is the body.
+
+    Args:
+        raw: start line, headers, empty line, body.
+
+    Raises:
+        FormatError: `message.malformed`, `message.too-large`; also for folded lines, a transfer encoding, and a
+            Content-Length that is not the body's.
+
+    Source: RFC 9112 sections 2 to 6.
+    """
+    if len(raw) > MAX_MESSAGE_BYTES:
+        raise FormatError("message.too-large", f"the request has more than {MAX_MESSAGE_BYTES} bytes")
+    head, body = _split(raw)
+    start, *fields = head
+    match = _START_LINE.fullmatch(start)
+    if match is None:
+        raise FormatError("message.malformed", f"the first line {shown(start)} is not METHOD target HTTP/1.1")
+    message = Message.from_wire(match.group(1).decode(), match.group(2), [_field(line) for line in fields], body)
+    _check_length(message)
+    return message
+
+
+def _split(raw: bytes) -> tuple[list[bytes], bytes]:
+    for end in (b"\r\n", b"\n"):
+        head, found, body = raw.partition(end + end)
+        if (
+            found
+            and len(head) <= _MAX_HEAD_BYTES
+            and b"\r" not in head.replace(b"\r\n", b"" if end == b"\r\n" else b"\r")
+        ):
+            return head.split(end), body
+    raise FormatError("message.malformed", "no empty line ends the headers, or line ends are mixed")
+
+
+def _field(line: bytes) -> tuple[bytes, bytes]:
+    match = _FIELD.fullmatch(line)
+    if match is None:
+        raise FormatError("message.malformed", f"the line {shown(line)} is not a header")
+    return match.group(1), match.group(2)
+
+
+def _check_length(message: Message) -> None:
+    if message.values("transfer-encoding"):
+        raise FormatError(
+            "message.malformed", "the request has a Transfer-Encoding; give the decoded body with its length"
+        )
+    for length in message.values("content-length"):
+        if not length.isdecimal() or int(length) != len(message.body):
+            raise FormatError(
+                "message.malformed", f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"
+            )
