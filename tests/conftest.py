@@ -23,6 +23,14 @@ SHARED = Path(__file__).parents[2] / "shared" / "data"
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where TPPKIT_NO_SKIPS is set, a skipped test is a failed run: there everything it needs should be present."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("TPPKIT_NO_SKIPS") and reporter is not None and reporter.stats.get("skipped"):
+        reporter.write_line("skipped tests, where none may be: see the reasons below", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of test data that this project did not write; tests with it carry the marker `shared`."""

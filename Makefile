@@ -1,0 +1,53 @@
+# `make` alone lists what there is. Everything happens in .venv; PYTHON names the interpreter that makes it (3.11 or later).
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs testcerts fuzz clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+# The stamps hold what was installed: the demo needs the sandbox extra, everything else the dev extra.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("tppkit needs Python 3.11 or later; make PYTHON=python3.12 names another") if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.sandbox: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[sandbox]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.sandbox
+
+demo: $(VENV)/.sandbox ## The main job end to end: pay through a sandbox bank, audit what was kept
+	@$(BIN)/tppkit demo
+
+test: $(VENV)/.dev ## Run the tests
+	$(BIN)/pytest
+
+lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
+	$(BIN)/ruff format --check src tests tools benchmarks
+	$(BIN)/ruff check src tests tools benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tools/make_testcerts.py --check
+	$(BIN)/python tools/make_docs.py --check
+
+bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
+	$(BIN)/python benchmarks/run.py
+
+docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
+	$(BIN)/python tools/make_docs.py
+
+testcerts: $(VENV)/.dev ## Write testcerts/ again, byte for byte
+	$(BIN)/python tools/make_testcerts.py
+
+fuzz: $(VENV)/.dev ## The property tests with many more examples
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
+
+clean: ## Remove what the targets made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json

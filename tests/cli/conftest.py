@@ -1,0 +1,52 @@
+"""Commands run as a user runs them: a process of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TPPKIT = Path(sys.executable).with_name("tppkit")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command did."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+Tppkit = Callable[..., Result]
+
+
+@pytest.fixture
+def tppkit(tmp_path: Path) -> Tppkit:
+    """Run `tppkit` with these arguments in a fresh folder."""
+
+    def run(*arguments: object, stdin: bytes = b"") -> Result:
+        done = subprocess.run(
+            [str(TPPKIT), *map(str, arguments)],
+            cwd=tmp_path,
+            input=stdin,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, "PYTHONWARNINGS": "error"},
+        )
+        assert b"Traceback" not in done.stderr, done.stderr.decode()
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run

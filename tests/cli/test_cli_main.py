@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tppkit import __version__
+from tppkit.cli.main import _COMMANDS
+
+
+def test_help_lists_every_command_group(tppkit):
+    result = tppkit("--help")
+    assert result.exit_code == 0
+    assert all(name in result.stdout for name in _COMMANDS)
+
+
+def test_version_is_the_package_version(tppkit):
+    assert __version__ in tppkit("--version").stdout
+
+
+@pytest.mark.parametrize("group", sorted(_COMMANDS))
+def test_every_group_has_help(tppkit, group):
+    assert tppkit(group, "--help").exit_code == 0
+
+
+def test_an_unknown_command_is_wrong_usage(tppkit):
+    assert tppkit("nonsense").exit_code == 2
+
+
+def test_an_unknown_option_is_wrong_usage(tppkit):
+    assert tppkit("cert", "show", "--nonsense", "x").exit_code == 2
+
+
+def test_help_imports_no_room_of_the_toolkit():
+    code = (
+        "import sys\nfrom tppkit.cli.main import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        "sys.stderr.write(' '.join(m for m in sys.modules if m.startswith(('tppkit.', 'cryptography', 'asn1crypto', 'httpx'))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert set(done.stderr.split()) == {"tppkit.cli", "tppkit.cli.main"}
+
+
+def test_a_closed_pipe_is_no_traceback(tppkit, tmp_path):
+    tppkit("pki", "create", "certs")
+    done = subprocess.run(
+        f"{sys.executable} -m tppkit.cli.main cert show --json {tmp_path}/certs/*.pem | head -c 1",
+        shell=True, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr

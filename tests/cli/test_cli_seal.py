@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+BODY = b'{"instructedAmount":{"currency":"EUR","amount":"12.50"}}'
+
+
+@pytest.fixture
+def request_file(tppkit, tmp_path):
+    """A raw sealed request, as `seal sign` makes its headers."""
+    tppkit("pki", "create", "certs")
+    (tmp_path / "body.json").write_bytes(BODY)
+    signed = tppkit(
+        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "post",
+        "--url", "https://bank.example/psd2/v1/payments/sepa-credit-transfers?x=%2F", "--body", "body.json",
+    )  # fmt: skip
+    assert signed.exit_code == 0
+    head = f"POST /psd2/v1/payments/sepa-credit-transfers?x=%2F HTTP/1.1\r\n{signed.stdout.replace(chr(10), chr(13) + chr(10))}\r\n"
+    path = tmp_path / "request.http"
+    path.write_bytes(head.encode() + BODY)
+    return path
+
+
+def test_a_sealed_request_holds(tppkit, request_file):
+    result = tppkit("seal", "verify", request_file, "--trust", "certs", "--qwac", "certs/qwac.pem", "--json")
+    assert result.exit_code == 0
+    assert result.json["verdict"] == "holds"
+    assert result.json["organization_identifier"] == "PSDLT-BL-LB000000"
+    assert result.json["covered_headers"].keys() == {"digest", "x-request-id"}
+
+
+def test_a_changed_body_fails_with_its_code(tppkit, request_file):
+    request_file.write_bytes(request_file.read_bytes().replace(b"12.50", b"99.50"))
+    result = tppkit("seal", "verify", request_file, "--trust", "certs", "--json")
+    assert result.exit_code == 1
+    assert (result.json["verdict"], result.json["code"]) == ("fails", "digest.mismatch")
+
+
+def test_it_is_judged_at_the_given_time(tppkit, request_file):
+    result = tppkit("seal", "verify", request_file, "--trust", "certs", "--at", "2001-01-01")
+    assert result.exit_code == 1
+    assert "certificate.not-yet-valid" in result.stderr
+
+
+def test_what_is_no_request_cannot_be_read(tppkit, request_file):
+    result = tppkit("seal", "verify", "-", "--trust", "certs", stdin=b"hello")
+    assert result.exit_code == 3
+    assert "message.malformed" in result.stderr
+
+
+def test_a_key_of_another_certificate_is_refused(tppkit, request_file):
+    result = tppkit(
+        "seal", "sign", "--key", "certs/qwac.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/"
+    )
+    assert result.exit_code == 2
+    assert "seal.key-mismatch" in result.stderr
+
+
+def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_path, request_file):
+    (tmp_path / "bad.key").write_text("-----BEGIN PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END PRIVATE KEY-----\n")
+    result = tppkit("seal", "sign", "--key", "bad.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/")
+    assert result.exit_code == 2
+    assert "key.unreadable" in result.stderr
+    assert "c2VjcmV0" not in result.stderr

@@ -1,0 +1,47 @@
+"""Every code block of the README runs, in order, in one fresh folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _blocks() -> list[tuple[str, str]]:
+    return BLOCK.findall(README.read_text("utf-8"))
+
+
+def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYTHONWARNINGS": "error"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_every_block_is_of_a_kind_that_runs_here() -> None:
+    assert {kind for kind, _ in _blocks()} == {"sh", "python"}
+
+
+def test_every_code_block_runs_in_order(tmp_path: Path) -> None:
+    # Python blocks go on where the one before ended; a shell block between them runs on its own.
+    so_far = ""
+    printed = ""
+    for kind, text in _blocks():
+        if kind == "python":
+            so_far += text + "\n"
+            continue
+        if so_far:
+            result = _run([sys.executable, "-c", so_far], tmp_path)
+            assert result.returncode == 0, result.stderr
+            printed = result.stdout
+            so_far = ""
+        result = _run(["sh", "-ec", text], tmp_path)
+        assert result.returncode == 0, result.stderr
+    assert so_far == ""
+    assert printed.splitlines()[0] == "PSDLT-BL-LB000000"
+    assert "ACSC" in printed
+    assert printed.splitlines()[-1] == "0 passed PSDLT-BL-LB000000"

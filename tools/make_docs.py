@@ -1,0 +1,106 @@
+"""Write the reference pages in docs/reference, or check that they are current.
+
+    python tools/make_docs.py [--check]
+
+Pages come from the tables and from `--help`; nobody writes them by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+
+from tppkit.cli.main import main as root_command
+from tppkit.codes import CODES
+from tppkit.protocol.assumptions import ASSUMPTIONS
+from tppkit.protocol.psd2.endpoints import ENDPOINTS
+from tppkit.protocol.psd2.errors import REFUSALS
+from tppkit.protocol.psd2.payment import PAYMENT
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
+
+
+def codes() -> Iterator[str]:
+    """Every stable code."""
+    yield "# Codes\n\nEvery failure and finding carries one of these. Codes are stable; messages are for people and may change.\n"
+    yield "| code | means | do |\n|---|---|---|"
+    for code, row in sorted(CODES.items()):
+        yield f"| `{code}` | {_cell(row.meaning)} | {_cell(row.mend)} |"
+
+
+def assumptions() -> Iterator[str]:
+    """Every open point of the documents."""
+    yield "# Assumptions\n\nWhat the interface documents leave open, and what we do. Nothing else was invented.\n"
+    yield "| id | interface | open | our choice | why | change it in |\n|---|---|---|---|---|---|"
+    for row in ASSUMPTIONS:
+        yield f"| `{row.id}` | {row.interface} | {_cell(row.open)} | {_cell(row.choice)} | {_cell(row.why)} | {_cell(row.change)} |"
+
+
+def psd2() -> Iterator[str]:
+    """The PSD2 interface."""
+    yield "# PSD2 interface\n\n## Endpoints\n"
+    yield "| name | method | path | signed | role | success |\n|---|---|---|---|---|---|"
+    for row in ENDPOINTS.values():
+        yield f"| `{row.name}` | {row.method} | `{row.path}` | {'yes' if row.signed else 'no'} | {row.role or '-'} | {row.success} |"
+    yield "\n## Payment\n\n| from | trigger | to |\n|---|---|---|"
+    for (state, trigger), after in PAYMENT.moves.items():
+        yield f"| {state} | {trigger} | {after} |"
+    yield f"\nInitial: {PAYMENT.initial}. Final: {', '.join(sorted(PAYMENT.final))}.\n"
+    yield "## Refusals\n\nA code that ends with a dot stands for every code that begins so; the longest fit counts.\n"
+    yield "| code | HTTP | tppMessages code |\n|---|---|---|"
+    for code, status, peer_code in REFUSALS:
+        yield f"| `{code}` | {status} | {peer_code} |"
+
+
+def command_line() -> Iterator[str]:
+    """Every command's help."""
+    yield "# Command line\n\nResult on stdout, talk on stderr. Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
+    for path, command in _commands(root_command, ["tppkit"]):
+        context = click.Context(command, info_name=" ".join(path), max_content_width=100, terminal_width=100)
+        yield f"## {' '.join(path)}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+def _commands(command: click.Command, path: list[str]) -> Iterator[tuple[list[str], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command, info_name=path[-1])
+        for name in sorted(command.list_commands(context)):
+            below = command.get_command(context, name)
+            if below is not None:
+                yield from _commands(below, [*path, name])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "codes.md": codes,
+    "assumptions.md": assumptions,
+    "psd2.md": psd2,
+    "cli.md": command_line,
+}
+
+
+def main() -> int:
+    """Write, or compare."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    stale = 0
+    for name, page in PAGES.items():
+        text = NOTE + "\n" + "\n".join(page()).rstrip() + "\n"
+        path = FOLDER / name
+        if "--check" in sys.argv[1:]:
+            if not path.exists() or path.read_text("utf-8") != text:
+                print(f"docs/reference/{name} is not current: run make docs")
+                stale = 1
+        else:
+            path.write_text(text, "utf-8")
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main())

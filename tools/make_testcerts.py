@@ -1,0 +1,70 @@
+"""Write the committed test certificates, or check that they can be made again byte for byte.
+
+    python tools/make_testcerts.py [--check]
+
+Seed and time are fixed and the signatures deterministic, so the files never change by themselves. TEST KEYS ONLY: whoever
+has this file can make them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tppkit.testpki import make_pki, make_provider, write_pki
+
+FOLDER = Path(__file__).parents[1] / "testcerts"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+DAYS = 7300
+README = """# Test certificates
+
+TEST KEYS ONLY. Everybody can make these private keys again from a published seed; nothing real may ever trust them.
+
+`tools/make_testcerts.py` writes this folder and `tools/make_testcerts.py --check` (part of `make lint`) makes it again byte
+for byte: P-256 keys from seed 1, valid from 2026-01-01 for twenty years, deterministic ECDSA. `manifest.json` names every
+file. `other-*` belong to another provider, `reader-qwac` to a provider without the payment-initiation role.
+"""
+
+
+def make(folder: Path) -> None:
+    """Write everything into a folder that is not there."""
+    pki = make_pki(at=AT, days=DAYS, seed=1)
+    other = make_provider(
+        organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST", dns_name="other.test.example"
+    )
+    reader = make_provider(roles=["PSP_AI"])
+    further = (
+        pki.issue_qwac(other, label="other-qwac"),
+        pki.issue_qseal(other, label="other-qseal"),
+        pki.issue_qwac(reader, label="reader-qwac"),
+    )
+    write_pki(pki, folder, further=further)
+    (folder / "README.md").write_text(README, "utf-8")
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder by name."""
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
+
+
+def main() -> int:
+    """Write, or compare."""
+    with tempfile.TemporaryDirectory() as temporary:
+        fresh = Path(temporary) / "testcerts"
+        make(fresh)
+        if "--check" in sys.argv[1:]:
+            made, kept = contents(fresh), contents(FOLDER)
+            differing = sorted(name for name in made.keys() | kept.keys() if made.get(name) != kept.get(name))
+            for name in differing:
+                print(f"testcerts/{name} is not what tools/make_testcerts.py makes")
+            return 1 if differing else 0
+        shutil.rmtree(FOLDER, ignore_errors=True)
+        shutil.move(fresh, FOLDER)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
