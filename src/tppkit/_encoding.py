@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import binascii
 import json
+import math
 from typing import Any
 
 from tppkit.errors import FormatError
@@ -64,7 +65,11 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
     _check_depth(raw, what, max_depth)
     try:
         value = json.loads(
-            raw.decode("utf-8"), object_pairs_hook=_unique_names, parse_constant=_no_constant, parse_int=_bounded_int
+            raw.decode("utf-8"),
+            object_pairs_hook=_unique_names,
+            parse_constant=_no_constant,
+            parse_int=_bounded_int,
+            parse_float=_finite_float,
         )
         if b"\\u" in raw:  # an escape may have made half a character, which nothing could encode again
             json.dumps(value, ensure_ascii=False).encode("utf-8")
@@ -122,3 +127,10 @@ def _bounded_int(digits: str) -> int:
     if len(digits) > _MAX_JSON_DIGITS:
         raise FormatError("json.malformed", f"an integer of {len(digits)} digits is too long")
     return int(digits)
+
+
+def _finite_float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):  # it would be written as Infinity, which is not JSON
+        raise FormatError("json.malformed", f"the number {shown(digits)} is too large")
+    return value

@@ -43,9 +43,13 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
         raise ConfigurationError("file.exists", f"{path} exists and is not overwritten") from e
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, mode)
-        file.write(data)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, mode)
+            file.write(data)
+    except OSError as e:
+        path.unlink(missing_ok=True)
+        raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
 
 
 @contextmanager
@@ -58,9 +62,9 @@ def new_folder(path: Path) -> Iterator[Path]:
     Raises:
         ConfigurationError: `file.exists`, `file.unwritable`.
     """
-    if path.is_symlink() or (path.exists() and not (path.is_dir() and not any(path.iterdir()))):
-        raise ConfigurationError("file.exists", f"{path} exists and is not overwritten")
     try:
+        if path.is_symlink() or (path.exists() and not (path.is_dir() and not any(path.iterdir()))):
+            raise ConfigurationError("file.exists", f"{path} exists and is not overwritten")
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
     except OSError as e:

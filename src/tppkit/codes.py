@@ -314,7 +314,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.days": Code(
             "the validity is out of range",
-            "give 1 to 36500 days",
+            "give 1 to 36500 days, from a day between 1950 and 9899",
         ),
         "pki.dns-name": Code(
             "the DNS name cannot stand in a certificate",
@@ -326,7 +326,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.name": Code(
             "a name is empty, too long or not printable",
-            "give 1 to 64 printable characters",
+            "give printable characters, at most 64 bytes in UTF-8 (256 characters for the authority's name)",
         ),
         "pki.organization-identifier": Code(
             "the organizationIdentifier has none of the known forms",

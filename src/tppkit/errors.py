@@ -56,7 +56,7 @@ class Finding:
     severity: Severity
     message: str
     clause: str | None = None
-    values: Mapping[str, str] = field(default_factory=_no_values)
+    values: Mapping[str, str] = field(default_factory=_no_values, hash=False)
     offset: int | None = None
 
 

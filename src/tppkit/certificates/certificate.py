@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Self
@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtensionOID
 
+from tppkit._clock import as_utc
 from tppkit.certificates import der, oids
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
 from tppkit.certificates.names import DistinguishedName, read_name
@@ -38,6 +39,8 @@ KEY_USAGES = (
     "keyCertSign", "cRLSign", "encipherOnly", "decipherOnly",
 )  # fmt: skip
 _NO_QC_STATEMENTS = QcStatements()
+# RFC 2985 section 5.4.2, and Microsoft's own.
+_EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +234,12 @@ class EidasCertificate(_Subject):
         return f"{self.serial:X}"
 
     def is_valid_at(self, at: datetime) -> bool:
-        """Whether `at` (aware) lies within the certificate's validity, both ends included."""
-        return self.not_before <= at.astimezone(UTC) <= self.not_after
+        """Whether `at` (aware) lies within the certificate's validity, both ends included.
+
+        Raises:
+            ConfigurationError: `time.naive`.
+        """
+        return self.not_before <= as_utc(at) <= self.not_after
 
     def _load_public_key(self) -> CertificatePublicKeyTypes:
         return self.x509.public_key()
@@ -397,7 +404,8 @@ def _asn1_certificate_extensions(data: bytes) -> asn1_x509.Extensions:
 
 def _asn1_request_extensions(data: bytes) -> asn1_x509.Extensions:
     attributes = asn1_csr.CertificationRequest.load(data)["certification_request_info"]["attributes"]
-    return next(a["values"][0] for a in attributes if a["type"].native == "extension_request")
+    asked = [a["values"].dump() for a in attributes if a["type"].dotted in _EXTENSION_REQUESTS]
+    return asn1_csr.SetOfExtensions.load(asked[0])[0]
 
 
 def _extension_facts_of(extensions: asn1_x509.Extensions, refused: Finding) -> ExtensionFacts:

@@ -16,7 +16,7 @@ from tppkit.errors import FormatError
 MAX_LENGTH = 256
 
 _PSD = re.compile(r"PSD([A-Z]{2})-([A-Z]{2,8})-(.+)")
-_LEGAL = re.compile(r"(VAT|NTR|LEI|PSD)([A-Z]{2})-(.+)")
+_LEGAL = re.compile(r"(VAT|NTR|LEI(?=XG))([A-Z]{2})-(.+)")
 _LOCAL = re.compile(r"([A-Za-z]{2}:)([A-Z]{2})-(.+)")
 _LEI = re.compile(r"[0-9A-Z]{18}[0-9]{2}")
 
@@ -66,7 +66,7 @@ def parse_organization_identifier(text: str) -> OrganizationIdentifier:
     if psd:
         return OrganizationIdentifier(text, "PSD", *psd.groups())
     legal = _LEGAL.fullmatch(text) or _LOCAL.fullmatch(text)
-    if legal is None or legal.group(1) == "PSD":
+    if legal is None:
         raise FormatError(
             "organization-identifier.malformed",
             f"{shown(text)} is not PSDcc-AUTHORITY-number, VATcc-…, NTRcc-…, LEIXG-… or xx:cc-…",

@@ -20,8 +20,9 @@ _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
     {name.upper(): oid for oid, name in oids.NAME_ATTRIBUTES.items()}
     | {"E": "1.2.840.113549.1.9.1", "SURNAME": "2.5.4.4", "GIVENNAME": "2.5.4.42", "S": "2.5.4.8"}
 )
-_TYPE = re.compile(r"\s*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)\s*=\s*")
-_HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)")
+# Only ASCII white space may stand around a value: any other is part of it, as it is never escaped.
+_TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r\n]*=[ \t\r\n]*")
+_HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;\x00-\x1f\x7f]|^[# ]| $')
 
@@ -110,6 +111,8 @@ def _read_rdn(data: bytes, rdn: der.Element) -> tuple[Attribute, ...]:
             )
         kind, value = parts
         attributes.append((der.read_oid(data, kind), _value(data, value)))
+    if not attributes:
+        raise FormatError("der.malformed", f"the name part at byte {rdn.offset} is empty", offset=rdn.offset)
     return tuple(attributes)
 
 
@@ -167,8 +170,9 @@ def _read_attribute(text: str, position: int) -> tuple[Attribute, int]:
 def _read_value(text: str, position: int) -> tuple[str, int]:
     hex_value = _HEX_VALUE.match(text, position)
     if hex_value:
-        raw = bytes.fromhex(hex_value.group(1))
-        return der.read_text(raw, der.read_element(raw, 0, len(raw))), hex_value.end()
+        return _hex_value(bytes.fromhex(hex_value.group(1)), position), hex_value.end()
+    if text[position : position + 1] == "#":
+        raise FormatError("name.malformed", f"a # without hexadecimal pairs at character {position}")
     out = bytearray()
     kept = 0  # white space at the end is not part of the value unless it was escaped
     while position < len(text) and text[position] not in ",+":
@@ -188,6 +192,16 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
         return out[:kept].decode("utf-8"), position
     except UnicodeDecodeError as e:
         raise FormatError("name.malformed", "an escaped value is not UTF-8") from e
+
+
+def _hex_value(raw: bytes, position: int) -> str:
+    try:
+        element = der.read_element(raw, 0, len(raw))
+    except FormatError as e:
+        raise FormatError("name.malformed", f"the value at character {position} is not DER: {e.message}") from e
+    if element.end != len(raw):
+        raise FormatError("name.malformed", f"the value at character {position} is more than one DER element")
+    return _value(raw, element)
 
 
 def _read_escape(text: str, position: int) -> tuple[bytes, int]:

@@ -110,6 +110,7 @@ class _Reading:
 
     data: bytes
     statement_oids: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
     facts: dict[str, object] = field(default_factory=dict)
     unknown: list[tuple[str, bytes]] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -136,10 +137,17 @@ def read_qc_statements(value: bytes) -> QcStatements:
     try:
         if len(value) > MAX_EXTENSION_BYTES:
             raise FormatError("qcstatements.malformed", f"{len(value)} bytes of qcStatements", offset=0)
-        for statement in _statements(reading):
-            _read_statement(reading, statement)
+        statements = _statements(reading)
     except FormatError as e:
         reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or 0)
+        return reading.done()
+    for statement in statements:
+        try:
+            _read_statement(reading, statement)
+        except FormatError as e:
+            reading.note(
+                "qcstatements.malformed", f"a statement cannot be read: {e.message}", e.offset or statement.offset
+            )
     return reading.done()
 
 
@@ -178,11 +186,12 @@ def _read_statement(reading: _Reading, statement: der.Element) -> None:
     oid = der.read_oid(data, parts[0])
     reading.statement_oids.append(oid)
     info = parts[1] if len(parts) == 2 else None
-    if reading.statement_oids.count(oid) > 1:
+    if oid in reading.seen:
         reading.note(
             "qcstatements.duplicate", f"the statement {oid} stands twice; the first one is read", statement.offset
         )
         return
+    reading.seen.add(oid)
     reader = _READERS.get(oid)
     if reader is None:
         reading.unknown.append((oid, data[info.offset : info.end] if info else b""))

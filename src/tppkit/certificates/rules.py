@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 
-from tppkit._clock import format_time
+from tppkit._clock import as_utc, format_time
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.errors import Finding, Severity
@@ -56,7 +56,11 @@ def check_certificate(certificate: EidasCertificate, *, as_: Use, at: datetime) 
 
     Returns:
         What was malformed when reading, then one finding for each broken rule, in the order of the table.
+
+    Raises:
+        ConfigurationError: `time.naive`.
     """
+    at = as_utc(at)
     findings = [*certificate.findings]
     for rule in RULES:
         fault = rule.check(certificate, at) if as_ in rule.uses else None

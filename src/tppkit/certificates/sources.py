@@ -23,6 +23,8 @@ MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
+# A PFX begins with its version, which is 3 (RFC 7292 section 4). Many are BER: the length may be indefinite.
+_PKCS12 = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
 
 
@@ -112,10 +114,12 @@ def _from_base64(text: bytes, password: bytes | None) -> tuple[Source, ...]:
 
 
 def _from_der(data: bytes, password: bytes | None) -> tuple[Source, ...]:
+    if _PKCS12.match(data):
+        return _from_pkcs12(data, password)
     whole = der.read_whole(data, tag=der.SEQUENCE)
     first = der.read_element(data, whole.start, whole.end)
-    if first.tag == der.INTEGER:
-        return _from_pkcs12(data, password)
+    if first.tag != der.SEQUENCE:
+        return ()  # a private key, for example
     return (Source("csr" if _is_request(data, first) else "certificate", data),)
 
 

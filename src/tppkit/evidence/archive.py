@@ -3,8 +3,9 @@
     records.jsonl          one record a line, in sequence
     certs/<sha256>.der     certificates that records name
 
-One writer at a time (a lock on the file); a record is on disk when `append` returns. A line that a crash cut off is set
-aside in `records.torn-N` when the archive is opened again, never dropped.
+One writer at a time (a lock on the file); a record is on disk when `append` returns, with the certificates it names. What
+could not be read again is not written. A line that a crash cut off is set aside in `records.torn-N` when the archive is
+opened again, never dropped. Records hold bodies, so a new archive's are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from tppkit._files import read_bounded, write_new
+from tppkit._files import PRIVATE, read_bounded, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -43,7 +44,9 @@ class EvidenceArchive:
         self.folder = folder
         try:
             (folder / CERTIFICATES).mkdir(parents=True, exist_ok=True)
-            self._file = (folder / RECORDS).open("ab+")
+            # Unbuffered: what could not be written must not linger in a buffer and be written later.
+            self._file = open(folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
+            _sync(folder)
         except OSError as e:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
         try:
@@ -77,15 +80,19 @@ class EvidenceArchive:
             The record as it was placed.
 
         Raises:
+            FormatError: the record is not one that `EvidenceRecord.from_line` would read again.
             ArchiveError: `archive.unusable`; the archive holds what it held before.
         """
         placed = record.placed(stream_id=self.stream_id, seq=self._seq, previous=self._previous)
+        line = placed.to_line()
+        EvidenceRecord.from_line(line)
+        if self._file.closed:
+            raise ArchiveError("archive.unusable", f"the archive {self.folder} is closed")
         size = self._file.seek(0, os.SEEK_END)
         try:
             for certificate in certificates:
                 self._keep(certificate)
-            self._file.write(placed.to_line())
-            self._file.flush()
+            self._write(line)
             os.fsync(self._file.fileno())
         except OSError as e:
             self._undo(size)
@@ -96,13 +103,16 @@ class EvidenceArchive:
         self._previous = placed.leaf
         return placed
 
+    def _write(self, line: bytes) -> None:
+        rest = memoryview(line)
+        while rest:
+            rest = rest[self._file.write(rest) :]
+
     def _undo(self, size: int) -> None:
-        # After a full disk the buffered line must neither linger nor stay half-written.
-        with suppress(OSError):
-            self._file.close()
-        os.truncate(self.folder / RECORDS, size)
-        self._file = (self.folder / RECORDS).open("ab+")
-        self._lock()
+        try:
+            self._file.truncate(size)
+        except OSError:
+            self._file.close()  # nothing may follow half a line; when opened again, it is set aside
 
     def _keep(self, certificate: EidasCertificate) -> None:
         if certificate.sha256 in self._kept:
@@ -114,7 +124,9 @@ class EvidenceArchive:
             write_new(partial, certificate.der)
         except ConfigurationError as e:
             raise ArchiveError("archive.unusable", e.message) from e
+        _sync(partial)
         partial.replace(path)
+        _sync(path.parent)
         self._kept.add(certificate.sha256)
 
     def _lock(self) -> None:
@@ -129,9 +141,15 @@ class EvidenceArchive:
         if start == end:
             return
         self._file.seek(start)
-        number = 1 + len(list(self.folder.glob("records.torn-*")))
-        write_new(self.folder / f"records.torn-{number}", self._file.read(end - start))
-        self._file.truncate(start)
+        names = (self.folder / f"records.torn-{number}" for number in count(1))
+        aside = next(name for name in names if not name.exists())
+        try:
+            write_new(aside, self._file.read(end - start), mode=PRIVATE)
+            _sync(aside)
+            _sync(self.folder)
+            self._file.truncate(start)
+        except (OSError, ConfigurationError) as e:
+            raise ArchiveError("archive.unusable", f"a cut-off line of {self.folder} cannot be set aside: {e}") from e
 
     def _last_record(self) -> EvidenceRecord | None:
         end = self._file.seek(0, os.SEEK_END)
@@ -140,11 +158,24 @@ class EvidenceArchive:
         start = _last_line_start(self._file, end - 1)
         self._file.seek(start)
         try:
-            return EvidenceRecord.from_line(self._file.read(end - start))
+            return EvidenceRecord.from_line(self._file.read(min(end - start, MAX_LINE_BYTES + 1)))
         except FormatError as e:
             raise ArchiveError(
                 "archive.damaged", f"the last record of {self.folder} cannot be read: {e.message}"
             ) from e
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, PRIVATE)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file's bytes, or the names in a folder, are on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _last_line_start(file: BinaryIO, end: int) -> int:

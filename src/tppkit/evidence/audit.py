@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
+from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
@@ -120,9 +121,10 @@ def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = No
         at: the time to judge at, aware; None judges each record at its own time of receipt.
 
     Raises:
-        ArchiveError: `archive.unreadable`; no other failure escapes, it becomes a row.
+        ArchiveError: `archive.unreadable`; no other failure of the archive escapes, it becomes a row.
+        ConfigurationError: `time.naive`.
     """
-    auditor = _Auditor(folder, paths, at)
+    auditor = _Auditor(folder, paths, None if at is None else as_utc(at))
     for number, line in read_lines(folder):
         yield auditor.judge(number, line)
 
@@ -174,6 +176,7 @@ class _Auditor:
         # 3. The certificates are at hand.
         # 4. The seal holds, at the time.
         # 5. The signing string is the one of the day (a difference is drift in this software).
+        # 6. The id by which the record is found is the one that was signed.
         policy = self._policies.get(record.profile)
         if record.kind != Kind.CAVAGE_REQUEST:
             raise FormatError(
@@ -187,6 +190,8 @@ class _Auditor:
         verified = verify_request(record.to_message(seal, profile=policy.profile), qwac=qwac, at=at, policy=policy)
         if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
             raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
+        if verified.request_id != record.x_request_id:
+            raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
         return verified
 
 
@@ -194,6 +199,7 @@ def _check_body(record: EvidenceRecord) -> None:
     if record.body_state == BodyState.REDACTED:
         raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
     body = record.body or b""
-    kept = (record.body_len, record.body_sha256, record.body_sha512)
-    if (len(body), hashlib.sha256(body).hexdigest(), hashlib.sha512(body).hexdigest()) != kept:
+    state = BodyState.INLINE if body else BodyState.NONE
+    kept = (record.body_state, record.body_len, record.body_sha256, record.body_sha512)
+    if (state, len(body), hashlib.sha256(body).hexdigest(), hashlib.sha512(body).hexdigest()) != kept:
         raise SignatureRejected("record.body", "the body kept is not the body that was received")

@@ -1,8 +1,8 @@
 """One retained signature: schema `psd2.evidence/1`, as a value, as a line of JSON, and as the bytes that are hashed.
 
 A record keeps bytes, not readings: the covered header lines as received, the Signature value, the body. Certificates are
-kept once beside it, by their SHA-256. The leaf hash covers every column but the body (which enters by its digests), so a
-body can be redacted later without changing a leaf. Each record names the leaf of the one before.
+kept once beside it, by their SHA-256. The leaf hash covers every column but the body (which enters by its digests) and
+where the body is, so a body can be redacted later without changing a leaf. Each record names the leaf of the one before.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 FIRST_PREVIOUS = "0" * 64
 
 _HEX64 = frozenset("0123456789abcdef")
+_NOT_HASHED = ("body", "body_state")  # what redaction changes; body_len and the digests of the body are hashed
 
 
 class Kind(IntEnum):
@@ -114,12 +115,12 @@ class EvidenceRecord:
 
     @property
     def leaf(self) -> str:
-        """SHA-256 over 0x00 and the deterministic CBOR of every column but the body; hexadecimal."""
+        """SHA-256 over 0x00 and the deterministic CBOR of every column but body and body_state; hexadecimal."""
         return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
 
     def _columns(self) -> dict[str, Value]:
         columns: dict[str, Value] = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("body", "extra", "received_at")
+            f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*_NOT_HASHED, "extra", "received_at")
         }
         columns["received_at"] = _microseconds(self.received_at)
         columns["extra"] = dict(self.extra)
@@ -139,10 +140,12 @@ class EvidenceRecord:
         Raises:
             FormatError: `record.malformed` when the header block is not header lines.
         """
+        name = profile.certificate_header
         headers = [
-            *_read_block(self.header_block),
+            # A seal may cover the header of its own certificate; here the certificate that is kept stands for it.
+            *(header for header in _read_block(self.header_block) if header[0].lower() != name.lower()),
             ("Signature", self.signature_raw.decode("latin-1")),
-            (profile.certificate_header, encode_base64(seal.der)),
+            (name, encode_base64(seal.der)),
         ]
         return Message(self.method, self.target, tuple(headers), self.body or b"")
 
@@ -238,7 +241,10 @@ def _microseconds(at: datetime) -> int:
 
 def _read_block(block: bytes) -> list[Header]:
     headers = []
-    for line in block.decode("latin-1").split("\r\n")[:-1]:
+    *lines, rest = block.decode("latin-1").split("\r\n")
+    if rest:
+        raise FormatError("record.malformed", "the header block does not end with a line break")
+    for line in lines:
         name, separator, value = line.partition(": ")
         if not separator:
             raise FormatError("record.malformed", "the header block holds a line that is no header")
@@ -276,13 +282,20 @@ def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, A
         case "bytes":
             return decode_base64(value, what=f"the record's {name}")
         case "time":
-            return parse_time(value)
+            return _read_time(name, value)
         case "chain":
             return tuple(_read_hex(name, link, 64) for link in value)
         case "":
             return value
         case _:
             return _read_hex(name, value, int(reading[3:]))
+
+
+def _read_time(name: str, value: str) -> datetime:
+    at = parse_time(value)
+    if format_time(at) != value:
+        raise FormatError("time.malformed", f"the record's {name} is not written as {format_time(at)}")
+    return at
 
 
 def _read_hex(name: str, value: Any, length: int) -> str:

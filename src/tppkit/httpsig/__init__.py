@@ -3,10 +3,10 @@
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
 from tppkit.httpsig.cavage import SignatureParameters, make_signing_string, parse_signature_header
 from tppkit.httpsig.digest import make_digest, parse_digest, verify_digest
-from tppkit.httpsig.message import Message
+from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.signers import KeySigner, Signer, load_private_key
 
 __all__ = [
     "ALGORITHMS", "Algorithm", "KeySigner", "Message", "SignatureParameters", "Signer", "load_private_key", "make_digest",
-    "make_signing_string", "parse_digest", "parse_signature_header", "verify_digest",
+    "make_signing_string", "message_components", "parse_digest", "parse_signature_header", "verify_digest",
 ]  # fmt: skip

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from cryptography.exceptions import InvalidSignature
@@ -98,11 +99,9 @@ def make_verifiers(key: CertificatePublicKeyTypes) -> Mapping[str, Verify]:
 
 def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
     if isinstance(key, rsa.RSAPublicKey):
-        verify_rsa, hash_algorithm = key.verify, row.hash
-        return lambda signature, data: verify_rsa(signature, data, _PKCS1, hash_algorithm)
+        return partial(key.verify, padding=_PKCS1, algorithm=row.hash)
     if isinstance(key, ec.EllipticCurvePublicKey):
-        verify_ec, ecdsa = key.verify, ec.ECDSA(row.hash)
-        return lambda signature, data: verify_ec(signature, data, ecdsa)
+        return partial(key.verify, signature_algorithm=ec.ECDSA(row.hash))
     raise FormatError("key.unsupported", f"no algorithm here verifies with a {type(key).__name__}")
 
 
@@ -138,7 +137,5 @@ def make_sign(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, algorithm: Al
     if key_kind(key) != algorithm.key:
         raise FormatError("signature.algorithm", f"a {key_kind(key)} key cannot sign with {algorithm.name}")
     if isinstance(key, rsa.RSAPrivateKey):
-        sign_rsa, hash_algorithm = key.sign, algorithm.hash
-        return lambda data: sign_rsa(data, _PKCS1, hash_algorithm)
-    sign_ec, ecdsa = key.sign, ec.ECDSA(algorithm.hash)
-    return lambda data: sign_ec(data, ecdsa)
+        return partial(key.sign, padding=_PKCS1, algorithm=algorithm.hash)
+    return partial(key.sign, signature_algorithm=ec.ECDSA(algorithm.hash))

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig.message import Message, check_field_value, check_start_line
+from tppkit.httpsig.message import check_field_value
 
 MAX_HEADER_LENGTH = 8192
-REQUEST_TARGET = "(request-target)"
-_WHITE_SPACE = " \t"
 
 _PARAMETER = re.compile(r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20}))(?:,[ \t]{0,8}|$)')
-_COVERED_NAME = re.compile(r"\([a-z-]{1,32}\)|[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+_REQUIRED = ("keyId", "algorithm", "headers", "signature")
+_COVERED_NAME = re.compile(r"\(request-target\)|[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureParameters:
+class SignatureParameters(NamedTuple):
     """What a Signature header says.
 
     Attributes:
@@ -55,7 +53,7 @@ def parse_signature_header(value: str) -> SignatureParameters:
     Source: draft-cavage-http-signatures-10 section 2.1.
     """
     parameters = _read_parameters(value)
-    for name in ("keyId", "algorithm", "headers", "signature"):
+    for name in _REQUIRED:
         if name not in parameters:
             raise FormatError("signature.missing-parameter", f"the Signature header has no {name} parameter")
     return SignatureParameters(
@@ -70,16 +68,18 @@ def _read_parameters(value: str) -> dict[str, str]:
     if len(value) > MAX_HEADER_LENGTH:
         raise FormatError("signature.malformed", f"a Signature header of {len(value)} characters is too long")
     parameters: dict[str, str] = {}
+    seen: set[str] = set()
     position = 0
     while position < len(value):
         match = _PARAMETER.match(value, position)
-        if match is None:
+        if match is None or (match[3] is not None and match[1] in _REQUIRED):
             raise FormatError(
                 "signature.malformed", f'no parameter name="value" at character {position} of the Signature header'
             )
         name, quoted, number = match.groups()
-        if name in parameters:
+        if name.lower() in seen:  # one reader takes KEYID for another parameter than keyId, the next one for the same
             raise FormatError("signature.duplicate-parameter", f"the Signature header gives {name} twice")
+        seen.add(name.lower())
         parameters[name] = quoted if number is None else number
         position = match.end()
     if not parameters or value[-1] in ", \t":
@@ -101,40 +101,34 @@ def parse_covered_names(text: str) -> tuple[str, ...]:
     return names
 
 
-def make_signing_string(message: Message, covered: Sequence[str], values: Mapping[str, Sequence[str]]) -> bytes:
-    """The bytes that are signed: one line a covered field, joined by line feeds.
+def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:
+    """The bytes that are signed: one line a covered component, joined by line feeds.
 
     Args:
-        message: the request; its method and target make the line of `(request-target)`.
         covered: names in order, lower case.
-        values: every value of each covered field in wire order, by lower-case name.
+        components: by name, as `message.message_components` gives them.
 
     Raises:
         SignatureRejected: `signature.header-absent`, a covered field is not in the request.
-        FormatError: `header.control-character`, `message.malformed`, `signature.covered-names` for an unknown `(…)`.
+        FormatError: `header.control-character`; `message.malformed` for a target with a space; `signature.covered-names` for an
+            unknown `(…)`.
 
     Source: draft-cavage-http-signatures-10 section 2.3.
     """
-    lines = []
-    for name in covered:
-        if name == REQUEST_TARGET:
-            check_start_line(message)
-            lines.append(f"{name}: {message.method.lower()} {message.target}")
-        elif name[0] == "(":
-            raise FormatError("signature.covered-names", f"{name} is not a part of a request that can be covered here")
-        else:
-            lines.append(f"{name}: {_field_value(name, values.get(name))}")
+    try:
+        lines = [f"{name}: {components[name]}" for name in covered]
+    except KeyError as e:
+        raise _absent(e.args[0]) from None
+    text = "".join(lines)
+    if not (text.isascii() and text.isprintable()):
+        for name in covered:
+            check_field_value(name, components[name])
     return "\n".join(lines).encode("latin-1")
 
 
-def _field_value(name: str, values: Sequence[str] | None) -> str:
-    if not values:
-        raise SignatureRejected(
-            "signature.header-absent", f"the Signature header covers {name}, which is not in the request"
-        )
-    for value in values:
-        if not (value.isascii() and value.isprintable()):
-            check_field_value(name, value)
-    if len(values) == 1:
-        return values[0].strip(_WHITE_SPACE)
-    return ", ".join([value.strip(_WHITE_SPACE) for value in values])
+def _absent(name: str) -> FormatError | SignatureRejected:
+    if name[:1] == "(":
+        return FormatError("signature.covered-names", f"{name} is not a part of a request that can be covered here")
+    return SignatureRejected(
+        "signature.header-absent", f"the Signature header covers {name}, which is not in the request"
+    )

@@ -56,14 +56,14 @@ def parse_digest(value: str) -> Mapping[str, bytes]:
         if not separator or not name:
             raise FormatError("digest.malformed", f"the Digest header {shown(value)} is not algorithm=base64")
         if name in seen:
-            raise FormatError("digest.duplicate-algorithm", f"the Digest header gives {name} twice")
+            raise FormatError("digest.duplicate-algorithm", f"the Digest header gives {shown(name)} twice")
         seen.add(name)
         if name in _HASHES:
             hashes[name] = _hash(name, encoded)
     if not hashes:
         raise FormatError(
             "digest.unsupported",
-            f"the Digest header offers {', '.join(sorted(seen))[:80]}, none of it SHA-256 or SHA-512",
+            f"the Digest header offers {shown(', '.join(sorted(seen)))}, none of it SHA-256 or SHA-512",
         )
     return hashes
 

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
 
 Header = tuple[str, str]
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_WHITE_SPACE = " \t"
+# No lower case, though RFC 9110 has it: `(request-target)` is written in lower case, so `post` would pass for `POST`.
+_METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Z-]+")
+REQUEST_TARGET = "(request-target)"
 _USUAL_METHODS = frozenset({"GET", "POST", "PUT", "DELETE"})
 # RFC 9110 section 5.5: visible characters, spaces and tabs; bytes above 0x7f are kept as Latin-1.
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """An HTTP request.
+class Message(NamedTuple):
+    """An HTTP request. A named tuple, because one is made for every request sealed or verified and this is the cheapest value.
 
     Attributes:
         method: as on the wire, for example `POST`.
@@ -50,14 +51,31 @@ class Message:
         return Message(self.method, self.target, (*self.headers, *headers), self.body)
 
 
+def message_components(message: Message) -> dict[str, str]:
+    """Everything of a message that a signature can cover, by lower-case name.
+
+    Field values have white space at the ends removed, several of one name are joined by `, ` in wire order;
+    `(request-target)` is the lower-case method, a space and the target.
+
+    Source: draft-cavage-http-signatures-10 section 2.3.
+    """
+    components: dict[str, str] = {}
+    for name, value in message.headers:
+        name = name.lower()
+        value = value.strip(_WHITE_SPACE)
+        components[name] = f"{components[name]}, {value}" if name in components else value
+    components[REQUEST_TARGET] = f"{message.method.lower()} {message.target}"
+    return components
+
+
 def check_start_line(message: Message) -> None:
     """Refuse a method or target that could not stand in a start line.
 
     Raises:
         FormatError: `message.malformed`.
     """
-    if message.method not in _USUAL_METHODS and not _TOKEN.fullmatch(message.method):
-        raise FormatError("message.malformed", f"the method {shown(message.method)} is not a token")
+    if message.method not in _USUAL_METHODS and not _METHOD.fullmatch(message.method):
+        raise FormatError("message.malformed", f"the method {shown(message.method)} is not an upper-case token")
     target = message.target
     if not (target.isascii() and target.isprintable() and target and " " not in target):
         raise FormatError("message.malformed", f"the target {shown(message.target)} holds a space or control character")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -56,7 +57,7 @@ def load_private_key(pem: bytes, *, password: bytes | None = None) -> PrivateKey
     """
     try:
         return load_pem_private_key(pem, password)
-    except (ValueError, TypeError) as e:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as e:
         reason = (
             "it is encrypted and no password was given"
             if "not given" in str(e)

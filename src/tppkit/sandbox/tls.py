@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -37,7 +38,6 @@ _CHUNK = 65_536  # bytes of plaintext encrypted at a time, so that a large respo
 _RECORD = 16_384  # bytes, the longest plaintext of one TLS record (RFC 8446 section 5.1)
 _OUTPUT = 2 * _CHUNK  # bytes of ciphertext taken from OpenSSL at a time
 _LINGER_S = 1.0  # seconds a refused peer has to read its alert: closing on unread input would destroy it
-_CHAIN_DEPTH = 10  # certificates above the leaf; OpenSSL's own limit is 100
 _ALPN = b"http/1.1"
 
 # IANA registry "TLS Cipher Suites", by OpenSSL's names: TLS 1.3, and for TLS 1.2 ECDHE with AEAD (RFC 9325).
@@ -170,7 +170,6 @@ def _set_protocol(context: SSL.Context) -> None:
     # A resumed session would come without its chain. pyOpenSSL cannot stop OpenSSL from sending tickets in
     # TLS 1.3, but with OP_NO_TICKET they only name entries of the session cache, and that is off.
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
 
 
 def _set_identity(context: SSL.Context, certificates: list[x509.Certificate], private_key_pem: bytes) -> None:
@@ -193,7 +192,6 @@ def _set_trust(context: SSL.Context, anchors: list[x509.Certificate], mode: TlsM
         store.add_cert(crypto.X509.from_cryptography(anchor))
     if not any(anchor.subject == anchor.issuer for anchor in anchors):
         store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
-    context.set_verify_depth(_CHAIN_DEPTH)
     if mode is TlsMode.STRICT:
         context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _judge_strict)
     else:
@@ -296,7 +294,7 @@ class _TlsSession:
             "server_cert": server_cert,
             "client_cert_chain": tuple(_pem(each) for each in [leaf, *rest] if each is not None),
             "client_cert_name": None if leaf is None else _subject_name(leaf),
-            "client_cert_error": "; ".join(dict.fromkeys(self._errors)) or None,
+            "client_cert_error": "; ".join(self._errors) or None,
             "tls_version": self._connection.get_protocol_version(),
             "cipher_suite": _CIPHER_SUITES.get(self._connection.get_cipher_name() or ""),
         }
@@ -370,7 +368,7 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._handshaking = cast("set[object]", server_state.connections)  # uvicorn calls shutdown() on these
         self._phase = _Phase.HANDSHAKE
         self._timer: asyncio.TimerHandle | None = None
-        self._read_paused = self._write_paused = False
+        self._write_paused = False
         self._http: asyncio.Protocol | None = None
 
     # As the socket's protocol.
@@ -381,6 +379,7 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._end("connection limit reached")
             return
         self._session = _TlsSession(self.listener.context)
+        self._send_at_once()
         self.listener.live.add(self)
         self._handshaking.add(self)
         self._arm(self.listener.tls.handshake_timeout_s, self._end, "handshake timeout")
@@ -443,17 +442,13 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
         return self._phase is not _Phase.OPEN or self._socket.is_closing()
 
     def is_reading(self) -> bool:
-        return not self.is_closing() and not self._read_paused
+        return self._socket.is_reading()
 
     def pause_reading(self) -> None:
-        self._read_paused = True
         self._socket.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._read_paused:
-            self._read_paused = False
-            self._socket.resume_reading()
-            self._loop.call_soon(self._advance)  # for what was received, but not yet delivered
+        self._socket.resume_reading()
 
     def get_write_buffer_size(self) -> int:
         return self._socket.get_write_buffer_size()
@@ -519,7 +514,7 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._http.connection_made(self)
 
     def _deliver(self) -> None:
-        while self._http is not None and not self.is_closing() and not self._read_paused:
+        while self._http is not None and not self.is_closing():
             plaintext = self._session.read()
             if plaintext is None:
                 break
@@ -556,6 +551,11 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._end(f"left {unread} bytes unread")
         else:
             self._arm(self.listener.tls.handshake_timeout_s, self._watch_reader, unread)
+
+    def _send_at_once(self) -> None:
+        raw = self._socket.get_extra_info("socket")
+        if raw.family in (socket.AF_INET, socket.AF_INET6):  # asyncio does it only where the socket says TCP
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _end(self, reason: str) -> None:
         self._log(reason)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
+
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, LocalProtocolError
+from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.algorithms import make_verifiers, verify_signature
 from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.digest import make_digest
-from tppkit.httpsig.message import Message
+from tppkit.httpsig.message import Message, check_start_line, message_components
 from tppkit.httpsig.signers import Signer
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
@@ -32,9 +34,16 @@ class Seal:
     def __init__(self, certificate: EidasCertificate, signer: Signer, *, profile: SealProfile = PSD2_V1) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
-        verify_signature(make_verifiers(certificate.public_key), signer.algorithm.name, signer.sign(_PROBE), _PROBE)
+        verifiers = make_verifiers(certificate.public_key)
+        try:
+            verify_signature(verifiers, signer.algorithm.name, signer.sign(_PROBE), _PROBE)
+        except SignatureRejected as e:
+            raise ConfigurationError(
+                "seal.key-mismatch", f"the signer does not sign for {certificate.subject}: {e.message}"
+            ) from e
         self.certificate = certificate
         self.signer = signer
+        self._sign = signer.sign
         self.profile = profile
         self._written = frozenset({"digest", "signature", profile.certificate_header.lower()})
         self._watched = self._written.union(profile.covered)
@@ -63,18 +72,21 @@ def sign_request(message: Message, *, seal: Seal) -> Message:
 
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10.
     """
-    profile = seal.profile
-    digest = make_digest(message.body, algorithm=profile.digest_algorithm)
-    values = {"digest": (digest,)}
-    for name, value in message.headers:
-        name = name.lower()
-        if name in seal._watched:
-            if name in values or name in seal._written:
-                raise LocalProtocolError(
-                    "seal.header-present", f"the {name} header stands twice, or is one that sealing writes"
-                )
-            values[name] = (value,)
-    signing_string = make_signing_string(message, profile.covered, values)
-    signature = encode_base64(seal.signer.sign(signing_string))
-    written = (("Digest", digest), ("Signature", f'{seal._parameters}{signature}"'), seal._certificate_header)
+    check_start_line(message)
+    values = message_components(message)
+    if not seal._written.isdisjoint(values) or len(values) != len(message.headers) + 1:
+        _refuse_doubles(message, seal)
+    digest = values["digest"] = make_digest(message.body, algorithm=seal.profile.digest_algorithm)
+    signature = seal._sign(make_signing_string(seal.profile.covered, values))
+    text = b2a_base64(signature, newline=False).decode("ascii")
+    written = (("Digest", digest), ("Signature", f'{seal._parameters}{text}"'), seal._certificate_header)
     return Message(message.method, message.target, message.headers + written, message.body)
+
+
+def _refuse_doubles(message: Message, seal: Seal) -> None:
+    names = [name.lower() for name, _ in message.headers]
+    for name in seal._watched:
+        if names.count(name) > (0 if name in seal._written else 1):
+            raise LocalProtocolError(
+                "seal.header-present", f"the {name} header stands twice, or is one that sealing writes"
+            )

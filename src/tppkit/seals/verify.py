@@ -15,9 +15,14 @@ from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, make_verifiers, verify_signature
-from tppkit.httpsig.cavage import REQUEST_TARGET, SignatureParameters, make_signing_string, parse_signature_header
+from tppkit.httpsig.cavage import (
+    MAX_HEADER_LENGTH,
+    SignatureParameters,
+    make_signing_string,
+    parse_signature_header,
+)
 from tppkit.httpsig.digest import verify_digest
-from tppkit.httpsig.message import Header, Message
+from tppkit.httpsig.message import REQUEST_TARGET, Header, Message, check_start_line, message_components
 from tppkit.seals.key_id import check_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
 from tppkit.trust import PathVerifier, TrustedPath
@@ -55,6 +60,7 @@ class SealPolicy:
         self._certificate_header = profile.certificate_header.lower()
         self._singletons = frozenset({*_SINGLETONS, self._certificate_header, *profile.covered} - {REQUEST_TARGET})
         self._required = frozenset(profile.covered)
+        self._sealing = frozenset({"digest", "signature", self._certificate_header})
         self._seals: dict[str, _Seal] = {}
         self._parameters: dict[tuple[str, str], SignatureParameters] = {}
 
@@ -68,9 +74,10 @@ class SealPolicy:
         return _Seal(certificate, path, make_verifiers(certificate.public_key))
 
     def _remember(self, certificate_header: str, seal: _Seal, head: str, parameters: SignatureParameters) -> None:
-        for memory in (self._seals, self._parameters):
-            if len(memory) >= _REMEMBERED:
-                memory.clear()
+        if len(self._seals) >= _REMEMBERED or len(self._parameters) >= _REMEMBERED:
+            # Together: a text that stays behind without its certificate would never have it remembered again.
+            self._seals.clear()
+            self._parameters.clear()
         self._seals[certificate_header] = seal
         if head:
             self._parameters[head, certificate_header] = parameters
@@ -104,7 +111,8 @@ class VerifiedRequest:
     def covered(self) -> Mapping[str, str]:
         """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
         names = (name for name in self.parameters.headers if name != REQUEST_TARGET)
-        return MappingProxyType({name: ", ".join(self.unverified_message.values(name)) for name in names})
+        values = message_components(self.unverified_message)
+        return MappingProxyType({name: values[name] for name in names})
 
     @property
     def method(self) -> str:
@@ -130,7 +138,7 @@ class VerifiedRequest:
     @property
     def request_id(self) -> str:
         """The covered X-Request-ID."""
-        return self.unverified_message.values("x-request-id")[0]
+        return message_components(self.unverified_message)["x-request-id"]
 
 
 def verify_request(
@@ -151,11 +159,14 @@ def verify_request(
     Raises:
         FormatError: a header cannot be parsed: `header.duplicate`, `header.control-character`, `signature.malformed`,
             `signature.duplicate-parameter`, `signature.missing-parameter`, `signature.covered-names`, `key-id.malformed`,
-            `digest.malformed`, `digest.duplicate-algorithm`, `digest.unsupported`, `base64.*`, `message.malformed`.
+            `digest.malformed`, `digest.duplicate-algorithm`, `digest.unsupported`, `base64.*`, `message.malformed`; or the
+            certificate cannot: `certificate.malformed`, `certificate.too-large`, `certificate.key-unreadable`, `der.*`,
+            `key.unsupported`, `key.weak`.
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.header-absent`, `digest.mismatch`,
             `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`.
         CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`,
             `trust.no-path`.
+        ConfigurationError: `time.naive`, `at` has no time zone.
 
     Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10.
     """
@@ -167,16 +178,16 @@ def verify_request(
     # 6. The signature fits the signing string under the certificate's key.
     # 7. Seal and QWAC are the same organisation's.
     at = as_utc(at)
-    values = _collect(message.headers, policy)  # 1
-    certificate_header = values[policy._certificate_header][0]
-    head, parameters, new = _read_signature(values["signature"][0], certificate_header, policy)  # 2
+    values = _collect(message, policy)  # 1
+    certificate_header = values[policy._certificate_header]
+    head, parameters, new = _read_signature(values["signature"], certificate_header, policy)  # 2
     if new:
         _check_coverage(parameters, policy)  # 3
-    verify_digest(values["digest"][0], message.body)  # 4
+    verify_digest(values["digest"], message.body)  # 4
     seal = policy._seal(certificate_header, at)  # 5
     if new:
         check_key_id(parameters.key_id, seal.certificate)
-    signing_string = make_signing_string(message, parameters.headers, values)  # 6
+    signing_string = make_signing_string(parameters.headers, values)  # 6
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
     if new:
         policy._remember(certificate_header, seal, head, parameters)
@@ -190,33 +201,42 @@ def verify_request(
 def _read_signature(value: str, certificate_header: str, policy: SealPolicy) -> tuple[str, SignatureParameters, bool]:
     """The text before `signature`, the parameters, and whether they are new.
 
-    The text is remembered only where `signature` is the last parameter, and strict base64 holds no quote: so a header with
-    a remembered text and another signature reads exactly as the strict reader would read it.
+    The text is remembered, and a remembered one used, only where the quoted `signature` is the last thing in the header: so
+    a header with a remembered text and another signature reads exactly as the strict reader would read it. The strict
+    reader names every fault.
     """
     head, _, last = value.rpartition(_LAST)
-    known = policy._parameters.get((head, certificate_header))
-    if known is None or last[-1:] != '"':
-        return head if last.find('"') == len(last) - 1 else "", parse_signature_header(value), True
-    signature = decode_base64(last[:-1], what="the signature parameter")
-    return head, SignatureParameters(known.key_id, known.algorithm, known.headers, signature), False
-
-
-def _collect(headers: tuple[Header, ...], policy: SealPolicy) -> dict[str, list[str]]:
-    values: dict[str, list[str]] = {}
-    for name, value in headers:
-        name = name.lower()
-        if name in values:
-            if name in policy._singletons:
-                raise FormatError("header.duplicate", f"the {name} header stands more than once")
-            values[name].append(value)
+    encoded, quote, rest = last.partition('"')
+    is_last = quote and not rest and len(value) <= MAX_HEADER_LENGTH
+    known = policy._parameters.get((head, certificate_header)) if is_last else None
+    if known is not None:
+        try:
+            signature = decode_base64(encoded, what="the signature parameter")
+        except FormatError:
+            pass
         else:
-            values[name] = [value]
-    missing = [name for name in ("digest", "signature", policy._certificate_header) if name not in values]
-    if missing:
+            return head, SignatureParameters(known.key_id, known.algorithm, known.headers, signature), False
+    return head if is_last else "", parse_signature_header(value), True
+
+
+def _collect(message: Message, policy: SealPolicy) -> dict[str, str]:
+    check_start_line(message)
+    values = message_components(message)
+    if len(values) != len(message.headers) + 1:
+        _refuse_doubles(message.headers, policy)
+    if not policy._sealing.issubset(values):
+        missing = ", no ".join(sorted(policy._sealing.difference(values)))
         raise SignatureRejected(
-            "signature.missing", f"the request has no {', no '.join(missing)} header", clause="PSD2 document A.5 rule 4"
+            "signature.missing", f"the request has no {missing} header", clause="PSD2 document A.5 rule 4"
         )
     return values
+
+
+def _refuse_doubles(headers: tuple[Header, ...], policy: SealPolicy) -> None:
+    names = [name.lower() for name, _ in headers]
+    for name in policy._singletons:
+        if names.count(name) > 1:
+            raise FormatError("header.duplicate", f"the {name} header stands more than once")
 
 
 def _check_coverage(parameters: SignatureParameters, policy: SealPolicy) -> None:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tppkit._clock import as_utc
+from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
@@ -122,6 +122,8 @@ def make_pki(
     provider = provider or make_provider()
     keys = KeySource(key, seed=seed)
     start = as_utc(at).replace(hour=0, minute=0, second=0, microsecond=0)
+    if not 1950 <= start.year < 9900:  # what a certificate can say (RFC 5280 section 4.1.2.5), and MAX_DAYS more
+        raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
     root = _issue_authority(keys, None, "root", "tppkit TEST Root CA", start, days)
     qwac_ca = _issue_authority(keys, root, "issuing-ca-qwac", "tppkit TEST QWAC CA", start, days)
     qseal_ca = _issue_authority(keys, root, "issuing-ca-qseal", "tppkit TEST QSealC CA", start, days)

@@ -33,6 +33,7 @@ _SERVICES = "http://pki.test.example"
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _TEXT_LIMIT = 64
+_NCA_NAME_LIMIT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Provider:
 
     Attributes:
         organization_identifier: for example `PSDLT-BL-LB000000`.
-        name: the organisation's name (O), 1 to 64 characters.
+        name: the organisation's name (O), 1 to 64 bytes of printable UTF-8.
         country: two letters (C).
         roles: of `oids.ROLE_OIDS`, for example `("PSP_PI", "PSP_AI")`.
         nca_name: the competent authority's name.
@@ -110,8 +111,12 @@ def _check(provider: Provider) -> None:
         raise ConfigurationError(
             "pki.country", f"the country {provider.country!r} is not two capital letters (ISO 3166)"
         )
-    for what, text in (("organisation's", provider.name), ("authority's", provider.nca_name)):
-        if not 1 <= len(text) <= _TEXT_LIMIT * (1 if what[0] == "o" else 4) or not text.isprintable():
+    name_bytes = len(provider.name.encode("utf-8", "replace"))  # `cryptography` takes X.520's limit in bytes
+    for what, text, size, limit in (
+        ("organisation's", provider.name, name_bytes, _TEXT_LIMIT),
+        ("authority's", provider.nca_name, len(provider.nca_name), _NCA_NAME_LIMIT),
+    ):
+        if not 1 <= size <= limit or not text.isprintable():
             raise ConfigurationError("pki.name", f"the {what} name {text[:80]!r} is empty, too long or not printable")
     unknown = [role for role in provider.roles if role not in oids.ROLE_OIDS]
     if unknown or not provider.roles or len(set(provider.roles)) != len(provider.roles):

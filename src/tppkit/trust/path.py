@@ -111,19 +111,21 @@ class PathVerifier:
         )
         helpers = [c.x509 for c in (*self.anchors.intermediates, *intermediates)]
         try:
-            verified = verifier.verify(certificate.x509, helpers)
+            chain = verifier.verify(certificate.x509, helpers).chain
+            not_after = min(link.not_valid_after_utc for link in chain)
+            if at > not_after:  # by less than a second, which the verifier does not see
+                raise ValueError(f"an authority expired on {format_time(not_after)}")
         except (PathError, ValueError) as e:
             raise CertificateRejected(
                 "trust.no-path",
                 f"no chain leads from {certificate.subject} (issued by {certificate.issuer}) to a trusted authority"
-                f" at {format_time(at)}: {str(e).splitlines()[0][:160]}",
+                f" at {format_time(at)}: {(str(e).splitlines() or [type(e).__name__])[0][:160]}",
                 clause="RFC 5280 section 6",
             ) from e
-        chain = verified.chain
         return TrustedPath(
             chain=(certificate, *(self._read(link) for link in chain[1:])),
             not_before=max(link.not_valid_before_utc for link in chain),
-            not_after=min(link.not_valid_after_utc for link in chain),
+            not_after=not_after,
         )
 
     def _read(self, link: x509.Certificate) -> EidasCertificate:

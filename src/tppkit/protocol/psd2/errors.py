@@ -41,6 +41,8 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("certificate.missing", 401, "CERTIFICATE_MISSING"),
     ("certificate.expired", 401, "CERTIFICATE_EXPIRED"),
     ("certificate.", 401, "CERTIFICATE_INVALID"),
+    ("der.", 401, "CERTIFICATE_INVALID"),
+    ("pem.", 401, "CERTIFICATE_INVALID"),
     ("trust.", 401, "CERTIFICATE_INVALID"),
     ("qcstatements.", 401, "CERTIFICATE_INVALID"),
     ("organization-identifier.", 401, "CERTIFICATE_INVALID"),

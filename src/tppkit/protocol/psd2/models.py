@@ -9,7 +9,16 @@ import json
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    ValidationError,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from tppkit._encoding import parse_json
@@ -48,7 +57,7 @@ class WireModel(BaseModel):
         """
         value = parse_json(raw, what=f"the {cls.__name__} body", max_bytes=MAX_BODY_BYTES)
         try:
-            return cls.model_validate_json(json.dumps(value))
+            return cls.model_validate_json(json.dumps(value), by_alias=True, by_name=False)
         except ValidationError as e:
             raise FormatError("model.invalid", _describe(cls, e)) from None
 
@@ -58,7 +67,12 @@ class WireModel(BaseModel):
 
     def to_object(self) -> dict[str, Any]:
         """The object as JSON values, absent fields left out."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return self.model_dump(mode="json", by_alias=True)
+
+    @model_serializer(mode="wrap")
+    def _leave_out_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        unknown = self.model_extra or {}
+        return {name: value for name, value in write(self).items() if value is not None or name in unknown}
 
 
 def _describe(model: type[BaseModel], error: ValidationError) -> str:
