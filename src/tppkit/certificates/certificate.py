@@ -1,14 +1,15 @@
 """What an eIDAS certificate or certificate request says.
 
 Names and QcStatements are read by this project (they are where real certificates differ); signatures, keys and the
-other extensions by `cryptography`. A certificate whose extensions `cryptography` refuses is read with `asn1crypto`, and
-the refusal becomes a finding.
+other extensions by `cryptography`. A certificate whose extensions `cryptography` refuses is read extension by extension
+with `asn1crypto`, and the refusal becomes a finding.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -16,11 +17,9 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from asn1crypto import core as asn1
-from asn1crypto import csr as asn1_csr
 from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import ExtensionOID
 
@@ -88,6 +87,7 @@ class _Subject:
     der: bytes
     subject: DistinguishedName
     organization_identifier: OrganizationIdentifier | None
+    key: KeyFacts
     extensions: ExtensionFacts
 
     @cached_property
@@ -121,14 +121,6 @@ class _Subject:
         raise NotImplementedError
 
     @cached_property
-    def key(self) -> KeyFacts:
-        """Type and size of the public key; type `unknown` when it cannot be read."""
-        try:
-            return _key_facts(self.public_key)
-        except FormatError:
-            return KeyFacts("unknown")
-
-    @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Everything that was malformed and read all the same."""
         found = [*self.extensions.findings, *self.extensions.qc.findings]
@@ -142,7 +134,7 @@ class _Subject:
                 )
             )  # fmt: skip
         if self.key.type == "unknown":
-            found.append(Finding("certificate.key-unreadable", Severity.WARNING, "the public key cannot be read"))
+            found.append(Finding("certificate.key-unreadable", Severity.WARNING, "the public key is of no known type"))
         return tuple(found)
 
 
@@ -154,6 +146,7 @@ class EidasCertificate(_Subject):
         der: the certificate's bytes.
         subject: the holder's name; `str()` gives RFC 4514 text.
         organization_identifier: the subject's organizationIdentifier, or None.
+        key: type and size of the public key.
         extensions: what the extensions say.
         issuer: the issuer's name.
         serial: the serial number.
@@ -183,12 +176,15 @@ class EidasCertificate(_Subject):
             serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"this is not a certificate: {_first_line(e)}") from e
-        issuer, subject = _names(data, {"issuer": 3, "subject": 5})
+        parts = _parts(data)
+        first = 1 if parts[0].tag == 0xA0 else 0  # version 1 certificates leave the version out
+        issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
         return cls(
             der=bytes(data),
             subject=subject,
             organization_identifier=_organization_identifier(subject),
-            extensions=_read_extensions(certificate, data, _asn1_certificate_extensions),
+            key=_read_key_facts(data, parts[first + 5]),
+            extensions=_read_extensions(certificate, data, _certificate_extensions),
             issuer=issuer,
             serial=serial,
             not_before=not_before,
@@ -253,6 +249,7 @@ class EidasRequest(_Subject):
         der: the request's bytes.
         subject: the name asked for.
         organization_identifier: the subject's organizationIdentifier, or None.
+        key: type and size of the public key.
         extensions: the extensions asked for.
         x509: the same request as `cryptography` has it.
     """
@@ -272,12 +269,14 @@ class EidasRequest(_Subject):
             request = x509.load_der_x509_csr(data)
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"this is not a certificate request: {_first_line(e)}") from e
-        (subject,) = _names(data, {"subject": 1})
+        parts = _parts(data)
+        subject = read_name(data, parts[1])
         return cls(
             der=bytes(data),
             subject=subject,
             organization_identifier=_organization_identifier(subject),
-            extensions=_read_extensions(request, data, _asn1_request_extensions),
+            key=_read_key_facts(data, parts[2]),
+            extensions=_read_extensions(request, data, _request_extensions),
             x509=request,
         )
 
@@ -289,12 +288,9 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
-def _names(data: bytes, positions: Mapping[str, int]) -> list[DistinguishedName]:
-    """Names at the given positions of the to-be-signed sequence, counted with the version at 0 (RFC 5280, RFC 2986)."""
-    to_be_signed = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0]
-    parts = der.read_children(data, to_be_signed)
-    shift = 0 if (parts[0].tag in (0xA0, der.INTEGER) and len(positions) == 1) or parts[0].tag == 0xA0 else 1
-    return [read_name(data, parts[position - shift]) for position in positions.values()]
+def _parts(data: bytes) -> list[der.Element]:
+    """The parts of the to-be-signed sequence (RFC 5280 section 4.1, RFC 2986 section 4.1)."""
+    return der.read_children(data, der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0])
 
 
 def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifier | None:
@@ -302,25 +298,46 @@ def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifi
     return read_organization_identifier(values[0]) if values else None
 
 
-def _key_facts(key: CertificatePublicKeyTypes) -> KeyFacts:
-    match key:
-        case rsa.RSAPublicKey():
-            return KeyFacts("rsa", key.key_size)
-        case ec.EllipticCurvePublicKey():
-            curve = {"secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521"}.get(
-                key.curve.name, key.curve.name
-            )
-            return KeyFacts("ec", key.key_size, curve)
-        case ed25519.Ed25519PublicKey():
-            return KeyFacts("ed25519", 256)
-        case ed448.Ed448PublicKey():
-            return KeyFacts("ed448", 448)
-        case _:
-            return KeyFacts("unknown")
+_KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
+    {
+        "1.3.101.112": KeyFacts("ed25519", 256),
+        "1.3.101.113": KeyFacts("ed448", 448),
+    }
+)
+_CURVES: Mapping[str, KeyFacts] = MappingProxyType(
+    {
+        "1.2.840.10045.3.1.7": KeyFacts("ec", 256, "P-256"),
+        "1.3.132.0.34": KeyFacts("ec", 384, "P-384"),
+        "1.3.132.0.35": KeyFacts("ec", 521, "P-521"),
+        "1.3.132.0.10": KeyFacts("ec", 256, "secp256k1"),
+        "1.3.36.3.3.2.8.1.1.7": KeyFacts("ec", 256, "brainpoolP256r1"),
+        "1.3.36.3.3.2.8.1.1.11": KeyFacts("ec", 384, "brainpoolP384r1"),
+        "1.3.36.3.3.2.8.1.1.13": KeyFacts("ec", 512, "brainpoolP512r1"),
+    }
+)
+_RSA = frozenset({"1.2.840.113549.1.1.1", "1.2.840.113549.1.1.10"})  # the second for RSASSA-PSS only (RFC 4055)
+_EC = "1.2.840.10045.2.1"
+
+
+def _read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
+    # Loading a key costs more than all the rest of a certificate (a point is checked to be on its curve), so type and size
+    # are read from its SubjectPublicKeyInfo (RFC 3279, RFC 5480, RFC 8410); `public_key` loads it where it is used.
+    try:
+        algorithm, bits = der.read_children(data, key)
+        kind, *parameters = der.read_children(data, algorithm)
+        oid = der.read_oid(data, kind)
+        if oid in _RSA:
+            modulus = der.read_element(data, der.read_element(data, bits.start + 1, bits.end).start, bits.end)
+            return KeyFacts("rsa", int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
+        if oid == _EC:
+            return _CURVES.get(der.read_oid(data, parameters[0]), KeyFacts("ec"))
+        return _KEY_TYPES.get(oid, KeyFacts("unknown"))
+    except (FormatError, ValueError, IndexError):
+        return KeyFacts("unknown")
 
 
 def _read_extensions(
-    holder: x509.Certificate | x509.CertificateSigningRequest, data: bytes, fallback: Any
+    holder: x509.Certificate | x509.CertificateSigningRequest, data: bytes, locate: Callable[[bytes], der.Element]
 ) -> ExtensionFacts:
     try:
         return _extension_facts(holder.extensions)
@@ -330,9 +347,8 @@ def _read_extensions(
             f"an extension is not as RFC 5280 has it: {_first_line(e)}", "RFC 5280 section 4.2",
         )  # fmt: skip
     try:
-        return _extension_facts_of(fallback(data), refused)
-    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
-        # asn1crypto raises these on content it cannot read; the finding already says that this is malformed
+        return _extension_facts_of(data, locate(data), refused)
+    except (FormatError, ValueError, IndexError):  # not even their frame; the finding already says it
         return ExtensionFacts(findings=(refused,))
 
 
@@ -398,34 +414,69 @@ def _usage_names(dotted: Iterable[str]) -> tuple[str, ...]:
     return tuple(oids.EXTENDED_KEY_USAGES.get(oid, oid) for oid in dotted)
 
 
-def _asn1_certificate_extensions(data: bytes) -> asn1_x509.Extensions:
-    return asn1_x509.Certificate.load(data)["tbs_certificate"]["extensions"]
+def _certificate_extensions(data: bytes) -> der.Element:
+    return der.read_children(data, der.expect(_parts(data)[-1], 0xA3))[0]
 
 
-def _asn1_request_extensions(data: bytes) -> asn1_x509.Extensions:
-    attributes = asn1_csr.CertificationRequest.load(data)["certification_request_info"]["attributes"]
-    asked = [a["values"].dump() for a in attributes if a["type"].dotted in _EXTENSION_REQUESTS]
-    return asn1_csr.SetOfExtensions.load(asked[0])[0]
+def _request_extensions(data: bytes) -> der.Element:
+    for attribute in der.read_children(data, der.expect(_parts(data)[-1], 0xA0)):
+        kind, values = der.read_children(data, attribute)
+        if der.read_oid(data, kind) in _EXTENSION_REQUESTS:
+            return der.read_children(data, values)[0]
+    raise FormatError("der.malformed", "no extensions are asked for")
 
 
-def _extension_facts_of(extensions: asn1_x509.Extensions, refused: Finding) -> ExtensionFacts:
+def _extension_facts_of(data: bytes, extensions: der.Element, refused: Finding) -> ExtensionFacts:
     facts: dict[str, Any] = {"findings": (refused,)}
-    facts["critical"] = tuple(e["extn_id"].dotted for e in extensions if e["critical"].native)
-    for extension in extensions:
-        oid, raw = extension["extn_id"].dotted, extension["extn_value"]
-        if oid == oids.QC_STATEMENTS:
-            facts["qc"] = read_qc_statements(raw.contents)
-        elif oid == ExtensionOID.KEY_USAGE.dotted_string:
-            bits = asn1.BitString.load(raw.contents).native
-            facts["key_usage"] = tuple(name for name, bit in zip(KEY_USAGES, bits, strict=False) if bit)
-        elif oid == ExtensionOID.EXTENDED_KEY_USAGE.dotted_string:
-            facts["extended_key_usage"] = _usage_names(u.dotted for u in asn1_x509.ExtKeyUsageSyntax.load(raw.contents))
-        elif oid == ExtensionOID.CERTIFICATE_POLICIES.dotted_string:
-            policies = asn1_x509.CertificatePolicies.load(raw.contents)
-            facts["policies"] = tuple(policy["policy_identifier"].dotted for policy in policies)
-        elif oid == ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string:
-            names = asn1_x509.GeneralNames.load(raw.contents)
-            facts["dns_names"] = tuple(name.native for name in names if name.name == "dns_name")
-        elif oid == ExtensionOID.BASIC_CONSTRAINTS.dotted_string:
-            facts["is_ca"] = bool(asn1_x509.BasicConstraints.load(raw.contents)["ca"].native)
-    return ExtensionFacts(**facts)
+    critical = []
+    for extension in der.read_children(data, der.expect(extensions, der.SEQUENCE)):
+        kind, *flag, value = der.read_children(data, extension)
+        oid = der.read_oid(data, kind)
+        if flag and data[flag[0].start : flag[0].end] != b"\x00":
+            critical.append(oid)
+        reader = _ASN1_READERS.get(oid)
+        if reader is not None:
+            # What cannot be read keeps its empty value; the finding already says that an extension is malformed.
+            with suppress(*_ASN1_FAILURES):
+                reader(facts, data[value.start : value.end])
+    return ExtensionFacts(critical=tuple(critical), **facts)
+
+
+def _asn1_key_usage(facts: dict[str, Any], raw: bytes) -> None:
+    bits = asn1.BitString.load(raw).native
+    facts["key_usage"] = tuple(name for name, bit in zip(KEY_USAGES, bits, strict=False) if bit)
+
+
+def _asn1_extended_key_usage(facts: dict[str, Any], raw: bytes) -> None:
+    facts["extended_key_usage"] = _usage_names(usage.dotted for usage in asn1_x509.ExtKeyUsageSyntax.load(raw))
+
+
+def _asn1_policies(facts: dict[str, Any], raw: bytes) -> None:
+    policies = asn1_x509.CertificatePolicies.load(raw)
+    facts["policies"] = tuple(policy["policy_identifier"].dotted for policy in policies)
+
+
+def _asn1_subject_names(facts: dict[str, Any], raw: bytes) -> None:
+    facts["dns_names"] = tuple(name.native for name in asn1_x509.GeneralNames.load(raw) if name.name == "dns_name")
+
+
+def _asn1_basic_constraints(facts: dict[str, Any], raw: bytes) -> None:
+    facts["is_ca"] = bool(asn1_x509.BasicConstraints.load(raw)["ca"].native)
+
+
+def _qc_statements(facts: dict[str, Any], raw: bytes) -> None:
+    facts["qc"] = read_qc_statements(raw)
+
+
+_ASN1_READERS: Mapping[str, Callable[[dict[str, Any], bytes], None]] = MappingProxyType(
+    {
+        ExtensionOID.KEY_USAGE.dotted_string: _asn1_key_usage,
+        ExtensionOID.EXTENDED_KEY_USAGE.dotted_string: _asn1_extended_key_usage,
+        ExtensionOID.CERTIFICATE_POLICIES.dotted_string: _asn1_policies,
+        ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string: _asn1_subject_names,
+        ExtensionOID.BASIC_CONSTRAINTS.dotted_string: _asn1_basic_constraints,
+        oids.QC_STATEMENTS: _qc_statements,
+    }
+)
+# What `asn1crypto` raises on content that it cannot read.
+_ASN1_FAILURES = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)

@@ -14,7 +14,7 @@ from tppkit.errors import FormatError
 BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, NULL, OID = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
 UTF8_STRING, SEQUENCE, SET, PRINTABLE_STRING, IA5_STRING = 0x0C, 0x30, 0x31, 0x13, 0x16
 
-_STRING_CODECS = {
+STRING_CODECS = {
     0x0C: "utf-8",
     0x12: "ascii",  # NumericString
     0x13: "ascii",
@@ -121,11 +121,16 @@ def read_oid(data: bytes, element: Element) -> str:
     """
     if element.tag != OID:
         expect(element, OID)
-    return _dotted(data[element.start : element.end])
+    return dotted(data[element.start : element.end])
 
 
 @lru_cache(maxsize=512)
-def _dotted(content: bytes) -> str:
+def dotted(content: bytes) -> str:
+    """The dotted form of an object identifier's content bytes.
+
+    Raises:
+        FormatError: `der.malformed`.
+    """
     if not content or content[-1] & 0x80 or len(content) > 64:
         raise FormatError("der.malformed", f"{content[:16].hex()} is not an object identifier")
     arcs, value = [], 0
@@ -146,7 +151,7 @@ def read_text(data: bytes, element: Element) -> str:
     Raises:
         FormatError: `der.unexpected-tag` when it is no string type, `der.malformed` when its bytes do not fit it.
     """
-    codec = _STRING_CODECS.get(element.tag)
+    codec = STRING_CODECS.get(element.tag)
     if codec is None:
         raise FormatError("der.unexpected-tag", f"no string at byte {element.offset}", offset=element.offset)
     try:
@@ -202,4 +207,4 @@ def write_integer(value: int) -> bytes:
 
 def write_text(text: str, *, tag: int = UTF8_STRING) -> bytes:
     """A string of the given ASN.1 type, UTF8String by default."""
-    return write_element(tag, text.encode(_STRING_CODECS[tag]))
+    return write_element(tag, text.encode(STRING_CODECS[tag]))

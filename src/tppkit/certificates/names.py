@@ -96,7 +96,36 @@ def read_name(data: bytes, element: der.Element) -> DistinguishedName:
         FormatError: `der.malformed`, `der.unexpected-tag`.
     """
     der.expect(element, der.SEQUENCE)
-    return DistinguishedName(tuple([_read_rdn(data, rdn) for rdn in der.read_children(data, element)]))
+    rdns, offset = [], element.start
+    while offset < element.end:
+        attribute, after = _plain_attribute(data, offset)
+        if attribute is None or after > element.end:
+            rdn = der.read_element(data, offset, element.end)
+            rdns.append(_read_rdn(data, rdn))
+            offset = rdn.end
+        else:
+            rdns.append((attribute,))
+            offset = after
+    return DistinguishedName(tuple(rdns))
+
+
+def _plain_attribute(data: bytes, offset: int) -> tuple[Attribute | None, int]:
+    """The attribute at `offset` and the offset behind it, when it has the plain form that nearly all have.
+
+    Plain is: alone in its set, every length below 128, a string. Anything else gives None, and the general reader decides.
+    """
+    head = data[offset : offset + 6]  # SET, length, SEQUENCE, length, OBJECT IDENTIFIER, length
+    if len(head) < 6 or head[0] != der.SET or head[2] != der.SEQUENCE or head[4] != der.OID or head[1] > 0x7F:
+        return None, offset
+    value = offset + 6 + head[5]
+    start, end = value + 2, offset + 2 + head[1]
+    codec = der.STRING_CODECS.get(data[value]) if start <= end <= len(data) else None
+    if codec is None or head[3] != head[1] - 2 or start + data[value + 1] != end or data[value + 1] > 0x7F:
+        return None, offset
+    try:
+        return (der.dotted(data[offset + 6 : value]), data[start:end].decode(codec)), end
+    except (FormatError, UnicodeDecodeError):
+        return None, offset
 
 
 def _read_rdn(data: bytes, rdn: der.Element) -> tuple[Attribute, ...]:

@@ -23,6 +23,7 @@ MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
+_PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # in a form, + is a space
 # A PFX begins with its version, which is 3 (RFC 7292 section 4). Many are BER: the length may be indefinite.
 _PKCS12 = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
@@ -52,7 +53,8 @@ def read_sources(data: bytes, *, password: bytes | None = None) -> tuple[Source,
         At least one, in the order of the input.
 
     Raises:
-        FormatError: `certificate.not-found`, `certificate.malformed`, `certificate.too-large`, `pkcs12.unreadable`.
+        FormatError: `certificate.not-found`, `certificate.malformed`, `certificate.too-large`, `pem.malformed`,
+            `pkcs12.unreadable`.
     """
     if len(data) > MAX_SOURCE_BYTES:
         raise FormatError("certificate.too-large", f"more than {MAX_SOURCE_BYTES} bytes of certificates")
@@ -62,9 +64,7 @@ def read_sources(data: bytes, *, password: bytes | None = None) -> tuple[Source,
     elif b"-----BEGIN " in text:
         found = _from_pem(text)
     elif text[:32].upper().startswith((b"-----BEGIN%20", b"%2D%2D%2D%2D%2DBEGIN", b"-----BEGIN+")):
-        found = _from_pem(
-            unquote_to_bytes(text.replace(b"-----BEGIN+", b"-----BEGIN%20").replace(b"-----END+", b"-----END%20"))
-        )
+        found = _from_pem(_PLUS_LABEL.sub(lambda label: label.group().replace(b"+", b" "), unquote_to_bytes(text)))
     else:
         found = _from_base64(text, password)
     if not found:
@@ -116,11 +116,16 @@ def _from_base64(text: bytes, password: bytes | None) -> tuple[Source, ...]:
 def _from_der(data: bytes, password: bytes | None) -> tuple[Source, ...]:
     if _PKCS12.match(data):
         return _from_pkcs12(data, password)
-    whole = der.read_whole(data, tag=der.SEQUENCE)
-    first = der.read_element(data, whole.start, whole.end)
-    if first.tag != der.SEQUENCE:
-        return ()  # a private key, for example
-    return (Source("csr" if _is_request(data, first) else "certificate", data),)
+    try:
+        whole = der.read_whole(data, tag=der.SEQUENCE)
+        first = der.read_element(data, whole.start, whole.end)
+        if first.tag != der.SEQUENCE:
+            return ()  # a private key, for example
+        return (Source("csr" if _is_request(data, first) else "certificate", data),)
+    except FormatError as e:
+        raise FormatError(
+            "certificate.malformed", f"this is not a whole certificate: {e.message}", offset=e.offset
+        ) from e
 
 
 def _is_request(data: bytes, to_be_signed: der.Element) -> bool:

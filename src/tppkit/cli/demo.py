@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -14,7 +15,7 @@ import httpx
 
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
-from tppkit.cli.story import Story, expect
+from tppkit.cli.story import Story, StoryOver, Surprise, expect
 from tppkit.client import Identity, Psd2Client
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditSummary, Verdict, audit_archive
@@ -58,6 +59,12 @@ def demo(directory: Path | None) -> int:
     story = Story()
     story.say("tppkit demo: a sealed SEPA payment over mutual TLS, kept, and re-verified by an auditor")
     story.say("")
+    with suppress(StoryOver):
+        _play(story, folder)
+    return _end(story, folder)
+
+
+def _play(story: Story, folder: Path) -> None:
     cast = _make_certificates(story, folder)
     with run_sandbox(SandboxSettings(folder, pki=folder / "pki")) as server:
         identity = _identity(cast.pki.qwac, cast.pki)
@@ -66,7 +73,6 @@ def demo(directory: Path | None) -> int:
             _be_refused(story, cast, identity, server.addresses.psd2_url)
             _approve(story, client, initiated)
     _audit(story, folder)
-    return _end(story, folder)
 
 
 def _folder(directory: Path | None) -> Path:
@@ -155,14 +161,22 @@ def _payment_message() -> Message:
 
 
 def _send(identity: Identity, url: str, message: Message) -> httpx.Response:
-    with httpx.Client(verify=identity.tls_context, trust_env=False) as http:
+    with _http_errors(), httpx.Client(verify=identity.tls_context, trust_env=False) as http:
         return http.request(message.method, url + message.target, headers=list(message.headers), content=message.body)
+
+
+@contextmanager
+def _http_errors() -> Iterator[None]:
+    try:
+        yield
+    except httpx.HTTPError as e:
+        raise Surprise(f"no answer: {e}") from e
 
 
 def _approve(story: Story, client: Psd2Client, initiated: PaymentInitiated) -> None:
     with story.step("The payer approves the payment") as told:
         link = initiated.links.sca_redirect.href
-        with httpx.Client(trust_env=False) as browser:
+        with _http_errors(), httpx.Client(trust_env=False) as browser:
             page = browser.get(link)
             answer = browser.post(link, data={"action": "approve"})
         told.append(

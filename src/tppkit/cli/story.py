@@ -21,6 +21,10 @@ class Surprise(Exception):
     """Something came out otherwise than the story says."""
 
 
+class StoryOver(Exception):
+    """A step went wrong, so the steps after it have nothing to stand on."""
+
+
 class Story:
     """Numbered steps.
 
@@ -36,20 +40,20 @@ class Story:
 
     @contextmanager
     def step(self, title: str) -> Iterator[list[str]]:
-        """One step; the body appends lines to tell, and raises `Surprise` (or any error of ours) when it goes wrong."""
+        """One step; the body appends lines to tell, and raises `Surprise` (or any error of ours) when it goes wrong.
+
+        Raises:
+            StoryOver: after the failure was told.
+        """
         self.steps += 1
         told: list[str] = []
-        failure: str | None = None
         try:
             yield told
         except (Surprise, TppkitError) as e:
             self.surprises += 1
-            failure = str(e)
-        self._head(title, failure is None)
-        for line in told:
-            self._line(line)
-        if failure is not None:
-            self._line(f"unexpected: {failure}")
+            self._tell(title, [*told, f"unexpected: {e}"], good=False)
+            raise StoryOver from e
+        self._tell(title, told, good=True)
 
     def say(self, text: str, *, style: str | None = None) -> None:
         """A line between the steps."""
@@ -57,6 +61,11 @@ class Story:
             self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
         else:
             click.echo(text)
+
+    def _tell(self, title: str, lines: list[str], *, good: bool) -> None:
+        self._head(title, good)
+        for line in lines:
+            self._line(line)
 
     def _head(self, title: str, good: bool) -> None:
         mark, style = ("ok", "bold green") if good else ("!!", "bold red")

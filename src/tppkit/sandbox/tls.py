@@ -275,11 +275,12 @@ class _TlsSession:
             raise _TlsFailure(_reason(error)) from error
 
     def take_output(self) -> bytes:
-        """Return bytes for the socket, b"" if there are none; call it until then."""
-        try:
-            return self._connection.bio_read(_OUTPUT)
-        except SSL.WantReadError:
-            return b""
+        """Return the bytes for the socket, b"" if there are none."""
+        parts: list[bytes] = []
+        with suppress(SSL.WantReadError):
+            while not parts or len(parts[-1]) == _OUTPUT:
+                parts.append(self._connection.bio_read(_OUTPUT))
+        return b"".join(parts)
 
     def say_goodbye(self) -> None:
         """Queue close_notify, unless the session has already failed."""
@@ -530,12 +531,10 @@ class _TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._end(f"HTTP protocol failed: {type(error).__name__}")
 
     def _flush(self) -> bool:
-        wrote = False
-        while output := self._session.take_output():
-            if not self._socket.is_closing():
-                self._socket.write(output)
-                wrote = True
-        return wrote
+        output = self._session.take_output()
+        if output and not self._socket.is_closing():
+            self._socket.write(output)
+        return bool(output)
 
     def _refuse(self, reason: str) -> None:
         self._log(reason)

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from tppkit._clock import Clock
 from tppkit.certificates import EidasCertificate
@@ -74,17 +74,16 @@ class Psd2Host:
             PAYMENT_DETAILS.name: self._payment_details,
             CANCEL_PAYMENT.name: self._cancel_payment,
         }
-        routes = [
+        self._routes = [
             Route(row.path, self._endpoint(row, handlers[row.name]), methods=[row.method]) for row in ENDPOINTS.values()
         ]
-        self.app = Starlette(routes=routes, exception_handlers={HTTPException: self._not_routed})
+        self.app = Starlette(routes=self._routes, exception_handlers={HTTPException: self._not_routed})
+        self.app.router.redirect_slashes = False  # a sealed request is never sent elsewhere
 
     def _endpoint(self, row: Endpoint, handler: Callable[[_Call], Answer]) -> Callable[[Request], object]:
         async def answer(request: Request) -> Response:
             if request.method != row.method:  # Starlette routes HEAD to GET rows
-                return _refusal_response(
-                    request, LocalProtocolError("endpoint.method", f"{row.path} takes {row.method}")
-                )
+                return self._wrong_method(request)
             try:
                 call = await self._authenticate(row, request)
                 result = handler(call)
@@ -156,10 +155,16 @@ class Psd2Host:
 
     async def _not_routed(self, request: Request, error: Exception) -> Response:
         if isinstance(error, HTTPException) and error.status_code == 405:
-            failure = LocalProtocolError("endpoint.method", f"{request.method} is not a method of this path")
-        else:
-            failure = LocalProtocolError("endpoint.unknown", "no endpoint has this path")
-        return _refusal_response(request, failure)
+            return self._wrong_method(request)
+        return _refusal_response(request, LocalProtocolError("endpoint.unknown", "no endpoint has this path"))
+
+    def _wrong_method(self, request: Request) -> Response:
+        found = zip(self._routes, ENDPOINTS.values(), strict=True)
+        methods = ", ".join(row.method for route, row in found if route.matches(request.scope)[0] is not Match.NONE)
+        failure = LocalProtocolError("endpoint.method", f"{request.method} is not a method of this path, but {methods}")
+        response = _refusal_response(request, failure)
+        response.headers["Allow"] = methods  # RFC 9110 section 15.5.6
+        return response
 
 
 def _single(request: Request, name: str) -> str | None:

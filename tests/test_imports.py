@@ -1,0 +1,48 @@
+"""What importing a room costs, and what an absent extra says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+TOOLKIT = ("certificates", "trust", "httpsig", "seals", "testpki", "evidence")
+STANDARD = set(sys.stdlib_module_names) | {
+    "tppkit",
+    "cryptography",
+    "asn1crypto",
+    "_cffi_backend",
+    "_openssl",
+    "cffi",
+    "typing_extensions",
+}
+
+
+def _python(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("room", TOOLKIT)
+def test_the_toolkit_loads_only_cryptography_and_asn1crypto(room):
+    before = "import sys; before = set(sys.modules); "
+    done = _python(f"{before}import tppkit.{room}; print(*{{m.partition('.')[0] for m in set(sys.modules) - before}})")
+    assert done.returncode == 0, done.stderr
+    assert set(done.stdout.split()) <= STANDARD
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "OpenSSL", "sqlalchemy", "jinja2"])
+def test_an_absent_package_names_the_extra_to_install(package):
+    # None in sys.modules is how Python itself marks a module that must not be found
+    done = _python(
+        f"import sys; sys.modules['{package}'] = None; sys.argv = ['tppkit', 'demo']; from tppkit.cli.main import run; run()"
+    )
+    assert done.returncode == 2
+    assert "tppkit[sandbox]" in done.stderr
+    assert "extra.missing" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_demo_tells_its_story_without_rich():
+    code = "import sys; sys.modules['rich'] = None; from tppkit.cli.story import Story; Story().say('plain')"
+    assert _python(code).stdout == "plain\n"
