@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple, Self
 
 from tppkit._encoding import shown
@@ -51,21 +51,32 @@ class Message(NamedTuple):
         return Message(self.method, self.target, (*self.headers, *headers), self.body)
 
 
-def message_components(message: Message) -> dict[str, str]:
-    """Everything of a message that a signature can cover, by lower-case name.
+def message_components(
+    message: Message, *, only: Container[str] | None = None
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What of a message a signature can cover, by lower-case name, and the names of fields that stand more than once.
 
     Field values have white space at the ends removed, several of one name are joined by `, ` in wire order;
     `(request-target)` is the lower-case method, a space and the target.
 
+    Args:
+        message: the request.
+        only: lower-case names to look at; all when absent.
+
     Source: draft-cavage-http-signatures-10 section 2.3.
     """
-    components: dict[str, str] = {}
+    components = {REQUEST_TARGET: f"{message.method.lower()} {message.target}"}
+    doubled: tuple[str, ...] = ()
     for name, value in message.headers:
         name = name.lower()
+        if only is not None and name not in only:
+            continue
         value = value.strip(_WHITE_SPACE)
-        components[name] = f"{components[name]}, {value}" if name in components else value
-    components[REQUEST_TARGET] = f"{message.method.lower()} {message.target}"
-    return components
+        if name in components:
+            value = f"{components[name]}, {value}"
+            doubled += (name,)
+        components[name] = value
+    return components, doubled
 
 
 def check_start_line(message: Message) -> None:

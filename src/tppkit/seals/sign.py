@@ -73,20 +73,14 @@ def sign_request(message: Message, *, seal: Seal) -> Message:
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10.
     """
     check_start_line(message)
-    values = message_components(message)
-    if not seal._written.isdisjoint(values) or len(values) != len(message.headers) + 1:
-        _refuse_doubles(message, seal)
+    values, doubled = message_components(message, only=seal._watched)
+    if doubled or not seal._written.isdisjoint(values):
+        names = ", ".join(sorted({*doubled, *seal._written.intersection(values)}))
+        raise LocalProtocolError(
+            "seal.header-present", f"{names}: a header that sealing writes, or twice one it covers"
+        )
     digest = values["digest"] = make_digest(message.body, algorithm=seal.profile.digest_algorithm)
     signature = seal._sign(make_signing_string(seal.profile.covered, values))
     text = b2a_base64(signature, newline=False).decode("ascii")
     written = (("Digest", digest), ("Signature", f'{seal._parameters}{text}"'), seal._certificate_header)
     return Message(message.method, message.target, message.headers + written, message.body)
-
-
-def _refuse_doubles(message: Message, seal: Seal) -> None:
-    names = [name.lower() for name, _ in message.headers]
-    for name in seal._watched:
-        if names.count(name) > (0 if name in seal._written else 1):
-            raise LocalProtocolError(
-                "seal.header-present", f"the {name} header stands twice, or is one that sealing writes"
-            )

@@ -22,7 +22,7 @@ from tppkit.httpsig.cavage import (
     parse_signature_header,
 )
 from tppkit.httpsig.digest import verify_digest
-from tppkit.httpsig.message import REQUEST_TARGET, Header, Message, check_start_line, message_components
+from tppkit.httpsig.message import REQUEST_TARGET, Message, check_start_line, message_components
 from tppkit.seals.key_id import check_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
 from tppkit.trust import PathVerifier, TrustedPath
@@ -58,7 +58,7 @@ class SealPolicy:
         self.paths = paths
         self.profile = profile
         self._certificate_header = profile.certificate_header.lower()
-        self._singletons = frozenset({*_SINGLETONS, self._certificate_header, *profile.covered} - {REQUEST_TARGET})
+        self._singletons = frozenset({*_SINGLETONS, self._certificate_header, *profile.covered})
         self._required = frozenset(profile.covered)
         self._sealing = frozenset({"digest", "signature", self._certificate_header})
         self._seals: dict[str, _Seal] = {}
@@ -111,7 +111,7 @@ class VerifiedRequest:
     def covered(self) -> Mapping[str, str]:
         """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
         names = (name for name in self.parameters.headers if name != REQUEST_TARGET)
-        values = message_components(self.unverified_message)
+        values, _ = message_components(self.unverified_message)
         return MappingProxyType({name: values[name] for name in names})
 
     @property
@@ -138,7 +138,7 @@ class VerifiedRequest:
     @property
     def request_id(self) -> str:
         """The covered X-Request-ID."""
-        return message_components(self.unverified_message)["x-request-id"]
+        return self.covered["x-request-id"]
 
 
 def verify_request(
@@ -187,6 +187,8 @@ def verify_request(
     seal = policy._seal(certificate_header, at)  # 5
     if new:
         check_key_id(parameters.key_id, seal.certificate)
+    if not policy._singletons.issuperset(parameters.headers):
+        values, _ = message_components(message)
     signing_string = make_signing_string(parameters.headers, values)  # 6
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
     if new:
@@ -221,22 +223,15 @@ def _read_signature(value: str, certificate_header: str, policy: SealPolicy) -> 
 
 def _collect(message: Message, policy: SealPolicy) -> dict[str, str]:
     check_start_line(message)
-    values = message_components(message)
-    if len(values) != len(message.headers) + 1:
-        _refuse_doubles(message.headers, policy)
+    values, doubled = message_components(message, only=policy._singletons)
+    if doubled:
+        raise FormatError("header.duplicate", f"the {doubled[0]} header stands more than once")
     if not policy._sealing.issubset(values):
         missing = ", no ".join(sorted(policy._sealing.difference(values)))
         raise SignatureRejected(
             "signature.missing", f"the request has no {missing} header", clause="PSD2 document A.5 rule 4"
         )
     return values
-
-
-def _refuse_doubles(headers: tuple[Header, ...], policy: SealPolicy) -> None:
-    names = [name.lower() for name, _ in headers]
-    for name in policy._singletons:
-        if names.count(name) > 1:
-            raise FormatError("header.duplicate", f"the {name} header stands more than once")
 
 
 def _check_coverage(parameters: SignatureParameters, policy: SealPolicy) -> None:

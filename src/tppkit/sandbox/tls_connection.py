@@ -1,0 +1,285 @@
+"""One client's TLS connection: a protocol to the socket, a transport to uvicorn's HTTP protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, ClassVar, cast
+
+from OpenSSL import SSL
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from tppkit.sandbox.tls_session import TlsFailure, TlsSession
+
+_LOGGER = logging.getLogger("tppkit.sandbox.tls")
+
+_CHUNK = 65_536  # bytes of plaintext encrypted at a time, so that a large response is not held twice
+_LINGER_S = 1.0  # seconds a refused peer has to read its alert: closing on unread input would destroy it
+
+_Scope = MutableMapping[str, Any]
+_App = Callable[[_Scope, Any, Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class _AppWithTls:
+    """The ASGI application of one connection: each request's scope gets the connection's TLS facts."""
+
+    app: _App
+    extension: Mapping[str, object]
+
+    def __call__(self, scope: _Scope, receive: Any, send: Any) -> Awaitable[None]:
+        scope["extensions"] = {**scope.get("extensions", {}), "tls": dict(self.extension)}
+        return self.app(scope, receive, send)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What the connections of one protocol class share."""
+
+    handshake_timeout_s: float
+    max_connections: int
+    context: SSL.Context
+    inner: Callable[..., asyncio.Protocol]
+    server_cert: str
+    live: set[asyncio.Protocol] = field(default_factory=set)
+
+
+class _Phase(Enum):
+    HANDSHAKE = auto()
+    OPEN = auto()
+    CLOSING = auto()  # nothing is read or written any more; what was written is on its way
+    CLOSED = auto()
+
+
+class TlsConnection(asyncio.Protocol, asyncio.Transport):
+    """One client's connection: a protocol to the socket, a transport to uvicorn's HTTP protocol.
+
+    At most one timer runs: for the handshake, for a peer that does not read, or for the farewell.
+    """
+
+    listener: ClassVar[Listener]
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__()
+        self._config = config
+        self._server_state = server_state
+        self._app_state = app_state
+        self._loop = _loop or asyncio.get_running_loop()
+        self._handshaking = cast("set[object]", server_state.connections)  # uvicorn calls shutdown() on these
+        self._phase = _Phase.HANDSHAKE
+        self._timer: asyncio.TimerHandle | None = None
+        self._write_paused = False
+        self._http: asyncio.Protocol | None = None
+
+    # As the socket's protocol.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast("asyncio.Transport", transport)
+        if len(self.listener.live) >= self.listener.max_connections:
+            self._end("connection limit reached")
+            return
+        self._session = TlsSession(self.listener.context)
+        self._send_at_once()
+        self.listener.live.add(self)
+        self._handshaking.add(self)
+        self._arm(self.listener.handshake_timeout_s, self._end, "handshake timeout")
+
+    def data_received(self, data: bytes) -> None:
+        if self._phase in (_Phase.HANDSHAKE, _Phase.OPEN):
+            self._session.feed(data)
+            self._advance()
+
+    def eof_received(self) -> bool:
+        if self._http is not None and self._phase is _Phase.OPEN:
+            self._http.eof_received()
+            self.close()
+        return False  # as in uvicorn: a client that stops sending gets no more answers
+
+    def pause_writing(self) -> None:
+        self._write_paused = True
+        if self._http is not None:
+            self._http.pause_writing()
+            self._watch_reader()
+
+    def resume_writing(self) -> None:
+        self._write_paused = False
+        if self._http is not None:
+            self._http.resume_writing()
+        if self._phase is _Phase.OPEN:
+            self._disarm()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._phase is _Phase.HANDSHAKE:
+            self._log("closed by the client during the handshake")
+        self._phase = _Phase.CLOSED
+        self._disarm()
+        self.listener.live.discard(self)
+        self._handshaking.discard(self)
+        if self._http is not None:
+            self._http.connection_lost(None)  # given exc, uvicorn would leave its keep-alive timer running
+            self._http = None
+
+    def shutdown(self) -> None:
+        """Give up the handshake, for the server stops; later uvicorn asks the HTTP protocol instead."""
+        if self._phase is _Phase.HANDSHAKE:
+            self._log("server is shutting down")
+        self.abort()
+
+    # As the HTTP protocol's transport.
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        if name == "sslcontext":  # from which uvicorn concludes that the scheme is https
+            return self.listener.context
+        return self._socket.get_extra_info(name, default)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._http or self
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._http = cast("asyncio.Protocol", protocol)
+
+    def is_closing(self) -> bool:
+        return self._phase is not _Phase.OPEN or self._socket.is_closing()
+
+    def is_reading(self) -> bool:
+        return self._socket.is_reading()
+
+    def pause_reading(self) -> None:
+        self._socket.pause_reading()
+
+    def resume_reading(self) -> None:
+        self._socket.resume_reading()
+
+    def get_write_buffer_size(self) -> int:
+        return self._socket.get_write_buffer_size()
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        return self._socket.get_write_buffer_limits()
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._socket.set_write_buffer_limits(high, low)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        view = memoryview(data)
+        try:
+            for start in range(0, len(view), _CHUNK):
+                if not self.is_closing():
+                    self._session.write(view[start : start + _CHUNK])
+                    self._flush()
+        except TlsFailure as failure:
+            self._refuse(str(failure))
+
+    def can_write_eof(self) -> bool:
+        return False
+
+    def write_eof(self) -> None:
+        raise NotImplementedError("a TLS connection is closed as a whole")
+
+    def close(self) -> None:
+        if self._phase is _Phase.OPEN:
+            self._phase = _Phase.CLOSING
+            self._session.say_goodbye()
+            self._flush()
+            self._socket.close()
+            self._watch_reader()
+
+    def abort(self) -> None:
+        self._phase = _Phase.CLOSED
+        self._socket.abort()
+
+    # Between the two.
+
+    def _advance(self) -> None:
+        try:
+            if self._phase is _Phase.HANDSHAKE and self._session.handshake():
+                self._open()
+            self._deliver()
+            if self._flush() and self._write_paused:  # answers of TLS itself, such as to a KeyUpdate
+                self._end("asks for more than it reads")
+        except TlsFailure as failure:
+            self._refuse(str(failure))
+
+    def _open(self) -> None:
+        config = copy.copy(self._config)
+        config.loaded_app = _AppWithTls(config.loaded_app, self._session.describe(self.listener.server_cert))
+        self._disarm()
+        self._phase = _Phase.OPEN
+        self._handshaking.discard(self)
+        self._http = self.listener.inner(
+            config=config,
+            server_state=self._server_state,
+            app_state=self._app_state,
+            _loop=self._loop,
+        )
+        self._http.connection_made(self)
+
+    def _deliver(self) -> None:
+        while self._http is not None and not self.is_closing():
+            plaintext = self._session.read()
+            if plaintext is None:
+                break
+            if plaintext:
+                self._hand_over(self._http, plaintext)
+            else:
+                self.eof_received()
+
+    def _hand_over(self, http: asyncio.Protocol, plaintext: bytes) -> None:
+        try:
+            http.data_received(plaintext)
+        except Exception as error:  # noqa: BLE001 - uvicorn over h11 raises on some malformed bodies
+            self._end(f"HTTP protocol failed: {type(error).__name__}")
+
+    def _flush(self) -> bool:
+        output = self._session.take_output()
+        if output and not self._socket.is_closing():
+            self._socket.write(output)
+        return bool(output)
+
+    def _refuse(self, reason: str) -> None:
+        self._log(reason)
+        self._phase = _Phase.CLOSING
+        self._flush()
+        if not self._socket.is_closing():
+            self._socket.write_eof()
+        self._arm(_LINGER_S, self._socket.abort)
+
+    def _watch_reader(self, unread_before: int | None = None) -> None:
+        unread = self._socket.get_write_buffer_size()
+        if unread_before is not None and unread >= unread_before:
+            self._end(f"left {unread} bytes unread")
+        else:
+            self._arm(self.listener.handshake_timeout_s, self._watch_reader, unread)
+
+    def _send_at_once(self) -> None:
+        raw = self._socket.get_extra_info("socket")
+        if raw.family in (socket.AF_INET, socket.AF_INET6):  # asyncio does it only where the socket says TCP
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def _end(self, reason: str) -> None:
+        self._log(reason)
+        self.abort()
+
+    def _log(self, reason: str) -> None:
+        peer = self._socket.get_extra_info("peername") or ("unknown", 0)
+        _LOGGER.info("TLS connection from %s port %s ended: %s", *peer[:2], reason)
+
+    def _arm(self, delay_s: float, callback: Callable[..., None], *arguments: object) -> None:
+        self._disarm()
+        self._timer = self._loop.call_later(delay_s, callback, *arguments)
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

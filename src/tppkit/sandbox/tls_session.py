@@ -1,0 +1,121 @@
+"""The server's end of one TLS session over memory buffers: no sockets, no HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from cryptography import x509
+from OpenSSL import SSL, crypto
+
+_RECORD = 16_384  # bytes, the longest plaintext of one TLS record (RFC 8446 section 5.1)
+_OUTPUT = 131_072  # bytes of ciphertext taken from OpenSSL at a time
+
+# IANA registry "TLS Cipher Suites", by OpenSSL's names: TLS 1.3, and for TLS 1.2 ECDHE with AEAD (RFC 9325).
+CIPHER_SUITES: Mapping[str, int] = {
+    "TLS_AES_128_GCM_SHA256": 0x1301,
+    "TLS_AES_256_GCM_SHA384": 0x1302,
+    "TLS_CHACHA20_POLY1305_SHA256": 0x1303,
+    "ECDHE-ECDSA-AES128-GCM-SHA256": 0xC02B,
+    "ECDHE-ECDSA-AES256-GCM-SHA384": 0xC02C,
+    "ECDHE-RSA-AES128-GCM-SHA256": 0xC02F,
+    "ECDHE-RSA-AES256-GCM-SHA384": 0xC030,
+    "ECDHE-RSA-CHACHA20-POLY1305": 0xCCA8,
+    "ECDHE-ECDSA-CHACHA20-POLY1305": 0xCCA9,
+}
+
+
+class NoCommonProtocol(Exception):
+    """The client offers application protocols, but not HTTP/1.1."""
+
+
+class TlsFailure(Exception):
+    """The TLS session cannot go on; the text is the reason for the log."""
+
+
+def _reason(error: Exception) -> str:
+    queue = error.args[0] if error.args else ""
+    text = "; ".join(entry[-1] for entry in queue) if isinstance(queue, list) else str(error)
+    return text or "unspecified TLS failure"
+
+
+class TlsSession:
+    """The server's end of one TLS session over memory buffers; it knows neither sockets nor HTTP.
+
+    When a method raises `TlsFailure`, the alert for the peer is in what `take_output` returns next.
+    """
+
+    def __init__(self, context: SSL.Context) -> None:
+        self._errors: list[str] = []
+        self._connection = SSL.Connection(context)
+        self._connection.set_app_data(self._errors)
+        self._connection.set_accept_state()
+
+    def feed(self, ciphertext: bytes) -> None:
+        """Take bytes as they came from the socket."""
+        self._connection.bio_write(ciphertext)
+
+    def handshake(self) -> bool:
+        """Go on with the handshake: True once it is complete, False while it waits for the peer."""
+        try:
+            self._connection.do_handshake()
+        except SSL.WantReadError:
+            return False
+        except (SSL.Error, NoCommonProtocol) as error:
+            raise TlsFailure(": ".join([_reason(error), *self._errors])) from error
+        return True
+
+    def read(self) -> bytes | None:
+        """Return the next decrypted bytes, None if there are none yet, b"" if the peer said goodbye."""
+        try:
+            return self._connection.recv(_RECORD)
+        except SSL.WantReadError:
+            return None
+        except SSL.ZeroReturnError:
+            return b""
+        except SSL.Error as error:
+            raise TlsFailure(_reason(error)) from error
+
+    def write(self, plaintext: memoryview) -> None:
+        """Encrypt bytes; the ciphertext is then in `take_output`."""
+        try:
+            self._connection.sendall(plaintext)
+        except SSL.Error as error:
+            raise TlsFailure(_reason(error)) from error
+
+    def take_output(self) -> bytes:
+        """Return the bytes for the socket, b"" if there are none."""
+        parts: list[bytes] = []
+        with suppress(SSL.WantReadError):
+            while not parts or len(parts[-1]) == _OUTPUT:
+                parts.append(self._connection.bio_read(_OUTPUT))
+        return b"".join(parts)
+
+    def say_goodbye(self) -> None:
+        """Queue close_notify, unless the session has already failed."""
+        with suppress(SSL.Error):
+            self._connection.shutdown()
+
+    def describe(self, server_cert: str) -> dict[str, object]:
+        """Return what the ASGI TLS extension 0.2 asks for."""
+        leaf = self._connection.get_peer_certificate()
+        rest = self._connection.get_peer_cert_chain() or []  # on a server OpenSSL keeps the leaf apart
+        return {
+            "server_cert": server_cert,
+            "client_cert_chain": tuple(_pem(each) for each in [leaf, *rest] if each is not None),
+            "client_cert_name": None if leaf is None else _subject_name(leaf),
+            "client_cert_error": "; ".join(self._errors) or None,
+            "tls_version": self._connection.get_protocol_version(),
+            "cipher_suite": CIPHER_SUITES.get(self._connection.get_cipher_name() or ""),
+        }
+
+
+def _pem(certificate: crypto.X509) -> str:
+    return crypto.dump_certificate(crypto.FILETYPE_PEM, certificate).decode("ascii")
+
+
+def _subject_name(certificate: crypto.X509) -> str | None:
+    try:
+        return certificate.to_cryptography().subject.rfc4514_string()
+    except (ValueError, x509.InvalidVersion, Warning):  # OpenSSL reads more than cryptography does
+        return None
