@@ -166,7 +166,8 @@ class EidasCertificate(_Subject):
         """Read one certificate from DER.
 
         Raises:
-            FormatError: `certificate.malformed`, `certificate.too-large`.
+            FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` when a name is
+                malformed.
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
             raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a certificate has")
@@ -261,7 +262,8 @@ class EidasRequest(_Subject):
         """Read one request from DER.
 
         Raises:
-            FormatError: `certificate.malformed`, `certificate.too-large`.
+            FormatError: `certificate.malformed`, `certificate.too-large`; `der.malformed`, `der.unexpected-tag` when a name is
+                malformed.
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
             raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a request has")

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.signers import KeySigner, load_private_key
 from tppkit.seals import PSD2_V1, Seal, SealProfile
 
@@ -34,7 +34,8 @@ class Identity:
         server_anchors: authorities that the bank's server certificate must chain to; None takes the system's.
 
     Raises:
-        ConfigurationError: `identity.key-mismatch`, `identity.other-organisation`, `identity.tls`.
+        ConfigurationError: `identity.key-mismatch`, `identity.other-organisation`, `identity.tls`, `trust.no-anchors` when
+            `server_anchors` is empty.
     """
 
     def __init__(
@@ -99,7 +100,10 @@ class Identity:
 
 def _read_certificates(path: Path) -> list[EidasCertificate]:
     sources = read_sources(read_bounded(path, max_bytes=MAX_SOURCE_BYTES))
-    return [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
+    certificates = [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
+    if not certificates:
+        raise FormatError("certificate.not-found", f"{path} holds a certificate request, but no certificate")
+    return certificates
 
 
 def _read_key(path: Path, password: bytes | None) -> PrivateKeyTypes:
@@ -107,6 +111,8 @@ def _read_key(path: Path, password: bytes | None) -> PrivateKeyTypes:
 
 
 def _make_context(server_anchors: Sequence[EidasCertificate] | None) -> ssl.SSLContext:
+    if server_anchors is not None and not server_anchors:  # `ssl` would take the system's instead
+        raise ConfigurationError("trust.no-anchors", "there is no authority for the bank's server certificate")
     authorities = (
         None if server_anchors is None else "".join(ssl.DER_cert_to_PEM_cert(anchor.der) for anchor in server_anchors)
     )

@@ -11,9 +11,11 @@ environment. Source: PSD2 document, part A.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -21,9 +23,10 @@ from uuid import UUID, uuid4
 
 import httpx
 
+from tppkit._encoding import shown
 from tppkit.client.calls import MAX_ANSWER_BYTES, Call, ServerAnswer
 from tppkit.client.identity import Identity
-from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError, TransportError
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
@@ -60,11 +63,7 @@ class Psd2Calls:
     """
 
     def __init__(self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4) -> None:
-        parts = urlsplit(base_url)
-        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
-            raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")
-        self.origin = f"https://{parts.netloc}"
-        self._prefix = parts.path.rstrip("/")
+        self.origin, self._prefix = _split_base_url(base_url)
         self._identity = identity
         self._new_request_id = new_request_id
 
@@ -106,7 +105,7 @@ class Psd2Calls:
         **place: str,
     ) -> Call[Model]:
         rid = str(request_id or self._new_request_id())
-        headers = [("X-Request-ID", rid), ("Accept", "application/json"), *further]
+        headers = [("X-Request-ID", rid), ("Accept", "application/json"), *map(_check_plain, further)]
         if body:
             headers.append(("Content-Type", "application/json"))
         message = Message(row.method, self._prefix + row.target(**place), tuple(headers), body)
@@ -117,6 +116,34 @@ class Psd2Calls:
                 )
             message = sign_request(message, seal=self._identity.seal)
         return Call(row, message, rid, model.from_wire)
+
+
+def _split_base_url(base_url: str) -> tuple[str, str]:
+    """Origin and path prefix, when the HTTP library will send the prefix as it stands."""
+    try:
+        parts = urlsplit(base_url)
+        origin, prefix = f"https://{parts.netloc}", parts.path.rstrip("/")
+        usable = (
+            parts.scheme == "https"
+            and bool(parts.hostname)
+            and parts.port != 0
+            and base_url.isascii()
+            and base_url.isprintable()
+            and not any(mark in base_url for mark in "@?# ")
+            and httpx.URL(f"{origin}{prefix}/").raw_path == f"{prefix}/".encode("ascii")
+        )
+    except (ValueError, httpx.InvalidURL):
+        usable = False
+    if not usable:
+        raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")
+    return origin, prefix
+
+
+def _check_plain(header: Header) -> Header:
+    name, value = header
+    if not (value.isascii() and value.isprintable()):
+        raise FormatError("header.control-character", f"the value for {name} is not printable ASCII: {shown(value)}")
+    return header
 
 
 class _Client:
@@ -130,6 +157,7 @@ class _Client:
             "limits": httpx.Limits(max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_S),
             "follow_redirects": False,
             "trust_env": False,
+            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # none is kept
             "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
         }
 
@@ -197,6 +225,7 @@ class Psd2Client(_Client):
         Raises:
             RequestRefused: the bank's answer is an error.
             TransportError, RemoteProtocolError, FormatError: there is no answer, or not one of this interface.
+            FormatError: `header.control-character`, an address that cannot stand in a header; nothing was sent.
         """
         call = self._calls.initiate_payment(
             payment, product=product, request_id=request_id, psu_ip_address=psu_ip_address, redirect_uri=redirect_uri
@@ -246,7 +275,7 @@ class Psd2Client(_Client):
             response = self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
             try:
                 body = bytearray()
-                for chunk in response.iter_bytes():
+                for chunk in response.iter_raw():
                     _extend(body, chunk)
             finally:
                 response.close()
@@ -320,7 +349,7 @@ class AsyncPsd2Client(_Client):
             response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
             try:
                 body = bytearray()
-                async for chunk in response.aiter_bytes():
+                async for chunk in response.aiter_raw():
                     _extend(body, chunk)
             finally:
                 await response.aclose()
@@ -328,6 +357,7 @@ class AsyncPsd2Client(_Client):
 
 
 def _extend(body: bytearray, chunk: bytes) -> None:
+    # Raw chunks: `identity` was asked for, and unpacking what was not asked for could fill the memory in one step.
     body += chunk
     if len(body) > MAX_ANSWER_BYTES:
         raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
@@ -343,5 +373,5 @@ def _transport_errors() -> Iterator[None]:
         yield
     except httpx.TimeoutException as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
-    except (httpx.TransportError, httpx.DecodingError) as e:
+    except (httpx.TransportError, ssl.SSLError) as e:  # SSLError: the async driver lets a TLS alert through as it is
         raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e

@@ -59,9 +59,10 @@ class ApprovalHost:
         )
 
     async def _show(self, request: Request) -> Response:
+        look = self._payments.by_link if request.method == "HEAD" else self._payments.open  # HEAD is no customer
         try:
             with self._store.transaction() as tx:
-                payment = self._payments.open(request.path_params["token"], now=self._now(), tx=tx)
+                payment = look(request.path_params["token"], now=self._now(), tx=tx)
         except TppkitError:
             return self._unknown()
         return self._render(payment)

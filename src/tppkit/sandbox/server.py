@@ -7,14 +7,14 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import uvicorn
 
-from tppkit._files import PRIVATE
+from tppkit._files import PRIVATE, write_new
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.app import Sandbox, SandboxSettings
 from tppkit.sandbox.tls import make_http_protocol
@@ -48,10 +48,14 @@ class Addresses:
     pki: str
 
     def write(self, path: Path) -> None:
-        """Write the ready file: appears complete or not at all, readable by its owner."""
+        """Write the ready file: appears complete or not at all, readable by its owner.
+
+        Raises:
+            ConfigurationError: `file.unwritable`.
+        """
         partial = path.with_name(f".{path.name}.part")
-        partial.write_text(json.dumps(asdict(self), indent=2) + "\n", "utf-8")
-        partial.chmod(PRIVATE)
+        partial.unlink(missing_ok=True)
+        write_new(partial, f"{json.dumps(asdict(self), indent=2)}\n".encode(), mode=PRIVATE)
         partial.replace(path)
 
 
@@ -74,26 +78,20 @@ class SandboxServer:
     """
 
     def __init__(self, settings: SandboxSettings) -> None:
-        self._sockets = {offset: _listen(settings, offset) for offset in (_PSD2, _APPROVAL, _CONTROL)}
-        urls = {offset: f"{_host(settings)}:{bound.getsockname()[1]}" for offset, bound in self._sockets.items()}
-        approval_url = f"http://{urls[_APPROVAL]}"
-        try:
-            self.sandbox = Sandbox(settings, approval_url=approval_url)
-        except BaseException:
-            self._close_sockets()
-            raise
-        self.addresses = Addresses(
-            psd2_url=f"https://{urls[_PSD2]}",
-            approval_url=approval_url,
-            gateway_url=None,
-            vault_url=None,
-            legacy_url=None,
-            control_url=f"http://{urls[_CONTROL]}",
-            api_key=None,
-            pki=str(self.sandbox.pki.resolve()),
-        )
-        apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
-        self._servers = {offset: _Server(self._config(app, offset)) for offset, app in apps.items()}
+        with ExitStack() as opened:
+            self._sockets = {
+                offset: opened.enter_context(_listen(settings, offset)) for offset in (_PSD2, _APPROVAL, _CONTROL)
+            }
+            urls = {offset: f"{_host(settings)}:{bound.getsockname()[1]}" for offset, bound in self._sockets.items()}
+            approval_url = f"http://{urls[_APPROVAL]}"
+            self.sandbox = opened.enter_context(Sandbox(settings, approval_url=approval_url))
+            self.addresses = Addresses(
+                psd2_url=f"https://{urls[_PSD2]}", approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
+                control_url=f"http://{urls[_CONTROL]}", api_key=None, pki=str(self.sandbox.pki),
+            )  # fmt: skip
+            apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
+            self._servers = {offset: _Server(self._config(app, offset)) for offset, app in apps.items()}
+            self._opened = opened.pop_all()
 
     def _config(self, app: Any, offset: int) -> uvicorn.Config:
         return uvicorn.Config(
@@ -114,8 +112,7 @@ class SandboxServer:
         try:
             await asyncio.gather(*(self._serve(offset) for offset in self._servers))
         finally:
-            self.sandbox.__exit__(None, None, None)
-            self._close_sockets()
+            self.close()
 
     async def _serve(self, offset: int) -> None:
         await self._servers[offset].serve([self._sockets[offset]])
@@ -130,9 +127,9 @@ class SandboxServer:
         for server in self._servers.values():
             server.should_exit = True
 
-    def _close_sockets(self) -> None:
-        for bound in self._sockets.values():
-            bound.close()
+    def close(self) -> None:
+        """Release ports and folder; `run()` does it at its end, so only a server that was never run needs it."""
+        self._opened.close()
 
 
 @contextmanager
@@ -171,6 +168,7 @@ def _listen(settings: SandboxSettings, offset: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((settings.host, settings.port + offset if settings.port else 0))
+        bound.listen()  # until somebody listens, another could bind the same port
     except (OSError, OverflowError) as e:
         bound.close()
         raise ConfigurationError(

@@ -117,7 +117,7 @@ class Store:
 
     def __init__(self, url: str) -> None:
         try:
-            self._engine = create_engine(url)
+            self._engine = create_engine(url, hide_parameters=True)  # values hold bodies and link tokens: not for logs
             if self._engine.dialect.name == "sqlite":
                 _prepare_sqlite(self._engine)
             _METADATA.create_all(self._engine)

@@ -93,12 +93,13 @@ class Payments:
             return Answer(used.http_status, used.answer, used.payment_id)
         model = PaymentInitiation.from_wire(request.body)
         check_product(model, product, cap=self.rules.instant_cap, unreachable=self.rules.instant_unreachable)
+        payment_id, link_token = self._new_ids(tx)
         payment = StoredPayment(
-            self._new_token(),
+            payment_id,
             organization,
             product,
             request.body,
-            self._new_token(),
+            link_token,
             redirect_uri,
             Progress(PAYMENT.initial, now),
         )
@@ -107,6 +108,13 @@ class Payments:
         first_use = UsedRequestId(fingerprint, now, answer.status, answer.body, payment.payment_id)
         tx.remember_request_id(organization, request.request_id, first_use, forget_before=now - IDEMPOTENCY_WINDOW)
         return answer
+
+    def _new_ids(self, tx: Transaction) -> tuple[str, str]:
+        """Payment id and link token; a seed makes those of an earlier run again, which are passed over."""
+        while True:
+            payment_id, link_token = self._new_token(), self._new_token()
+            if tx.payment(payment_id) is None:
+                return payment_id, link_token
 
     def _initiated(self, payment: StoredPayment) -> PaymentInitiated:
         # Assumption scheme-links.

@@ -1,0 +1,55 @@
+"""Certificates like those of the test PKI, with single extensions or names other than they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tppkit.certificates import EidasCertificate, Use, oids
+from tppkit.testpki import Pki
+from tppkit.testpki.profiles import provider_name, qseal_extensions, qwac_extensions
+
+Issue = Callable[..., EidasCertificate]
+
+
+@pytest.fixture(scope="session")
+def issue(pki: Pki) -> Issue:
+    """Issues a QWAC or QSealC of the PKI's provider.
+
+    Extensions that are passed take the place of the profile's, or stand beside them; `without` names extension classes to
+    leave out; `qc` is the value of the qcStatements extension.
+    """
+
+    def issue(
+        use: Use,
+        *extensions: x509.ExtensionType,
+        qc: bytes | None = None,
+        without: tuple[type, ...] = (),
+        subject: x509.Name | None = None,
+        public_key: object = None,
+    ) -> EidasCertificate:
+        profile, holder = (qwac_extensions, pki.qwac) if use is Use.QWAC else (qseal_extensions, pki.qseal)
+        chosen = {extension.oid: (extension, critical) for extension, critical in profile(pki.provider)}
+        if qc is not None:
+            extensions += (x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), qc),)
+        chosen |= {extension.oid: (extension, False) for extension in extensions}
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(provider_name(pki.provider, "tpp.test.example") if subject is None else subject)
+            .issuer_name(pki.root.certificate.x509.subject)
+            .public_key(public_key or holder.key.public_key())
+            .serial_number(0x9FA1)
+            .not_valid_before(pki.not_before)
+            .not_valid_after(pki.not_before + timedelta(days=90))
+        )
+        for extension, critical in chosen.values():
+            if not isinstance(extension, without):
+                builder = builder.add_extension(extension, critical)
+        return EidasCertificate.from_der(builder.sign(pki.root.key, hashes.SHA256()).public_bytes(Encoding.DER))
+
+    return issue

@@ -1,0 +1,245 @@
+"""What is read from a certificate or request."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa, x25519
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tppkit.certificates import (
+    EidasCertificate,
+    EidasRequest,
+    KeyFacts,
+    OrganizationIdentifier,
+    PdsLocation,
+    Psd2Statement,
+    RoleOfPsp,
+    Use,
+    der,
+    oids,
+)
+from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.testpki.profiles import provider_name, qseal_extensions
+
+ISSUER_ALTERNATIVE_NAME = x509.ObjectIdentifier("2.5.29.18")
+BROKEN = x509.UnrecognizedExtension(ISSUER_ALTERNATIVE_NAME, b"\x30\x01")
+MICROSOFT_EXTENSIONS = "1.3.6.1.4.1.311.2.1.14"
+
+
+P256 = ec.derive_private_key(1, ec.SECP256R1()).public_key()
+
+
+def make_request(
+    *attributes: bytes, key: bytes = P256.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+) -> bytes:
+    """DER of a request with an empty name; its signature is none."""
+    info = der.write_element(
+        der.SEQUENCE,
+        der.write_integer(0),
+        der.write_element(der.SEQUENCE),
+        key,
+        der.write_element(0xA0, *attributes),
+    )
+    algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
+    return der.write_element(der.SEQUENCE, info, algorithm, der.write_element(der.BIT_STRING, b"\x00"))
+
+
+def key_usage_extension() -> bytes:
+    usage = der.write_element(der.OCTET_STRING, der.write_element(der.BIT_STRING, b"\x07\x80"))
+    return der.write_element(der.SEQUENCE, der.write_oid("2.5.29.15"), usage)
+
+
+def attribute(oid: str, *values: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, *values))
+
+
+def test_a_qwac_says_who_holds_it(pki):
+    certificate = pki.qwac.certificate
+    assert str(certificate.subject) == (
+        "CN=tpp.test.example,organizationIdentifier=PSDLT-BL-LB000000,O=Example Payments TEST,C=LT"
+    )
+    assert certificate.organization_identifier == OrganizationIdentifier(
+        "PSDLT-BL-LB000000", "PSD", "LT", "BL", "LB000000"
+    )
+    assert certificate.issuer == pki.qwac_ca.certificate.subject
+
+
+def test_a_qwac_says_what_it_is_for(pki):
+    extensions = pki.qwac.certificate.extensions
+    assert extensions.key_usage == ("digitalSignature",)
+    assert extensions.extended_key_usage == ("serverAuth", "clientAuth")
+    assert extensions.policies == (oids.POLICY_QNCP_W_GEN,)
+    assert extensions.dns_names == ("tpp.test.example",)
+    assert extensions.critical == ("2.5.29.15",)
+    assert not extensions.is_ca
+
+
+def test_a_qwac_says_what_its_holder_may_do(pki):
+    certificate = pki.qwac.certificate
+    assert certificate.roles == ("PSP_PI", "PSP_AI")
+    assert certificate.qc.psd2 == Psd2Statement(
+        (RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"), RoleOfPsp("0.4.0.19495.1.3", "PSP_AI")), "Bank of Lithuania", "LT-BL"
+    )
+    assert certificate.qc.pds == (PdsLocation("https://pki.test.example/pds_en.pdf", "en"),)
+    assert certificate.findings == ()
+
+
+def test_an_authority_is_one_and_states_no_roles(pki):
+    certificate = pki.root.certificate
+    assert certificate.extensions.is_ca
+    assert certificate.extensions.key_usage == ("keyCertSign", "cRLSign")
+    assert certificate.roles == ()
+
+
+def test_the_fingerprint_is_the_one_of_the_der(pki):
+    assert pki.qwac.certificate.sha256 == hashlib.sha256(pki.qwac.certificate.der).hexdigest()
+
+
+def test_the_serial_number_is_written_without_leading_zeros(issue):
+    assert (issue(Use.QWAC).serial, issue(Use.QWAC).serial_hex) == (0x9FA1, "9FA1")
+
+
+def test_both_ends_of_the_validity_are_valid(pki):
+    certificate, second = pki.qwac.certificate, timedelta(seconds=1)
+    assert certificate.not_before == datetime(2026, 6, 1, tzinfo=UTC)
+    assert certificate.is_valid_at(certificate.not_before)
+    assert certificate.is_valid_at(certificate.not_after.astimezone(timezone(timedelta(hours=2))))
+    assert not certificate.is_valid_at(certificate.not_before - second)
+    assert not certificate.is_valid_at(certificate.not_after + second)
+
+
+def test_a_time_without_zone_is_refused(pki):
+    with pytest.raises(ConfigurationError) as refused:
+        pki.qwac.certificate.is_valid_at(datetime(2026, 6, 1))
+    assert refused.value.code == "time.naive"
+
+
+KEYS = [
+    (rsa.RSAPublicNumbers(65537, (1 << 2047) + 1).public_key(), KeyFacts("rsa", 2048)),
+    (ec.derive_private_key(1, ec.SECP256R1()).public_key(), KeyFacts("ec", 256, "P-256")),
+    (ec.derive_private_key(1, ec.SECP384R1()).public_key(), KeyFacts("ec", 384, "P-384")),
+    (ec.derive_private_key(1, ec.SECP521R1()).public_key(), KeyFacts("ec", 521, "P-521")),
+    (ec.derive_private_key(1, ec.BrainpoolP256R1()).public_key(), KeyFacts("ec", 256, "brainpoolP256r1")),
+    (ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("ed25519", 256)),
+    (ed448.Ed448PrivateKey.from_private_bytes(bytes(57)).public_key(), KeyFacts("ed448", 448)),
+    (x25519.X25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("unknown")),
+]
+
+
+@pytest.mark.parametrize(("key", "facts"), KEYS, ids=[f"{f.type} {f.curve or f.bits}" for _, f in KEYS])
+def test_type_and_size_of_the_key_are_read(issue, key, facts):
+    assert issue(Use.QSEALC, public_key=key).key == facts
+
+
+@pytest.mark.parametrize(("key", "facts"), KEYS[:5], ids=[f"{f.type} {f.curve or f.bits}" for _, f in KEYS[:5]])
+def test_the_facts_of_a_key_are_those_of_the_loaded_key(issue, key, facts):
+    assert issue(Use.QSEALC, public_key=key).public_key.key_size == facts.bits
+
+
+def test_a_key_on_an_unknown_curve_has_no_size_and_cannot_be_loaded(pki):
+    p256 = der.write_oid("1.2.840.10045.3.1.7")
+    certificate = EidasCertificate.from_der(pki.qwac.certificate.der.replace(p256, p256[:-1] + b"\x7f"))
+    assert certificate.key == KeyFacts("ec")
+    with pytest.raises(FormatError) as refused:
+        certificate.public_key  # noqa: B018  # reading it is what fails
+    assert refused.value.code == "certificate.key-unreadable"
+
+
+def test_a_key_for_rsassa_pss_only_is_an_rsa_key(rsa_pki):
+    key = rsa_pki.qseal.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    _, bits = der.read_children(key, der.read_whole(key, tag=der.SEQUENCE))
+    algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.113549.1.1.10"))
+    request = EidasRequest.from_der(
+        make_request(key=der.write_element(der.SEQUENCE, algorithm, key[bits.offset : bits.end]))
+    )
+    assert request.key == KeyFacts("rsa", 2048)
+    assert request.public_key.key_size == 2048
+
+
+def test_a_key_of_no_known_type_is_named(issue):
+    certificate = issue(Use.QSEALC, public_key=KEYS[-1][0])
+    assert [finding.code for finding in certificate.findings] == ["certificate.key-unreadable"]
+
+
+@pytest.mark.parametrize("use", Use)
+def test_a_broken_extension_is_named_and_every_other_one_read(issue, use):
+    whole, broken = issue(use), issue(use, BROKEN)
+    assert [finding.code for finding in broken.findings] == ["certificate.extension-malformed"]
+    for fact in ("key_usage", "extended_key_usage", "policies", "dns_names", "is_ca", "qc", "critical"):
+        assert getattr(broken.extensions, fact) == getattr(whole.extensions, fact)
+
+
+def test_an_authority_with_a_broken_extension_is_still_one(issue):
+    assert issue(Use.QWAC, BROKEN, x509.BasicConstraints(ca=True, path_length=None)).extensions.is_ca
+
+
+def test_extensions_that_nobody_can_read_are_named(issue):
+    garbage = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.15"), b"\xff\xff")
+    certificate = issue(Use.QWAC, garbage)
+    assert [finding.code for finding in certificate.findings] == ["certificate.extension-malformed"]
+    assert certificate.extensions.key_usage == ()
+
+
+def test_an_identifier_of_an_unknown_form_is_kept_and_named(issue, pki):
+    name = x509.Name([x509.NameAttribute(x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER), "12345987")])
+    certificate = issue(Use.QWAC, subject=name)
+    assert certificate.organization_identifier == OrganizationIdentifier("12345987")
+    assert [finding.code for finding in certificate.findings] == ["organization-identifier.malformed"]
+
+
+def test_a_name_may_be_empty(issue):
+    certificate = issue(Use.QWAC, subject=x509.Name([]))
+    assert (str(certificate.subject), certificate.organization_identifier) == ("", None)
+
+
+def test_certificates_of_the_same_bytes_are_equal_and_one_in_a_set(issue):
+    first, second = issue(Use.QWAC, BROKEN), issue(Use.QWAC, BROKEN)
+    again = EidasCertificate.from_der(first.der)
+    assert again == first != second
+    assert len({first, again, second}) == 2
+
+
+@pytest.mark.parametrize("read", [EidasCertificate.from_der, EidasRequest.from_der])
+def test_more_bytes_than_a_certificate_has_are_refused(read):
+    with pytest.raises(FormatError) as refused:
+        read(bytes(MAX_CERTIFICATE_BYTES + 1))
+    assert refused.value.code == "certificate.too-large"
+
+
+def test_a_request_is_read_like_a_certificate(pki):
+    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "seal"))
+    for extension, critical in qseal_extensions(pki.provider):
+        builder = builder.add_extension(extension, critical)
+    request = EidasRequest.from_der(builder.sign(pki.qseal.key, hashes.SHA256()).public_bytes(Encoding.DER))
+    assert str(request.subject).startswith("CN=seal,organizationIdentifier=PSDLT-BL-LB000000")
+    assert request.organization_identifier == pki.qseal.certificate.organization_identifier
+    assert request.qc == pki.qseal.certificate.qc
+    assert request.roles == ("PSP_PI", "PSP_AI")
+    assert request.key == KeyFacts("ec", 256, "P-256")
+    assert request.findings == ()
+
+
+def test_a_request_may_ask_for_no_extensions():
+    assert EidasRequest.from_der(make_request()).extensions.key_usage == ()
+
+
+@pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_extensions_that_a_request_asks_for_are_read_even_when_one_stands_twice(oid, copies):
+    value = der.write_element(der.SEQUENCE, *[key_usage_extension()] * copies)
+    request = EidasRequest.from_der(make_request(attribute(oid, value)))
+    assert request.extensions.key_usage == ("digitalSignature",)
+    assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"] * (copies - 1)
+
+
+@pytest.mark.parametrize("values", [(), (b"\x04\x01x",), (b"\x30\x03\x02\x01\x01",)])
+@pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
+def test_a_request_for_extensions_that_are_none_is_named(oid, values):
+    request = EidasRequest.from_der(make_request(attribute(oid, *values)))
+    assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"]

@@ -1,0 +1,101 @@
+"""organizationIdentifier."""
+
+from __future__ import annotations
+
+import csv
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import OrganizationIdentifier, parse_organization_identifier
+from tppkit.certificates.identifier import MAX_LENGTH, is_lei, read_organization_identifier
+from tppkit.errors import FormatError
+
+LEI = "529900T8BM49AURSDO55"  # its check digits, 55, are right
+
+
+@pytest.mark.parametrize(
+    ("text", "scheme", "country", "authority", "reference"),
+    [
+        ("PSDLT-BL-LB000000", "PSD", "LT", "BL", "LB000000"),
+        ("PSDFI-FINFSA-2858394-9", "PSD", "FI", "FINFSA", "2858394-9"),
+        ("PSDDE-BAFIN-CI:A 12345", "PSD", "DE", "BAFIN", "CI:A 12345"),
+        ("PSDIT-BI-1234.567.890", "PSD", "IT", "BI", "1234.567.890"),
+        ("VATDE-123456789", "VAT", "DE", None, "123456789"),
+        ("NTRNO-976098897", "NTR", "NO", None, "976098897"),
+        (f"LEIXG-{LEI}", "LEI", "XG", None, LEI),
+        ("EI:SE-5567971433", "EI:", "SE", None, "5567971433"),
+    ],
+)
+def test_every_known_form_is_split(text, scheme, country, authority, reference):
+    assert parse_organization_identifier(text) == OrganizationIdentifier(text, scheme, country, authority, reference)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "12345987", "PSDLT-BL", "PSDLT-BL-", "PSDLT-B-1", "PSDLT-ABCDEFGHI-1", "PSDLT-bl-1", "PSDlt-BL-1", "PSDLTU-BL-1",
+        "PSDLT_BL_1", "PDSDE-BAFIN-1", "VATDE", "VATDE-", "NTRDEU-1", "NTRDE+BW-1", "ABCDE-1", f"LEIDE-{LEI}", "GOVUS-1",
+        "E1:SE-1", "EI:S-1", " PSDLT-BL-1", "PSDLT-BL-1\n", "PSDLT-BL-a\tb", "PSDLT-BL-" + "1" * MAX_LENGTH,
+    ],
+)  # fmt: skip
+def test_every_other_form_is_malformed(text):
+    with pytest.raises(FormatError) as refused:
+        parse_organization_identifier(text)
+    assert refused.value.code == "organization-identifier.malformed"
+
+
+@pytest.mark.parametrize("reference", ["1234-1234", LEI[:-1] + "6", LEI[:-1], LEI.lower()])
+def test_an_lei_with_wrong_check_digits_is_refused(reference):
+    with pytest.raises(FormatError) as refused:
+        parse_organization_identifier(f"LEIXG-{reference}")
+    assert refused.value.code == "organization-identifier.lei-checksum"
+
+
+@given(st.text(max_size=80) | st.from_regex(r"(PSD|VAT|NTR|LEI|[a-z]{2}:)[A-Z]{2}(-.{0,9}){1,2}"))
+def test_only_format_error_escapes_and_the_text_is_kept(text):
+    with suppress(FormatError):
+        assert str(parse_organization_identifier(text)) == text
+
+
+@given(st.text(max_size=80))
+def test_the_lenient_reading_never_fails(text):
+    assert read_organization_identifier(text).text == text
+
+
+def test_an_unknown_form_is_kept_with_only_its_text():
+    assert read_organization_identifier("12345987") == OrganizationIdentifier("12345987")
+
+
+def test_country_and_authority_make_the_nca_identifier():
+    assert parse_organization_identifier("PSDLT-BL-LB000000").nca_id == "LT-BL"
+
+
+@pytest.mark.parametrize("text", ["VATDE-123456789", "EI:SE-5567971433"])
+def test_only_the_psd_scheme_names_an_authority(text):
+    assert parse_organization_identifier(text).nca_id is None
+
+
+@given(st.integers(0, 19), st.sampled_from("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+def test_one_changed_character_makes_an_lei_invalid(place, character):
+    assert is_lei(LEI[:place] + character + LEI[place + 1 :]) == (LEI[place] == character)
+
+
+@pytest.mark.shared
+def test_every_collected_value_is_classified_as_its_row_says(shared_data):
+    # The rows take any country and number of an LEI, and a lower-case authority, for well formed. EN 319 412-1 clause 5.1.4
+    # knows only XG, ISO 17442 check digits, and TS 119 495 GEN-5.2.1-3 capital letters.
+    stricter = {
+        "LEIUS-AEYE00EKXESVZUUEBP67", "LEIRO-1234567890", "LEIXG-1234-1234", "LEIXG-123456", "PSDDE-Bafin-1234567890",
+    }  # fmt: skip
+    with (shared_data / "certificates" / "orgids.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    expected = {
+        r["organizationIdentifier"]: next(v for k, v in r.items() if k.startswith("matches")) == "yes" for r in rows
+    }
+    known = {text: read_organization_identifier(text).scheme is not None for text in expected}
+    assert len(expected) > 200
+    assert {text for text in expected if known[text] != expected[text]} == stricter
+    assert not any(known[text] for text in stricter)

@@ -1,0 +1,176 @@
+"""Malformed QcStatements: what is forgiven is read and named, what is not does not take the rest with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tppkit.certificates import RoleOfPsp, der, oids, parse_qc_statements
+from tppkit.certificates.qcstatements import MAX_EXTENSION_BYTES, read_qc_statements
+from tppkit.errors import FormatError, Severity
+
+PI, AI = der.write_oid("0.4.0.19495.1.2"), der.write_oid("0.4.0.19495.1.3")
+PSP_PI, PSP_AI = der.write_text("PSP_PI"), der.write_text("PSP_AI")
+NCA_NAME, NCA_ID = der.write_text("Bank of Lithuania"), der.write_text("LT-BL")
+COMPLIANCE = der.write_element(der.SEQUENCE, der.write_oid(oids.QC_COMPLIANCE))
+
+
+def seq(*parts: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, *parts)
+
+
+def psd2(*roles: bytes, tail: bytes = NCA_NAME + NCA_ID) -> bytes:
+    return seq(der.write_oid(oids.QC_PSD2), seq(seq(*roles), tail))
+
+
+GOOD_PSD2 = psd2(seq(PI, PSP_PI), seq(AI, PSP_AI))
+
+# The encoding, the code of its one finding, and the roles that are read all the same.
+FORGIVEN = {
+    "one bare statement": (GOOD_PSD2, "qcstatements.bare-statement", ("PSP_PI", "PSP_AI")),
+    "two roles in one RoleOfPSP": (seq(psd2(seq(PI, PSP_PI, AI, PSP_AI))), "qcstatements.flattened-roles", ("PSP_PI", "PSP_AI")),
+    "QcCompliance with NULL": (
+        seq(seq(der.write_oid(oids.QC_COMPLIANCE), b"\x05\x00"), GOOD_PSD2), "qcstatements.unexpected-info", ("PSP_PI", "PSP_AI"),
+    ),
+    "QcSSCD with an empty sequence": (
+        seq(seq(der.write_oid(oids.QC_SSCD), seq()), GOOD_PSD2), "qcstatements.unexpected-info", ("PSP_PI", "PSP_AI"),
+    ),
+    "role name of another string type": (
+        seq(psd2(seq(PI, der.write_text("PSP_PI", tag=der.PRINTABLE_STRING)))), "qcstatements.string-type", ("PSP_PI",),
+    ),
+    "authority name of another string type": (
+        seq(psd2(seq(PI, PSP_PI), tail=der.write_text("Bank", tag=der.IA5_STRING) + NCA_ID)), "qcstatements.string-type", ("PSP_PI",),
+    ),
+    "authority identifier of another string type": (
+        seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + der.write_text("LT-BL", tag=0x1E))), "qcstatements.string-type", ("PSP_PI",),
+    ),
+    "role without identifier": (seq(psd2(seq(PSP_AI), seq(PI, PSP_PI))), "qcstatements.role-malformed", ("PSP_PI",)),
+    "role identifier as text": (seq(psd2(seq(PI, PSP_PI), seq(PSP_AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_PI",)),
+    "role name as number": (seq(psd2(seq(PI, b"\x02\x01\x01"), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "role name that is no UTF-8": (seq(psd2(seq(PI, b"\x0c\x01\xff"), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "role with three parts": (seq(psd2(seq(PI, PSP_PI, AI), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "empty role": (seq(psd2(seq(), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "role that is no sequence": (seq(psd2(PI, seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "statement twice": (seq(psd2(seq(PI, PSP_PI)), GOOD_PSD2), "qcstatements.duplicate", ("PSP_PI",)),
+    "statement without identifier": (seq(seq(b"\x80\x01x"), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI")),
+    "empty statement": (seq(seq(), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI")),
+    "statement with three parts": (
+        seq(seq(der.write_oid(oids.QC_SSCD), seq(), seq()), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI"),
+    ),
+    "statement that is no sequence": (seq(b"\x02\x01\x07", GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI")),
+    "QcType that is no sequence": (
+        seq(seq(der.write_oid(oids.QC_TYPE), PI), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI"),
+    ),
+    "QcType without content": (seq(seq(der.write_oid(oids.QC_TYPE)), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI")),
+    "PDS that is no pair": (
+        seq(seq(der.write_oid(oids.QC_PDS), seq(seq(NCA_NAME))), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI"),
+    ),
+    "retention of a thousand bytes": (
+        seq(seq(der.write_oid(oids.QC_RETENTION_PERIOD), der.write_element(der.INTEGER, b"\x7f" * 1000)), GOOD_PSD2),
+        "qcstatements.malformed", ("PSP_PI", "PSP_AI"),
+    ),
+}  # fmt: skip
+
+# Nothing of the PSD2 statement can be read.
+REFUSED = {
+    "PSD2 without content": seq(seq(der.write_oid(oids.QC_PSD2))),
+    "PSD2 without authority": seq(psd2(seq(PI, PSP_PI), tail=b"")),
+    "PSD2 with a fourth part": seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + NCA_ID + NCA_ID)),
+    "authority name as number": seq(psd2(seq(PI, PSP_PI), tail=b"\x02\x01\x01" + NCA_ID)),
+    "roles that are no sequence": seq(seq(der.write_oid(oids.QC_PSD2), seq(PSP_PI, NCA_NAME, NCA_ID))),
+    "set in place of the sequence": der.write_element(der.SET, GOOD_PSD2),
+    "indefinite length": b"\x30\x80" + GOOD_PSD2 + b"\x00\x00",
+    "length of five bytes": b"\x30\x85\x00\x00\x00\x00" + bytes([len(GOOD_PSD2)]) + GOOD_PSD2,
+    "length beyond the end": b"\x30\x84\x7f\xff\xff\xff" + GOOD_PSD2,
+    "bytes after the end": seq(GOOD_PSD2) + b"\x00",
+    "no bytes": b"",
+}
+
+
+@pytest.mark.parametrize(("value", "code", "roles"), FORGIVEN.values(), ids=FORGIVEN)
+def test_roles_are_read_and_the_fault_is_named(value, code, roles):
+    read = read_qc_statements(value)
+    assert read.psd2 is not None
+    assert read.psd2.role_names == roles
+    assert [(finding.code, finding.severity) for finding in read.findings] == [(code, Severity.ERROR)]
+
+
+@pytest.mark.parametrize(("value", "code", "roles"), FORGIVEN.values(), ids=FORGIVEN)
+def test_the_strict_reading_refuses_what_the_lenient_one_forgives(value, code, roles):
+    with pytest.raises(FormatError) as refused:
+        parse_qc_statements(value)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("value", REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_read_gives_no_roles_and_one_finding(value):
+    read = read_qc_statements(value)
+    assert read.psd2 is None
+    assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
+
+
+def test_a_finding_names_the_byte_where_it_was_seen():
+    (finding,) = read_qc_statements(seq(COMPLIANCE, psd2(seq(PI, PSP_PI), seq(PSP_AI)))).findings
+    assert finding.offset is not None
+    assert seq(COMPLIANCE, psd2(seq(PI, PSP_PI), seq(PSP_AI)))[finding.offset :].startswith(seq(PSP_AI))
+
+
+def test_a_bare_statement_of_another_kind_is_read_too():
+    read = read_qc_statements(COMPLIANCE)
+    assert (read.compliance, [f.code for f in read.findings]) == (True, ["qcstatements.bare-statement"])
+
+
+def test_of_a_statement_that_stands_twice_the_first_is_read():
+    read = read_qc_statements(seq(psd2(seq(AI, PSP_AI)), psd2(seq(PI, PSP_PI))))
+    assert read.psd2 is not None
+    assert read.psd2.roles == (RoleOfPsp("0.4.0.19495.1.3", "PSP_AI"),)
+    assert read.statement_oids == (oids.QC_PSD2, oids.QC_PSD2)
+
+
+def test_an_unknown_statement_that_stands_twice_is_named_as_well():
+    read = read_qc_statements(seq(seq(der.write_oid("2.999.1")), seq(der.write_oid("2.999.1"), NCA_ID)))
+    assert read.unknown == (("2.999.1", b""),)
+    assert [finding.code for finding in read.findings] == ["qcstatements.duplicate"]
+
+
+def test_the_byte_inside_a_statement_is_named_where_it_is_known():
+    value = seq(COMPLIANCE, seq(der.write_oid(oids.QC_TYPE), seq(NCA_ID)))
+    (finding,) = read_qc_statements(value).findings
+    assert finding.offset is not None
+    assert value[finding.offset :] == NCA_ID
+
+
+def filled(size: int) -> bytes:
+    """Good statements of exactly `size` bytes, for a large size."""
+
+    def made(filler: int) -> bytes:
+        unknown = seq(der.write_oid("2.999.1"), der.write_element(der.OCTET_STRING, bytes(filler)))
+        return seq(GOOD_PSD2, unknown)
+
+    return made(size - (len(made(size // 2)) - size // 2))
+
+
+def test_an_extension_of_the_greatest_size_is_read():
+    assert len(filled(MAX_EXTENSION_BYTES)) == MAX_EXTENSION_BYTES
+    assert read_qc_statements(filled(MAX_EXTENSION_BYTES)).findings == ()
+
+
+def test_an_extension_that_is_too_large_is_not_read():
+    read = read_qc_statements(filled(MAX_EXTENSION_BYTES + 1))
+    assert read.psd2 is None
+    assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
+
+
+def test_a_statement_that_nests_deeply_is_kept_without_being_walked():
+    deep = b""
+    for _ in range(10_000):
+        deep = seq(deep)
+    read = read_qc_statements(seq(seq(der.write_oid("2.999.1"), deep), GOOD_PSD2))
+    assert read.unknown == (("2.999.1", deep),)
+    assert read.psd2 is not None
+
+
+def test_an_extension_full_of_statements_is_read_to_its_end():
+    filler = [seq(der.write_oid(f"2.999.{number}")) for number in range(6000)]
+    read = read_qc_statements(seq(*filler, GOOD_PSD2))
+    assert (len(read.unknown), read.findings) == (6000, ())
+    assert read.psd2 is not None

@@ -1,0 +1,199 @@
+"""Every form in which certificates are handed over, and what is not one."""
+
+from __future__ import annotations
+
+import base64
+import urllib.parse
+from collections.abc import Callable
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+
+from tppkit.certificates import EidasCertificate, Source, read_sources
+from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES
+from tppkit.errors import FormatError
+from tppkit.testpki import certificate_pem, key_pem
+from tppkit.testpki.profiles import provider_name
+
+
+def pem(der: bytes, label: str = "CERTIFICATE") -> bytes:
+    lines = base64.encodebytes(der).replace(b"\n", b"")
+    body = b"\n".join(lines[i : i + 64] for i in range(0, len(lines), 64))
+    return f"-----BEGIN {label}-----\n".encode() + body + f"\n-----END {label}-----\n".encode()
+
+
+# How one certificate or request is written: DER and PEM label to bytes.
+FILES: dict[str, Callable[[bytes, str], bytes]] = {
+    "PEM": pem,
+    "PEM with CRLF": lambda der, label: pem(der, label).replace(b"\n", b"\r\n"),
+    "PEM after a text": lambda der, label: b"Bag Attributes\n  localKeyID: 01-02\nsubject=C = LT\n" + pem(der, label),
+    "DER": lambda der, label: der,
+}
+HEADERS: dict[str, Callable[[bytes, str], bytes]] = {
+    "base64 of DER": lambda der, label: base64.b64encode(der),
+    "base64 of PEM": lambda der, label: base64.b64encode(pem(der, label)),
+    "base64 with white space around": lambda der, label: b" " + base64.b64encode(der) + b"\r\n",
+    "URL-escaped PEM": lambda der, label: urllib.parse.quote(pem(der, label), safe="").encode(),
+    "URL-escaped PEM with dashes and slashes": lambda der, label: urllib.parse.quote(
+        pem(der, label), safe="-/"
+    ).encode(),
+    "URL-escaped PEM in lower case": lambda der, label: (
+        urllib.parse.quote(pem(der, label)).replace("%2B", "%2b").encode()
+    ),
+    "form-escaped PEM": lambda der, label: urllib.parse.quote_plus(pem(der, label)).encode(),
+    "RFC 9440": lambda der, label: b":" + base64.b64encode(der) + b":",
+}
+FORMS = {**FILES, **HEADERS}
+
+
+@pytest.fixture(scope="module")
+def request_der(pki) -> bytes:
+    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "web"))
+    return builder.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def make_pkcs12(pki, password: bytes | None, *, key: bool = True) -> bytes:
+    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+    certificate, issuer = pki.qwac.certificate.x509, pki.qwac_ca.certificate.x509
+    return pkcs12.serialize_key_and_certificates(
+        b"qwac", pki.qwac.key if key else None, certificate, [issuer], encryption
+    )
+
+
+def refusal(data: bytes, *, password: bytes | None = None) -> str:
+    with pytest.raises(FormatError) as refused:
+        read_sources(data, password=password)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_a_certificate_is_read_in_every_form(pki, form):
+    der = pki.qwac.certificate.der
+    assert read_sources(form(der, "CERTIFICATE")) == (Source("certificate", der),)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+def test_an_rsa_certificate_is_read_in_every_form(rsa_pki, form):
+    der = rsa_pki.qseal.certificate.der
+    assert read_sources(form(der, "CERTIFICATE")) == (Source("certificate", der),)
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("label", ["CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"])
+def test_a_request_is_read_in_every_form(request_der, form, label):
+    assert read_sources(form(request_der, label)) == (Source("csr", request_der),)
+
+
+@pytest.mark.parametrize("form", HEADERS.values(), ids=HEADERS)
+def test_a_header_gives_its_certificate(pki, form):
+    value = form(pki.qwac.certificate.der, "CERTIFICATE").decode()
+    assert EidasCertificate.from_header(value) == pki.qwac.certificate
+
+
+def test_a_header_with_a_request_holds_no_certificate(request_der):
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_header(base64.b64encode(request_der).decode())
+    assert refused.value.code == "certificate.not-found"
+
+
+def test_a_bundle_gives_every_certificate_in_order(pki):
+    bundle = b"".join(certificate_pem(issued.certificate) for issued in pki.issued)
+    assert [source.der for source in read_sources(bundle)] == [issued.certificate.der for issued in pki.issued]
+
+
+def test_private_keys_in_a_bundle_are_passed_over(pki, rsa_pki):
+    legacy = rsa_pki.qwac.key.private_bytes(
+        Encoding.PEM, PrivateFormat.TraditionalOpenSSL, BestAvailableEncryption(b"pw")
+    )
+    locked = pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"pw"))
+    bundle = (
+        key_pem(pki.qwac.key)
+        + certificate_pem(pki.qwac.certificate)
+        + legacy
+        + locked
+        + certificate_pem(pki.root.certificate)
+    )
+    assert [source.der for source in read_sources(bundle)] == [pki.qwac.certificate.der, pki.root.certificate.der]
+
+
+def test_the_first_certificate_of_a_pem_text_is_taken(pki):
+    text = key_pem(pki.qwac.key) + certificate_pem(pki.qwac.certificate) + certificate_pem(pki.root.certificate)
+    assert EidasCertificate.from_pem(text) == EidasCertificate.from_pem(text.decode()) == pki.qwac.certificate
+
+
+@pytest.mark.parametrize("password", [None, b"password", "pässword".encode()])
+@pytest.mark.parametrize("form", ["file", "base64"])
+def test_a_pkcs12_file_gives_its_certificate_and_chain(pki, password, form):
+    data = make_pkcs12(pki, password)
+    read = read_sources(data if form == "file" else base64.b64encode(data), password=password)
+    assert [source.der for source in read] == [pki.qwac.certificate.der, pki.qwac_ca.certificate.der]
+
+
+@pytest.mark.filterwarnings("ignore:PKCS#12 bundle could not be parsed as DER")
+def test_a_pkcs12_file_in_ber_is_read(pki):
+    # The outer sequence in its indefinite form, as several trust service providers' tools write it.
+    data = make_pkcs12(pki, b"password")
+    content = data[4:] if data[1] == 0x82 else data[3:]
+    read = read_sources(b"\x30\x80" + content + b"\x00\x00", password=b"password")
+    assert read[0].der == pki.qwac.certificate.der
+
+
+@pytest.mark.parametrize("password", [None, b"", b"wrong"])
+def test_a_wrong_password_is_refused(pki, password):
+    assert refusal(make_pkcs12(pki, b"password"), password=password) == "pkcs12.unreadable"
+
+
+def test_a_pkcs12_file_without_certificates_holds_none(pki):
+    data = pkcs12.serialize_key_and_certificates(b"key", pki.qwac.key, None, None, NoEncryption())
+    assert refusal(data) == "certificate.not-found"
+
+
+def test_a_damaged_pkcs12_file_is_refused(pki):
+    assert refusal(make_pkcs12(pki, None)[:-1]) == "pkcs12.unreadable"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b" \r\n", b"\x00", b"hello", b"::", b"PK\x03\x04\x14\x00", bytes(range(256)), b"\xff\xfeC\x00", b"QUJD",
+        b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END PKCS7-----\n", b"-----BEGIN%20CERTIFICATE-----",
+    ],
+)  # fmt: skip
+def test_what_holds_no_certificate_is_refused(data):
+    assert refusal(data) == "certificate.not-found"
+
+
+@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER])
+@pytest.mark.parametrize("form", [PrivateFormat.PKCS8, PrivateFormat.TraditionalOpenSSL])
+def test_a_private_key_alone_is_no_certificate(rsa_pki, encoding, form):
+    assert refusal(rsa_pki.qwac.key.private_bytes(encoding, form, NoEncryption())) == "certificate.not-found"
+
+
+@pytest.mark.parametrize("body", [b"A", b"AAA", b"A===", b"\xff\xff\xff\xff", b"AA=A"])
+def test_a_pem_block_that_is_not_base64_is_refused(body):
+    assert refusal(b"-----BEGIN CERTIFICATE-----\n" + body + b"\n-----END CERTIFICATE-----\n") == "pem.malformed"
+
+
+def test_a_certificate_that_is_cut_off_is_refused(pki):
+    assert refusal(pki.qwac.certificate.der[:-1]) == "certificate.malformed"
+
+
+def test_bytes_after_a_certificate_are_refused(pki):
+    assert refusal(pki.qwac.certificate.der + b"\n") == "certificate.malformed"
+
+
+def test_more_bytes_than_are_read_are_refused():
+    assert refusal(b"\x30" * (MAX_SOURCE_BYTES + 1)) == "certificate.too-large"
+
+
+def test_more_certificates_than_are_read_are_refused():
+    assert len(read_sources(pem(b"\x30\x00") * MAX_CERTIFICATES)) == MAX_CERTIFICATES
+    assert refusal(pem(b"\x30\x00") * (MAX_CERTIFICATES + 1)) == "certificate.too-large"

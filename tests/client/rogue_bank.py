@@ -1,0 +1,164 @@
+"""A TLS server that answers as a test says, and a forwarder that counts connections: real sockets on loopback."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tppkit.seals import Message
+
+_ID = re.compile(rb"(?i)\r\nx-request-id: ([^\r]*)")
+_LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d+)")
+_PATIENCE_S = 10.0
+
+Answer = Callable[[bytes], bytes]
+
+
+def http(status: int, body: bytes = b"", **headers: str) -> Answer:
+    """Answers every request alike and echoes its id; `x_request_id=""` leaves it out, other text replaces it."""
+
+    def answer(request: bytes) -> bytes:
+        found = _ID.search(request)
+        fields = {"x_request_id": found[1].decode() if found else "", "content_length": str(len(body)), **headers}
+        lines = [f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items() if value]
+        return f"HTTP/1.1 {status} X\r\n{''.join(lines)}\r\n".encode("latin-1") + body
+
+    return answer
+
+
+def as_json(status: int, value: object, **headers: str) -> Answer:
+    return http(status, json.dumps(value).encode(), content_type="application/json", **headers)
+
+
+def zipped(size: int) -> Answer:
+    """A small answer that unpacks to `size` zeros."""
+    return http(200, gzip.compress(bytes(size)), content_encoding="gzip")
+
+
+class RogueBank:
+    """What a rogue bank saw.
+
+    Attributes:
+        url: its address.
+        requests: the requests as they came.
+        connections: how many were accepted.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.requests: list[bytes] = []
+        self.connections = 0
+
+    def message(self, number: int = 0) -> Message:
+        """A request as a message, the headers that HTTP itself needs included."""
+        head, _, body = self.requests[number].partition(b"\r\n\r\n")
+        start, *lines = head.split(b"\r\n")
+        method, target, _ = start.decode().split(" ")
+        return Message.from_wire(method, target.encode(), [tuple(line.split(b": ", 1)) for line in lines], body)  # type: ignore[misc]
+
+
+def server_context(pki: Path, *, client_anchors: Path | None = None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pki / "server-chain.pem", pki / "server.key")
+    if client_anchors is not None:
+        context.load_verify_locations(client_anchors)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+@contextmanager
+def rogue_bank(
+    context: ssl.SSLContext,
+    answer: Answer,
+    *,
+    address: str = "127.0.0.1",
+    name: str = "localhost",
+    then_close: bool = False,
+) -> Iterator[RogueBank]:
+    """Serve `answer` to every connection until the body ends; `then_close` ends each after its first answer."""
+    with _listening(address) as listener:
+        bank = RogueBank(f"https://{name}:{listener.getsockname()[1]}")
+
+        def serve(plain: socket.socket) -> None:
+            bank.connections += 1
+            with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
+                while request := _read_request(connection):
+                    bank.requests.append(request)
+                    connection.sendall(answer(request))
+                    if then_close:
+                        break
+
+        with _accepting(listener, serve):
+            yield bank
+
+
+@contextmanager
+def forwarder(port: int) -> Iterator[Mapping[str, int]]:
+    """Passes every connection on to a port of this machine; gives `port`, where it listens, and `connections` so far."""
+    with _listening("127.0.0.1") as listener:
+        counted = {"port": listener.getsockname()[1], "connections": 0}
+
+        def pump(source: socket.socket, sink: socket.socket) -> None:
+            with suppress(OSError):
+                while data := source.recv(65_536):
+                    sink.sendall(data)
+                sink.shutdown(socket.SHUT_WR)
+
+        def forward(near: socket.socket) -> None:
+            counted["connections"] += 1
+            with near, socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as far:
+                back = threading.Thread(target=pump, args=(far, near))
+                back.start()
+                pump(near, far)
+                back.join()
+
+        with _accepting(listener, forward):
+            yield counted
+
+
+@contextmanager
+def _listening(address: str) -> Iterator[socket.socket]:
+    with socket.create_server((address, 0)) as listener:
+        yield listener
+
+
+@contextmanager
+def _accepting(listener: socket.socket, serve: Callable[[socket.socket], None]) -> Iterator[None]:
+    serving: list[threading.Thread] = []
+
+    def accept() -> None:
+        with suppress(OSError):  # the listener is shut down at the end
+            while True:
+                connection, _ = listener.accept()
+                connection.settimeout(_PATIENCE_S)
+                serving.append(threading.Thread(target=serve, args=(connection,)))
+                serving[-1].start()
+
+    accepting = threading.Thread(target=accept)
+    accepting.start()
+    try:
+        yield
+    finally:
+        listener.shutdown(socket.SHUT_RDWR)
+        for thread in (accepting, *serving):
+            thread.join(2 * _PATIENCE_S)
+
+
+def _read_request(connection: ssl.SSLSocket) -> bytes:
+    request = b""
+    while True:
+        head, end, body = request.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if end and len(body) >= (int(length[1]) if length else 0):
+            return request
+        chunk = connection.recv(65_536)
+        if not chunk:
+            return b""
+        request += chunk

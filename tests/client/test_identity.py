@@ -1,0 +1,212 @@
+"""Who we are to a bank: keys that fit, one organisation, and no key left on the disk."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import tempfile
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from rogue_bank import server_context
+
+from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
+from tppkit.client import Identity
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.seals import KeySigner, Seal
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider
+
+PASSWORD = b"correct horse"
+
+
+def seal_of(issued: Issued) -> Seal:
+    return Seal(issued.certificate, KeySigner(issued.key))
+
+
+def files(folder: Path) -> dict[str, Path]:
+    names = {"qwac": "qwac-chain.pem", "qwac_key": "qwac.key", "qseal": "qseal.pem", "qseal_key": "qseal.key"}
+    return {name: folder / file for name, file in names.items()} | {"server_anchors": folder / "root.pem"}
+
+
+def encrypted(issued: Issued, path: Path) -> Path:
+    path.write_bytes(issued.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD)))
+    return path
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of temporary files, empty."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weak() -> tuple[EidasCertificate, rsa.RSAPrivateKey]:
+    """A certificate whose key TLS libraries do not take."""
+    key = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "weak TEST")])
+    builder = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(7)
+    )
+    builder = builder.not_valid_before(utc_now()).not_valid_after(utc_now() + timedelta(days=1))
+    signed = builder.sign(key, hashes.SHA256())
+    return EidasCertificate.from_der(signed.public_bytes(Encoding.DER)), key
+
+
+def test_an_identity_is_read_from_files(bank_pki_folder: Path, bank_pki: Pki) -> None:
+    identity = Identity.from_files(**files(bank_pki_folder))
+    assert identity.qwac == bank_pki.qwac.certificate
+    assert identity.seal is not None
+    assert identity.seal.certificate == bank_pki.qseal.certificate
+
+
+def test_an_identity_may_have_no_seal(bank_pki_folder: Path) -> None:
+    given = {name: path for name, path in files(bank_pki_folder).items() if not name.startswith("qseal")}
+    assert Identity.from_files(**given).seal is None
+
+
+@pytest.mark.parametrize("missing", ["qseal", "qseal_key"])
+def test_a_seal_needs_certificate_and_key(missing: str, bank_pki_folder: Path) -> None:
+    given = {name: path for name, path in files(bank_pki_folder).items() if name != missing}
+    with pytest.raises(ConfigurationError) as caught:
+        Identity.from_files(**given)
+    assert caught.value.code == "identity.incomplete"
+
+
+@pytest.mark.parametrize(
+    ("changed", "file", "code"),
+    [("qwac_key", "qseal.key", "identity.key-mismatch"), ("qseal_key", "qwac.key", "seal.key-mismatch")],
+)
+def test_a_key_of_another_certificate_is_refused(changed: str, file: str, code: str, bank_pki_folder: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Identity.from_files(**files(bank_pki_folder) | {changed: bank_pki_folder / file})
+    assert caught.value.code == code
+
+
+def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
+    other = bank_pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other")
+    with pytest.raises(ConfigurationError) as caught:
+        Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seal_of(other))
+    assert caught.value.code == "identity.other-organisation"
+    assert "PSDDE-BAFIN-999999" in caught.value.message
+
+
+def test_encrypted_keys_are_read_with_their_password(bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path) -> None:
+    keys = {
+        "qwac_key": encrypted(bank_pki.qwac, tmp_path / "a"),
+        "qseal_key": encrypted(bank_pki.qseal, tmp_path / "b"),
+    }
+    assert Identity.from_files(**files(bank_pki_folder) | keys, password=PASSWORD).seal is not None
+
+
+@pytest.mark.parametrize("password", [None, b"wrong", b""])
+def test_an_encrypted_key_is_not_read_without_its_password(
+    password: bytes | None, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path
+) -> None:
+    key = encrypted(bank_pki.qwac, tmp_path / "key")
+    with pytest.raises(ConfigurationError) as caught:
+        Identity.from_files(**files(bank_pki_folder) | {"qwac_key": key}, password=password)
+    assert caught.value.code == "key.unreadable"
+
+
+@pytest.mark.parametrize("name", ["qwac", "qwac_key", "qseal", "qseal_key", "server_anchors"])
+def test_a_file_that_is_not_there_is_said(name: str, bank_pki_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(FormatError) as caught:
+        Identity.from_files(**files(bank_pki_folder) | {name: tmp_path / "nowhere.pem"})
+    assert caught.value.code == "file.unreadable"
+
+
+@pytest.mark.parametrize("name", ["qwac", "qseal", "server_anchors"])
+def test_a_file_without_a_certificate_is_refused(
+    name: str, bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path
+) -> None:
+    request = x509.CertificateSigningRequestBuilder().subject_name(bank_pki.qwac.certificate.x509.subject)
+    path = tmp_path / "request.pem"
+    path.write_bytes(request.sign(bank_pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    with pytest.raises(FormatError) as caught:
+        Identity.from_files(**files(bank_pki_folder) | {name: path})
+    assert caught.value.code == "certificate.not-found"
+
+
+def test_no_server_anchors_at_all_are_not_the_systems(bank_pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=())
+    assert caught.value.code == "trust.no-anchors"
+
+
+def test_given_server_anchors_stand_alone(bank_pki: Pki) -> None:
+    identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
+    assert identity.tls_context.get_ca_certs(binary_form=True) == [bank_pki.root.certificate.der]
+
+
+def test_the_connection_is_verified_and_modern(identity: Identity) -> None:
+    context = identity.tls_context
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_no_temporary_file_is_left(bank_pki_folder: Path, temporary: Path) -> None:
+    Identity.from_files(**files(bank_pki_folder))
+    assert list(temporary.iterdir()) == []
+
+
+def test_no_temporary_file_is_left_when_tls_refuses_the_key(
+    weak: tuple[EidasCertificate, rsa.RSAPrivateKey], temporary: Path
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Identity(*weak)
+    assert caught.value.code == "identity.tls"
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_rsa_identity_is_taken() -> None:
+    pki = make_pki(at=utc_now(), key="rsa2048")
+    assert Identity(pki.qwac.certificate, pki.qwac.key, seal=seal_of(pki.qseal)).seal is not None
+
+
+@pytest.mark.parametrize(("sent", "holds"), [(True, True), (False, False)], ids=["with chain", "without"])
+def test_the_chain_is_sent_to_a_server_that_knows_only_the_root(
+    sent: bool, holds: bool, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    chain = bank_pki.qwac.chain if sent else ()
+    identity = Identity(
+        bank_pki.qwac.certificate, bank_pki.qwac.key, chain=chain, server_anchors=[bank_pki.root.certificate]
+    )
+    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
+    seen: list[dict[str, object] | None] = []
+
+    def serve(plain: socket.socket) -> None:
+        try:
+            with context.wrap_socket(plain, server_side=True) as connection:
+                seen.append(connection.getpeercert())
+                connection.sendall(b"x")
+        except ssl.SSLError:
+            plain.close()
+
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)
+    theirs.settimeout(10)
+    server = threading.Thread(target=serve, args=(theirs,))
+    server.start()
+    try:
+        with identity.tls_context.wrap_socket(ours, server_hostname="localhost") as connection:
+            connection.recv(1)
+    except ssl.SSLError:
+        assert not holds
+    server.join(10)
+    assert bool(seen) == holds
+
+
+def test_a_certificate_file_may_hold_the_whole_chain(bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bundle.pem"
+    path.write_bytes(b"".join(map(certificate_pem, (bank_pki.qwac.certificate, *bank_pki.qwac.chain))))
+    assert Identity.from_files(**files(bank_pki_folder) | {"qwac": path}).qwac == bank_pki.qwac.certificate

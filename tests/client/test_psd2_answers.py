@@ -1,0 +1,250 @@
+"""Answers that are not of the interface, and connections that fail: each is one of our errors, and nothing is followed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rogue_bank import Answer, as_json, http, rogue_bank, server_context, zipped
+
+from tppkit._clock import utc_now
+from tppkit.client import Identity
+from tppkit.client.calls import MAX_ANSWER_BYTES
+from tppkit.errors import FormatError, RemoteProtocolError, RequestRefused, TppkitError, TransportError
+from tppkit.testpki import make_pki, write_pki
+
+STATUS = {"transactionStatus": "RCVD"}
+
+
+def status(client: Any) -> Any:
+    return client.payment_status("any")
+
+
+@pytest.fixture
+def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
+    """The error that a status request ends with when the bank answers so; exactly one request was sent."""
+
+    def failed(answer: Answer, **options: Any) -> TppkitError:
+        with rogue_bank(server_context(bank_pki_folder), answer) as bank, pytest.raises(TppkitError) as caught:
+            driver.run(bank.url, identity, status, **options)
+        assert len(bank.requests) == 1
+        return caught.value
+
+    return failed
+
+
+def test_a_good_answer_is_read(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS)) as bank:
+        (result,) = driver.run(bank.url, identity, status)
+    assert result.transaction_status == "RCVD"
+
+
+def test_fields_that_are_not_known_are_kept(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS | {"fundsAvailable": True})) as bank:
+        (result,) = driver.run(bank.url, identity, status)
+    assert result.to_object() == STATUS | {"fundsAvailable": True}
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 304, 307, 308])
+def test_a_redirect_is_refused_and_not_followed(code: int, failure: Any) -> None:
+    error = failure(http(code, location="https://localhost:1/elsewhere"))
+    assert (type(error), error.code) == (RemoteProtocolError, "answer.redirect")
+
+
+@pytest.mark.parametrize("code", [201, 202, 204])
+def test_another_success_than_the_promised_one_is_refused(code: int, failure: Any) -> None:
+    assert failure(http(code)).code == "answer.status"
+
+
+@pytest.mark.parametrize(
+    "echo", ["", "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11", "garbage"], ids=["none", "another", "garbage"]
+)
+def test_an_answer_for_another_request_is_refused(echo: str, failure: Any) -> None:
+    error = failure(as_json(200, STATUS, x_request_id=echo))
+    assert (type(error), error.code) == (RemoteProtocolError, "answer.request-id")
+
+
+def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    def shouted(request: bytes) -> bytes:
+        return as_json(200, STATUS)(request.upper())
+
+    with rogue_bank(server_context(bank_pki_folder), shouted) as bank:
+        assert driver.run(bank.url, identity, status)
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", "json.malformed"),
+        (b"<html></html>", "json.malformed"),
+        (b"\xff\xfe", "json.malformed"),
+        (b'{"transactionStatus":"RCVD","transactionStatus":"ACSC"}', "json.duplicate-name"),
+        (b"[" * 1000, "json.too-deep"),
+        (b"{}", "model.invalid"),
+        (b"[]", "model.invalid"),
+        (b'{"transactionStatus":"DONE"}', "model.invalid"),
+        (b'{"transactionStatus":null}', "model.invalid"),
+        (b'{"transactionStatus":"RCVD"}'.ljust(70_000), "json.too-large"),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_a_body_that_is_not_the_promised_one_is_refused(body: bytes, code: str, failure: Any) -> None:
+    error = failure(http(200, body))
+    assert (type(error), error.code) == (FormatError, code)
+
+
+BODIES = [b"<html>no</html>", b"[]", b"{}", b'{"tppMessages":[]}', b'{"tppMessages":[7]}', b"\xff" * 100_000]
+
+
+@pytest.mark.parametrize(
+    ("code", "body"), [(400, body) for body in BODIES] + [(code, b"") for code in (401, 404, 409, 429, 500, 503)]
+)
+def test_an_error_without_the_interfaces_body_is_still_a_refusal(code: int, body: bytes, failure: Any) -> None:
+    error = failure(http(code, body))
+    assert isinstance(error, RequestRefused)
+    assert (error.status, error.peer_code, error.peer_text) == (code, None, None)
+
+
+def test_the_text_of_a_refusal_is_shortened_and_made_safe(failure: Any) -> None:
+    text = "\x1b[31m\nforged line" + "x" * 5000
+    error = failure(as_json(400, {"tppMessages": [{"category": "ERROR", "code": "C" * 500, "text": text}]}))
+    assert isinstance(error, RequestRefused)
+    assert len(str(error)) < 600
+    assert str(error).isprintable()
+
+
+@pytest.mark.parametrize("size", [MAX_ANSWER_BYTES + 1, 3 * MAX_ANSWER_BYTES])
+@pytest.mark.parametrize("code", [200, 400])
+def test_an_answer_that_is_too_large_is_refused(code: int, size: int, failure: Any) -> None:
+    error = failure(http(code, b" " * size))
+    assert (type(error), error.code) == (RemoteProtocolError, "answer.too-large")
+
+
+def test_an_answer_that_unpacks_to_too_much_does_not_fill_the_memory(failure: Any) -> None:
+    answer = zipped(60_000_000)
+    tracemalloc.start()
+    try:
+        error = failure(answer)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert isinstance(error, FormatError | RemoteProtocolError)
+    assert peak < 4 * MAX_ANSWER_BYTES
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"garbage\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HTTP/1.1 200 OK\r\nx: " + b"y" * 200_000,
+    ],
+    ids=lambda raw: repr(raw[:40]),
+)
+def test_what_is_no_whole_http_answer_is_a_failed_connection(
+    raw: bytes, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with (
+        rogue_bank(server_context(bank_pki_folder), lambda request: raw, then_close=True) as bank,
+        pytest.raises(TransportError) as caught,
+    ):
+        driver.run(bank.url, identity, status)
+    assert caught.value.code == "transport.failed"
+    assert len(bank.requests) == 1
+
+
+def test_a_bank_that_does_not_answer_is_given_up(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    ended = threading.Event()
+
+    def silent(request: bytes) -> bytes:
+        ended.wait(20)
+        return b""
+
+    with rogue_bank(server_context(bank_pki_folder), silent) as bank:
+        try:
+            with pytest.raises(TransportError) as caught:
+                driver.run(bank.url, identity, status, timeout_s=0.3)
+        finally:
+            ended.set()
+    assert caught.value.code == "transport.timeout"
+
+
+def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, identity: Identity) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(TransportError) as caught:
+        driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, status, timeout_s=0.3)
+    assert caught.value.code == "transport.timeout"
+
+
+def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, identity: Identity) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with pytest.raises(TransportError) as caught:
+        driver.run(f"https://localhost:{port}", identity, status)
+    assert caught.value.code == "transport.failed"
+
+
+def test_a_name_that_does_not_exist_is_a_failed_connection(driver: Any, identity: Identity) -> None:
+    with pytest.raises(TransportError) as caught:
+        driver.run("https://bank.invalid", identity, status)
+    assert caught.value.code == "transport.failed"
+
+
+def test_a_server_of_an_unknown_authority_is_not_called(
+    driver: Any, identity: Identity, bank_pki_folder: Path, tmp_path: Path
+) -> None:
+    write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
+    with (
+        rogue_bank(server_context(tmp_path / "other"), as_json(200, STATUS)) as bank,
+        pytest.raises(TransportError) as caught,
+    ):
+        driver.run(bank.url, identity, status)
+    assert caught.value.code == "transport.failed"
+    assert "certificate" in caught.value.message.lower()
+    assert bank.requests == []
+
+
+def test_a_server_of_another_name_is_not_called(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    context = server_context(bank_pki_folder)
+    answer = as_json(200, STATUS)
+    with (
+        rogue_bank(context, answer, address="127.0.0.2", name="127.0.0.2") as bank,
+        pytest.raises(TransportError) as caught,
+    ):
+        driver.run(bank.url, identity, status)
+    assert caught.value.code == "transport.failed"
+    assert bank.requests == []
+
+
+def test_a_server_without_tls_is_not_called(driver: Any, identity: Identity) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def answer() -> None:
+            connection, _ = plain.accept()
+            with connection:
+                connection.settimeout(10)
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+
+        serving = threading.Thread(target=answer)
+        serving.start()
+        with pytest.raises(TransportError) as caught:
+            driver.run(f"https://localhost:{plain.getsockname()[1]}", identity, status)
+        serving.join(10)
+    assert caught.value.code == "transport.failed"
+
+
+def test_a_server_that_refuses_our_certificate_is_a_failed_connection(
+    driver: Any, identity: Identity, bank_pki_folder: Path, tmp_path: Path
+) -> None:
+    write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
+    context = server_context(bank_pki_folder, client_anchors=tmp_path / "other" / "root.pem")
+    with rogue_bank(context, as_json(200, STATUS)) as bank, pytest.raises(TransportError) as caught:
+        driver.run(bank.url, identity, status)
+    assert caught.value.code == "transport.failed"
+    assert bank.requests == []

@@ -1,0 +1,142 @@
+"""What is sent: addresses, targets and headers; what could not be sent as it was sealed is not sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from rogue_bank import as_json, rogue_bank, server_context
+
+from tppkit._clock import utc_now
+from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
+from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.protocol.psd2 import PaymentInitiation
+from tppkit.seals import SealPolicy, verify_request
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier, make_anchors
+
+PAYMENT = PaymentInitiation.from_wire(
+    b'{"instructedAmount":{"currency":"EUR","amount":"1.00"},"creditorAccount":{"iban":"DE89370400440532013000"},"creditorName":"Caf\\u00e9"}'
+)
+ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
+INITIATED = {
+    "transactionStatus": "RCVD",
+    "paymentId": "p-1",
+    "_links": {name: {"href": "/x"} for name in ("scaRedirect", "self", "status")},
+}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "localhost", "http://bank.example", "ftp://bank.example", "https://", "https:///psd2", "https://bank.example?x=1",
+        "https://bank.example#x", "https://user@bank.example", "https://user:password@bank.example", "https://:password@bank.example",
+        "https://@bank.example", "https://[bank", "https://[::1", "https://bank.example:port", "https://bank.example:99999",
+        "https://bank.example:-1", "https://bank example", "https://bank.example/a b", "https://bank.example/\xe9", "https://bank.example/a/../b",
+        "https://bank.example/a\nb", "https://bank.example\\@evil.example", "https://bank.exa\x00mple",
+    ],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("client", [Psd2Client, AsyncPsd2Client])
+def test_an_address_that_is_not_plain_https_is_refused(client: Any, url: str, identity: Identity) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        client(url, identity=identity)
+    assert caught.value.code == "client.base-url"
+    assert "password" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("suffix", "prefix"),
+    [("", ""), ("/", ""), ("/api", "/api"), ("/api/", "/api"), ("/a/b-c.d~e/%2F", "/a/b-c.d~e/%2F")],
+)
+def test_a_path_prefix_stands_before_the_target_and_is_sealed(
+    suffix: str, prefix: str, driver: Any, identity: Identity, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        driver.run(bank.url + suffix, identity, lambda client: client.initiate_payment(PAYMENT))
+    sent = bank.message()
+    assert sent.target == prefix + "/psd2/v1/payments/sepa-credit-transfers"
+    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+    verified = verify_request(sent, qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy)
+    assert verified.target == sent.target
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1"])
+def test_the_host_may_be_a_name_or_an_address(
+    host: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED), name=host) as bank:
+        assert driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT))
+
+
+def test_the_headers_of_the_interface_are_sent_once(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    further = {"request_id": ID, "psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT, **further))
+    sent = bank.message()
+    expected = {
+        "X-Request-ID": str(ID), "PSU-IP-Address": "192.0.2.7", "TPP-Redirect-URI": "https://tpp.example/back",
+        "Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity",
+    }  # fmt: skip
+    assert {name: sent.values(name) for name in expected} == {name: (value,) for name, value in expected.items()}
+    assert [len(sent.values(name)) for name in ("Digest", "Signature", "TPP-Signature-Certificate")] == [1, 1, 1]
+    assert sent.body == PAYMENT.to_wire()
+
+
+def test_what_is_not_sealed_has_no_seal_and_no_body(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": "RCVD"})) as bank:
+        driver.run(
+            bank.url, identity, lambda client: client.payment_status("p-1"), lambda client: client.payment_status("p-1")
+        )
+    for number in range(2):
+        sent = bank.message(number)
+        assert not [
+            name for name in ("Digest", "Signature", "TPP-Signature-Certificate", "Content-Type") if sent.values(name)
+        ]
+        assert sent.body == b""
+    assert bank.message(0).values("X-Request-ID") != bank.message(1).values("X-Request-ID")
+
+
+@pytest.mark.parametrize("payment_id", ["a/b", "a?b#c", "%2F", "a b", "\u20ac", "a\r\nX: y"])
+def test_an_id_of_any_kind_is_one_segment_of_the_path(
+    payment_id: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(200, {"transactionStatus": "RCVD"})) as bank:
+        driver.run(bank.url, identity, lambda client: client.payment_status(payment_id))
+    assert bank.message().target.count("/") == 6
+    assert bank.message().values("X") == ()
+
+
+@pytest.mark.parametrize("payment_id", ["..", "."])
+def test_an_id_that_would_change_the_path_is_not_sent(payment_id: str, driver: Any, identity: Identity) -> None:
+    with pytest.raises(TppkitError) as caught:
+        driver.run("https://localhost:9", identity, lambda client: client.payment_status(payment_id))
+    assert caught.value.code == "client.target"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["https://x\r\nX-Forged: 1", "https://x\nX", "https://x\x00", "https://caf\xe9", "https://\u20ac"],
+    ids=repr,
+)
+@pytest.mark.parametrize("name", ["redirect_uri", "psu_ip_address"])
+def test_a_header_value_that_could_not_stand_in_a_header_is_not_sent(
+    name: str, value: str, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with (
+        rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank,
+        pytest.raises(TppkitError) as caught,
+    ):
+        driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT, **{name: value}))
+    assert caught.value.code == "header.control-character"
+    assert bank.requests == []
+
+
+def test_cookies_of_the_bank_are_not_sent_back(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    answer = as_json(200, {"transactionStatus": "RCVD"}, set_cookie="session=1; Path=/")
+    with rogue_bank(server_context(bank_pki_folder), answer) as bank:
+        driver.run(bank.url, identity, *[lambda client: client.payment_status("p-1")] * 2)
+    assert len(bank.requests) == 2
+    assert bank.message(1).values("Cookie") == ()

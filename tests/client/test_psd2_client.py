@@ -1,0 +1,225 @@
+"""Both clients against the sandbox: every endpoint row, and what a provider does with them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from rogue_bank import forwarder
+
+from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
+from tppkit.errors import LocalProtocolError, RequestRefused, TransportError
+from tppkit.protocol.psd2 import ENDPOINTS, PaymentInitiation, PaymentProduct
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.testpki import Pki, make_pki, make_provider
+
+PAYMENT = PaymentInitiation.from_wire(
+    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"DE89370400440532013000"},'
+    b'"creditorName":"Example Shop","remittanceInformationUnstructured":"Order 4711"}'
+)
+OTHER = PAYMENT.model_copy(update={"creditor_name": "Another Shop"})
+
+
+def initiate(client: Any) -> Any:
+    return client.initiate_payment(PAYMENT)
+
+
+def decide(link: str, action: str) -> None:
+    httpx.post(link, data={"action": action}, trust_env=False)
+
+
+@pytest.fixture
+def payment_id(bank: SandboxServer, identity: Identity) -> str:
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
+        return client.initiate_payment(PAYMENT).payment_id
+
+
+CALLS: dict[str, Callable[[Any, str], Any]] = {
+    "initiate_payment": lambda client, payment_id: client.initiate_payment(PAYMENT),
+    "payment_status": lambda client, payment_id: client.payment_status(payment_id),
+    "payment_details": lambda client, payment_id: client.payment_details(payment_id),
+    "cancel_payment": lambda client, payment_id: client.cancel_payment(payment_id),
+}
+
+
+@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+def test_every_endpoint_row_has_a_method_and_is_answered(
+    name: str, driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
+) -> None:
+    (result,) = driver.run(bank.addresses.psd2_url, identity, lambda client: CALLS[name](client, payment_id))
+    expected = {"cancel_payment": "CANC"}.get(name, "RCVD")
+    assert result.transaction_status == expected
+
+
+def test_no_call_is_left_that_has_no_endpoint_row() -> None:
+    assert set(CALLS) == set(ENDPOINTS)
+
+
+def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
+    def shape(client: type) -> dict[str, list[str]]:
+        methods = inspect.getmembers(client, inspect.isfunction)
+        return {
+            name: list(inspect.signature(method).parameters) for name, method in methods if not name.startswith("_")
+        }
+
+    sync, asynchronous = shape(Psd2Client), shape(AsyncPsd2Client)
+    assert sync.pop("close") == asynchronous.pop("aclose")
+    assert sync == asynchronous
+
+
+def test_the_answer_to_an_initiation_has_id_state_and_links(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
+    (initiated,) = driver.run(bank.addresses.psd2_url, identity, initiate)
+    assert initiated.transaction_status == "RCVD"
+    assert initiated.links.sca_redirect.href.startswith(bank.addresses.approval_url)
+    assert initiated.payment_id in initiated.links.self_.href
+
+
+def test_details_give_back_what_was_submitted(
+    driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
+) -> None:
+    (details,) = driver.run(bank.addresses.psd2_url, identity, lambda client: client.payment_details(payment_id))
+    assert PaymentInitiation.model_validate_json(details.to_wire()).instructed_amount == PAYMENT.instructed_amount
+    assert (details.payment_id, details.creditor_name) == (payment_id, "Example Shop")
+
+
+def test_an_instant_payment_is_asked_for_under_its_product(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
+    instant = {"product": PaymentProduct.INSTANT}
+    (initiated,) = driver.run(
+        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **instant)
+    )
+    (status,) = driver.run(
+        bank.addresses.psd2_url, identity, lambda client: client.payment_status(initiated.payment_id, **instant)
+    )
+    assert status.transaction_status == "RCVD"
+
+
+def test_the_same_request_id_again_gives_the_same_payment(driver: Any, bank: SandboxServer, identity: Identity) -> None:
+    request_id = uuid4()
+
+    def once(client: Any) -> Any:
+        return client.initiate_payment(PAYMENT, request_id=request_id)
+
+    first, second = driver.run(bank.addresses.psd2_url, identity, once, once)
+    assert first == second
+
+
+def test_another_payment_under_the_same_request_id_is_refused(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
+    request_id = uuid4()
+    driver.run(
+        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, request_id=request_id)
+    )
+    with pytest.raises(RequestRefused) as caught:
+        driver.run(
+            bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(OTHER, request_id=request_id)
+        )
+    refused = caught.value
+    assert (refused.status, refused.peer_code, refused.request_id) == (409, "REQUEST_ID_REUSE", str(request_id))
+    assert "request-id.reuse" in str(refused.peer_text)
+
+
+def test_new_request_ids_come_from_the_source_that_is_given(
+    driver: Any, bank: SandboxServer, identity: Identity
+) -> None:
+    fixed = uuid4()
+    first, second = driver.run(bank.addresses.psd2_url, identity, initiate, initiate, new_request_id=lambda: fixed)
+    assert first == second
+
+
+def test_the_way_back_and_the_payers_address_are_sent(driver: Any, bank: SandboxServer, identity: Identity) -> None:
+    further = {"redirect_uri": "https://tpp.example/back?x=1", "psu_ip_address": "192.0.2.7"}
+    (initiated,) = driver.run(
+        bank.addresses.psd2_url, identity, lambda client: client.initiate_payment(PAYMENT, **further)
+    )
+    decide(initiated.links.sca_redirect.href, "approve")
+    assert "https://tpp.example/back?x=1" in httpx.get(initiated.links.sca_redirect.href, trust_env=False).text
+
+
+def test_a_refusal_carries_status_code_and_text(driver: Any, bank: SandboxServer, identity: Identity) -> None:
+    with pytest.raises(RequestRefused) as caught:
+        driver.run(bank.addresses.psd2_url, identity, lambda client: client.payment_status("unknown"))
+    assert (caught.value.status, caught.value.peer_code) == (403, "RESOURCE_UNKNOWN")
+
+
+def test_a_client_goes_on_after_a_refusal(bank: SandboxServer, identity: Identity, payment_id: str) -> None:
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client:
+        with pytest.raises(RequestRefused):
+            client.payment_status("unknown")
+        assert client.payment_status(payment_id).transaction_status == "RCVD"
+
+
+def test_an_identity_without_a_seal_cannot_initiate_and_sends_nothing(
+    driver: Any, bank: SandboxServer, bank_pki: Pki, payment_id: str
+) -> None:
+    reader = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.root.certificate])
+    with pytest.raises(LocalProtocolError) as caught:
+        driver.run("https://localhost:9", reader, initiate)  # nobody listens there
+    assert caught.value.code == "seal.absent"
+    (status,) = driver.run(bank.addresses.psd2_url, reader, lambda client: client.payment_status(payment_id))
+    assert status.transaction_status == "RCVD"
+
+
+def test_a_provider_without_the_role_is_told_so(driver: Any, bank: SandboxServer, bank_pki: Pki) -> None:
+    qwac = bank_pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai")
+    reader = Identity(qwac.certificate, qwac.key, server_anchors=[bank_pki.root.certificate])
+    with pytest.raises(RequestRefused) as caught:
+        driver.run(bank.addresses.psd2_url, reader, lambda client: client.payment_status("any"))
+    assert (caught.value.status, caught.value.peer_code) == (403, "ROLE_INVALID")
+
+
+def test_a_certificate_refused_in_the_handshake_is_a_failed_connection(
+    driver: Any, bank_pki: Pki, bank_pki_folder: Path, tmp_path: Path
+) -> None:
+    foreign = make_pki(at=bank_pki.not_before, seed=22).qwac
+    stranger = Identity(
+        foreign.certificate, foreign.key, chain=foreign.chain, server_anchors=[bank_pki.root.certificate]
+    )
+    settings = SandboxSettings(tmp_path / "strict", pki=bank_pki_folder, strict=True)
+    with run_sandbox(settings) as server, pytest.raises(TransportError) as caught:
+        driver.run(server.addresses.psd2_url, stranger, lambda client: client.payment_status("any"))
+    assert caught.value.code == "transport.failed"
+
+
+def test_five_polls_go_over_one_connection(
+    driver: Any, bank: SandboxServer, identity: Identity, payment_id: str
+) -> None:
+    def poll(client: Any) -> Any:
+        return client.payment_status(payment_id)
+
+    with forwarder(int(bank.addresses.psd2_url.rpartition(":")[2])) as counted:
+        driver.run(f"https://localhost:{counted['port']}", identity, poll, poll, initiate, poll, poll, poll)
+        assert counted["connections"] == 1
+
+
+def test_proxies_of_the_environment_are_ignored(
+    driver: Any, bank: SandboxServer, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    (initiated,) = driver.run(bank.addresses.psd2_url, identity, initiate)
+    assert initiated.transaction_status == "RCVD"
+
+
+def test_one_client_serves_many_threads(bank: SandboxServer, identity: Identity) -> None:
+    with Psd2Client(bank.addresses.psd2_url, identity=identity) as client, ThreadPoolExecutor(8) as threads:
+        ids = list(threads.map(lambda _: client.initiate_payment(PAYMENT).payment_id, range(24)))
+    assert len(set(ids)) == 24
+
+
+def test_an_http_client_that_is_passed_in_is_used_and_stays_open(bank: SandboxServer, identity: Identity) -> None:
+    with httpx.Client(verify=identity.tls_context, trust_env=False) as http:
+        for _ in range(2):
+            with Psd2Client(bank.addresses.psd2_url, identity=identity, http=http) as client:
+                assert client.initiate_payment(PAYMENT).transaction_status == "RCVD"
+        assert not http.is_closed

@@ -1,0 +1,201 @@
+"""The archive's writer: one stream without gaps, one writer, nothing dropped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, load_certificate, make_record, read_lines
+from tppkit.evidence.record import FIRST_PREVIOUS
+from tppkit.seals import VerifiedRequest
+from tppkit.testpki import Issued, Pki
+
+STREAM = "5a" * 16
+OTHER_STREAM = "c3" * 16
+
+
+def records(folder: Path) -> list[EvidenceRecord]:
+    return [EvidenceRecord.from_line(line) for _, line in read_lines(folder)]
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+def test_records_are_numbered_from_zero_and_each_names_the_one_before(filled: Path) -> None:
+    kept = records(filled)
+    assert [record.seq for record in kept] == [0, 1, 2]
+    assert [record.previous for record in kept] == [FIRST_PREVIOUS, kept[0].leaf, kept[1].leaf]
+
+
+def test_the_stream_goes_on_when_the_archive_is_opened_again(filled: Path, append: Callable[..., None]) -> None:
+    for number in (3, 4):
+        with EvidenceArchive(filled, stream_id=OTHER_STREAM) as archive:
+            append(archive, number)
+    kept = records(filled)
+    assert [record.seq for record in kept] == [0, 1, 2, 3, 4]
+    assert [record.previous for record in kept[1:]] == [record.leaf for record in kept[:-1]]
+    assert {record.stream_id for record in kept} == {STREAM}
+
+
+def test_append_gives_the_record_as_it_is_kept(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        placed = archive.append(make_record(make_verified(0)))
+    assert records(tmp_path) == [placed]
+
+
+def test_a_record_can_be_read_as_soon_as_append_returns(tmp_path: Path, append: Callable[..., None]) -> None:
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        append(archive, 0)
+        assert len(records(tmp_path)) == 1
+
+
+def test_a_second_writer_in_this_process_is_refused(filled: Path) -> None:
+    with EvidenceArchive(filled, stream_id=STREAM), pytest.raises(ArchiveError) as caught:
+        EvidenceArchive(filled, stream_id=STREAM)
+    assert caught.value.code == "archive.locked"
+
+
+def test_a_second_writer_in_another_process_is_refused(filled: Path) -> None:
+    script = (
+        "import sys, pathlib\nfrom tppkit.errors import ArchiveError\nfrom tppkit.evidence import EvidenceArchive\n"
+        "try: EvidenceArchive(pathlib.Path(sys.argv[1]), stream_id='5a' * 16)\nexcept ArchiveError as e: print(e.code)"
+    )
+    with EvidenceArchive(filled, stream_id=STREAM):
+        command = [sys.executable, "-c", script, str(filled)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "archive.locked\n"
+
+
+def test_a_closed_archive_takes_nothing_more(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
+    archive = EvidenceArchive(tmp_path, stream_id=STREAM)
+    archive.close()
+    with pytest.raises(ArchiveError) as caught:
+        archive.append(make_record(make_verified(0)))
+    assert caught.value.code == "archive.unusable"
+
+
+def test_a_file_in_place_of_the_folder_is_unusable(tmp_path: Path) -> None:
+    (tmp_path / "archive").write_bytes(b"")
+    with pytest.raises(ArchiveError) as caught:
+        EvidenceArchive(tmp_path / "archive", stream_id=STREAM)
+    assert caught.value.code == "archive.unusable"
+
+
+def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable[..., None]) -> None:
+    whole = (filled / "records.jsonl").read_bytes()
+    torn = whole[: len(whole) // 4]
+    (filled / "records.jsonl").write_bytes(whole + torn)
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        append(archive, 3)
+    assert (filled / "records.torn-1").read_bytes() == torn
+    assert (filled / "records.jsonl").read_bytes().startswith(whole)
+    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
+
+
+def test_a_line_that_lacks_only_its_end_is_set_aside(filled: Path) -> None:
+    whole = (filled / "records.jsonl").read_bytes()
+    (filled / "records.jsonl").write_bytes(whole[:-1])
+    EvidenceArchive(filled, stream_id=STREAM).close()
+    assert [record.seq for record in records(filled)] == [0, 1]
+    assert (filled / "records.torn-1").read_bytes() + b"\n" == whole.splitlines(keepends=True)[-1]
+
+
+def test_what_was_set_aside_before_is_never_overwritten(filled: Path) -> None:
+    (filled / "records.torn-2").write_bytes(b"earlier")  # and an operator took torn-1 away
+    with (filled / "records.jsonl").open("ab") as file:
+        file.write(b"later")
+    EvidenceArchive(filled, stream_id=STREAM).close()
+    assert (filled / "records.torn-2").read_bytes() == b"earlier"
+    assert b"later" in {path.read_bytes() for path in filled.glob("records.torn-*")}
+
+
+def test_an_archive_whose_first_line_was_cut_off_begins_anew(tmp_path: Path, append: Callable[..., None]) -> None:
+    (tmp_path / "records.jsonl").write_bytes(b'{"v":1,')
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        append(archive, 0)
+    assert [record.seq for record in records(tmp_path)] == [0]
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"\0" * 4096 + b"\n", b"x" * 9_000_000 + b"\n"], ids=len)
+def test_an_archive_with_a_damaged_last_line_is_refused_and_left_alone(line: bytes, filled: Path) -> None:
+    with (filled / "records.jsonl").open("ab") as file:
+        file.write(line)
+    before = {path.name: path.read_bytes() for path in filled.iterdir() if path.is_file()}
+    with pytest.raises(ArchiveError) as caught:
+        EvidenceArchive(filled, stream_id=STREAM)
+    assert caught.value.code == "archive.damaged"
+    assert {path.name: path.read_bytes() for path in filled.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"body": bytes(7_000_000)}, {"extra": {"share": 0.5}}, {"seal_cert": "not hexadecimal"}, {"http_status": -1}],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_could_not_be_read_again_is_not_kept(
+    change: dict[str, object], filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
+) -> None:
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        with pytest.raises(FormatError):
+            archive.append(replace(make_record(make_verified(3)), **change))
+        append(archive, 3)
+    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
+
+
+def test_a_stream_id_of_another_form_is_refused_before_anything_is_kept(
+    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+) -> None:
+    with EvidenceArchive(tmp_path, stream_id="5a5a5a5a-5a5a") as archive, pytest.raises(FormatError):
+        archive.append(make_record(make_verified(0)))
+    assert records(tmp_path) == []
+
+
+def test_every_certificate_is_kept_once(filled: Path, pki: Pki) -> None:
+    named = {pki.qseal.certificate, pki.qseal_ca.certificate, pki.root.certificate, pki.qwac.certificate}
+    kept = {path.name: path.read_bytes() for path in (filled / "certs").iterdir()}
+    assert kept == {f"{certificate.sha256}.der": certificate.der for certificate in named}
+
+
+def test_a_certificate_that_was_kept_before_is_not_written_again(filled: Path, append: Callable[..., None]) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()}
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        append(archive, 3)
+    assert {path.name: path.stat().st_mtime_ns for path in (filled / "certs").iterdir()} == before
+
+
+def test_the_rest_of_a_crash_does_not_stop_a_certificate(
+    filled: Path, other_qseal: Issued, make_verified: Callable[..., VerifiedRequest]
+) -> None:
+    certificate = other_qseal.certificate
+    (filled / "certs" / f"{certificate.sha256}.{os.getpid()}.part").write_bytes(certificate.der[:10])
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        archive.append(make_record(make_verified(3)), certificate)
+    assert load_certificate(filled, certificate.sha256) == certificate
+
+
+def test_records_are_for_their_owner_and_certificates_for_everybody(filled: Path) -> None:
+    with (filled / "records.jsonl").open("ab") as file:
+        file.write(b"torn")
+    EvidenceArchive(filled, stream_id=STREAM).close()
+    assert mode(filled / "records.jsonl") == 0o600
+    assert mode(filled / "records.torn-1") == 0o600
+    assert {mode(path) for path in (filled / "certs").iterdir()} == {0o644}
+
+
+def test_a_mode_that_was_chosen_for_the_records_stays(filled: Path) -> None:
+    (filled / "records.jsonl").chmod(0o640)
+    EvidenceArchive(filled, stream_id=STREAM).close()
+    assert mode(filled / "records.jsonl") == 0o640
+
+
+def test_a_line_is_one_json_object(filled: Path) -> None:
+    assert {type(json.loads(line)) for _, line in read_lines(filled)} == {dict}

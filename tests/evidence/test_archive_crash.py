@@ -1,0 +1,129 @@
+"""The writer killed, and the disk full: what append acknowledged stays, and nothing else is hurt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive, read_lines
+from tppkit.trust import PathVerifier
+
+STREAM = "5a" * 16
+
+# The writer of both tests: the same PKI as the fixture `pki`, one verified request, a record to append again and again.
+WRITER = """
+import resource, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from tppkit.errors import ArchiveError
+from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.testpki import make_pki
+from tppkit.trust import PathVerifier, make_anchors
+
+at = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+pki = make_pki(at=at, seed=1)
+policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
+headers = (("X-Request-ID", "00000000-0000-0000-0000-000000000001"),)
+message = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"x" * 20_000)
+sealed = sign_request(message, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
+verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
+record, certificates = make_record(verified), (*verified.chain, verified.qwac)
+folder = Path(sys.argv[1])
+archive = EvidenceArchive(folder, stream_id="5a" * 16)
+"""
+
+KILLED = """
+while True:
+    print(archive.append(record, *certificates).seq, flush=True)
+"""
+
+FULL = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+archive.append(record, *certificates[:1])
+archive.append(record, *certificates[:1])
+size = (folder / "records.jsonl").stat().st_size
+before = (folder / "records.jsonl").read_bytes()
+limit = size + {room} if {room} else 100
+for _ in range(3):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        archive.append(record, *certificates)
+    except ArchiveError as e:
+        print(e.code)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert (folder / "records.jsonl").read_bytes() == before
+archive.append(record, *certificates)
+try:
+    EvidenceArchive(folder, stream_id="5a" * 16)
+except ArchiveError as e:
+    print(e.code)
+"""
+
+
+def summary(folder: Path, paths: PathVerifier) -> AuditSummary:
+    counted = AuditSummary()
+    for row in audit_archive(folder, paths=paths):
+        counted.add(row)
+    return counted
+
+
+@pytest.mark.parametrize("acknowledged", [1, 7, 40])
+def test_what_was_acknowledged_before_the_writer_was_killed_is_there(
+    acknowledged: int, tmp_path: Path, paths: PathVerifier, append: Callable[..., None]
+) -> None:
+    command = [sys.executable, "-c", WRITER + KILLED, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        try:
+            acks = [writer.stdout.readline() for _ in range(acknowledged)]
+        finally:
+            writer.kill()
+        acks += writer.stdout.readlines()
+    last = max(int(ack) for ack in acks if ack.endswith("\n"))
+    with EvidenceArchive(tmp_path, stream_id="00" * 16) as archive:
+        append(archive, 1)
+    kept = [EvidenceRecord.from_line(line).seq for _, line in read_lines(tmp_path)]
+    assert kept == list(range(len(kept)))
+    assert len(kept) >= last + 2
+    assert summary(tmp_path, paths).exit_code == 0
+
+
+@pytest.mark.parametrize("room", [0, 1, 5000], ids=["certificate", "first byte", "middle"])
+def test_a_full_disk_costs_only_the_record_that_did_not_fit(room: int, tmp_path: Path, paths: PathVerifier) -> None:
+    command = [sys.executable, "-c", WRITER + FULL.format(room=room), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["archive.unusable"] * 3 + ["archive.locked"]
+    counted = summary(tmp_path, paths)
+    assert (counted.records, counted.exit_code) == (3, 0)
+
+
+SET_ASIDE = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+archive.append(record, *certificates)
+archive.close()
+with (folder / "records.jsonl").open("ab") as file:
+    file.write(b"x" * 5000)
+before = (folder / "records.jsonl").read_bytes()
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+try:
+    EvidenceArchive(folder, stream_id="5a" * 16)
+except ArchiveError as e:
+    print(e.code)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert (folder / "records.jsonl").read_bytes() == before
+EvidenceArchive(folder, stream_id="5a" * 16).append(record, *certificates)
+"""
+
+
+def test_a_cut_off_line_that_cannot_be_set_aside_stays_where_it_is(tmp_path: Path, paths: PathVerifier) -> None:
+    command = [sys.executable, "-c", WRITER + SET_ASIDE, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "archive.unusable\n")
+    assert b"x" * 5000 in {path.read_bytes() for path in tmp_path.glob("records.torn-*")}
+    assert summary(tmp_path, paths).exit_code == 0

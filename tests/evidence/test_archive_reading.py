@@ -1,0 +1,121 @@
+"""Reading an archive: every line, whatever it holds, in bounded memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tppkit.errors import ArchiveError, FormatError
+from tppkit.evidence import audit_archive, load_certificate, make_record, read_lines
+from tppkit.evidence.record import FIRST_PREVIOUS, MAX_LINE_BYTES
+from tppkit.seals import VerifiedRequest
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier
+
+STREAM = "5a" * 16
+
+
+def with_lines(folder: Path, data: bytes) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "records.jsonl").write_bytes(data)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def long_archive(tmp_path_factory: pytest.TempPathFactory, make_verified: Callable[..., VerifiedRequest]) -> Path:
+    """Three thousand records, placed as the writer places them."""
+    folder = tmp_path_factory.mktemp("long")
+    record, previous = make_record(make_verified(0, body=b"x" * 1500)), FIRST_PREVIOUS
+    with (folder / "records.jsonl").open("wb") as file:
+        for seq in range(3000):
+            placed = record.placed(stream_id=STREAM, seq=seq, previous=previous)
+            previous = placed.leaf
+            file.write(placed.to_line())
+    return folder
+
+
+def peak(read: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"a\nb\n", [(1, b"a"), (2, b"b")]),
+        (b"a\n\nb\n", [(1, b"a"), (2, b""), (3, b"b")]),
+        (b"a\r\nb\n", [(1, b"a\r"), (2, b"b")]),
+        (b"a\ncut off", [(1, b"a"), (2, b"cut off")]),
+    ],
+)
+def test_every_line_is_given_with_its_number(data: bytes, lines: list[tuple[int, bytes]], tmp_path: Path) -> None:
+    assert list(read_lines(with_lines(tmp_path, data))) == lines
+
+
+@pytest.mark.parametrize("length", [MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3 * MAX_LINE_BYTES + 7])
+def test_a_very_long_line_is_one_line_cut_at_the_limit(length: int, tmp_path: Path) -> None:
+    folder = with_lines(tmp_path, b"a\n" + b"x" * length + b"\nb\n")
+    lines = list(read_lines(folder))
+    assert [number for number, _ in lines] == [1, 2, 3]
+    assert len(lines[1][1]) == min(length, MAX_LINE_BYTES + 1)
+    assert lines[2][1] == b"b"
+
+
+def test_a_very_long_line_does_not_fill_the_memory(tmp_path: Path) -> None:
+    folder = tmp_path
+    with (folder / "records.jsonl").open("wb") as file:
+        file.truncate(200 * 1024 * 1024)  # zeros, no line feed, and no disk space
+    assert peak(lambda: [len(line) for _, line in read_lines(folder)]) < 50_000_000
+
+
+def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
+    assert (long_archive / "records.jsonl").stat().st_size > 10_000_000
+    assert peak(lambda: sum(len(line) for _, line in read_lines(long_archive))) < 500_000
+
+
+def test_auditing_does_not_fill_the_memory(long_archive: Path, paths: PathVerifier) -> None:
+    # The certificates are not at hand, so every record is indeterminate: what is measured is the reading.
+    rows = audit_archive(long_archive, paths=paths)
+    assert peak(lambda: sum(row.stream_code is None for row in rows)) < 2_000_000
+
+
+def test_an_absent_archive_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError) as caught:
+        list(read_lines(tmp_path / "nowhere"))
+    assert caught.value.code == "archive.unreadable"
+
+
+def test_a_folder_in_place_of_the_records_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "records.jsonl").mkdir()
+    with pytest.raises(ArchiveError) as caught:
+        list(read_lines(tmp_path))
+    assert caught.value.code == "archive.unreadable"
+
+
+def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:
+    assert load_certificate(filled, pki.qwac.certificate.sha256) == pki.qwac.certificate
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [(None, "file.unreadable"), (b"", "record.certificate"), (b"\x30\x00", "record.certificate"), (b"x" * 70_000, "file.too-large")],
+    ids=["absent", "empty", "another", "too large"],
+)  # fmt: skip
+def test_a_certificate_that_is_not_the_one_named_is_refused(
+    content: bytes | None, code: str, filled: Path, pki: Pki
+) -> None:
+    path = filled / "certs" / f"{pki.qwac.certificate.sha256}.der"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(FormatError) as caught:
+        load_certificate(filled, pki.qwac.certificate.sha256)
+    assert caught.value.code == code

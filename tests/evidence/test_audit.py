@@ -1,0 +1,244 @@
+"""The verdict on one record: what is disproved, what cannot be proved, and what is in order."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from tppkit._encoding import encode_base64
+from tppkit.errors import ArchiveError, ConfigurationError
+from tppkit.evidence import (
+    AuditSummary,
+    EvidenceArchive,
+    EvidenceRecord,
+    RecordVerdict,
+    Verdict,
+    audit_archive,
+    make_record,
+    read_lines,
+)
+from tppkit.evidence.record import BodyState
+from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import Issued, Pki, make_pki
+from tppkit.trust import PathVerifier, make_anchors
+
+STREAM = "5a" * 16
+RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+ID = "00000000-0000-0000-0000-000000000009"
+
+
+@pytest.fixture
+def judge(
+    tmp_path: Path, paths: PathVerifier, pki: Pki, make_verified: Callable[..., VerifiedRequest]
+) -> Callable[..., RecordVerdict]:
+    """Keeps one record, with some of its columns changed, and gives the verdict on it."""
+
+    def judged(
+        change: dict[str, object] | None = None, *, at: datetime | None = None, paths: PathVerifier = paths
+    ) -> RecordVerdict:
+        verified = make_verified(0)
+        with EvidenceArchive(tmp_path / "one", stream_id=STREAM) as archive:
+            archive.append(replace(make_record(verified), **(change or {})), *verified.chain, pki.qwac.certificate)
+        (row,) = audit_archive(tmp_path / "one", paths=paths, at=at)
+        return row
+
+    return judged
+
+
+def summary(folder: Path, paths: PathVerifier) -> AuditSummary:
+    counted = AuditSummary()
+    for row in audit_archive(folder, paths=paths):
+        counted.add(row)
+    return counted
+
+
+def test_every_record_of_an_archive_in_order_passes(filled: Path, paths: PathVerifier) -> None:
+    rows = list(audit_archive(filled, paths=paths))
+    assert [(row.line, row.seq, row.verdict, row.code, row.stream_code) for row in rows] == [
+        (seq + 1, seq, Verdict.PASSED, None, None) for seq in range(3)
+    ]
+
+
+def test_a_row_says_whose_seal_it_is_and_when_it_was_judged(filled: Path, paths: PathVerifier, pki: Pki) -> None:
+    rows = list(audit_archive(filled, paths=paths))
+    assert {row.organization_identifier for row in rows} == {pki.provider.organization_identifier.text}
+    assert [row.at for row in rows] == [RECEIVED + timedelta(seconds=number) for number in range(3)]
+
+
+def test_an_archive_in_order_counts_as_such(filled: Path, paths: PathVerifier) -> None:
+    counted = summary(filled, paths)
+    assert (counted.exit_code, counted.records, counted.inconsistent) == (0, 3, 0)
+    assert (counted.verdicts, counted.by_code, counted.first_failures) == ({Verdict.PASSED: 3}, {}, [])
+
+
+def test_an_empty_archive_is_in_order(tmp_path: Path, paths: PathVerifier) -> None:
+    EvidenceArchive(tmp_path, stream_id=STREAM).close()
+    assert list(audit_archive(tmp_path, paths=paths)) == []
+    assert AuditSummary().exit_code == 0
+
+
+def test_an_absent_archive_cannot_be_audited(tmp_path: Path, paths: PathVerifier) -> None:
+    with pytest.raises(ArchiveError) as caught:
+        list(audit_archive(tmp_path / "nowhere", paths=paths))
+    assert caught.value.code == "archive.unreadable"
+
+
+def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        list(audit_archive(filled, paths=paths, at=datetime(2026, 6, 1)))
+    assert caught.value.code == "time.naive"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"body": b'{"payment":9}'}, "record.body"),
+        ({"body": None}, "record.body"),
+        ({"body": b"", "body_state": int(BodyState.NONE)}, "record.body"),
+        ({"body_state": int(BodyState.NONE)}, "record.body"),
+        ({"body_state": 1}, "record.body"),
+        ({"body_len": 3}, "record.body"),
+        ({"body_sha256": "0" * 64}, "record.body"),
+        ({"body_sha512": "0" * 128}, "record.body"),
+        ({"signing_input_sha256": "0" * 64}, "record.signing-input"),
+        ({"x_request_id": "00000000-0000-0000-0000-000000000001"}, "record.malformed"),
+        ({"target": "/psd2/v1/payments/instant-sepa-credit-transfers"}, "signature.invalid"),
+        ({"method": "PUT"}, "signature.invalid"),
+        ({"header_block": b""}, "signature.missing"),
+        ({"header_block": b"no header"}, "record.malformed"),
+        ({"signature_raw": b"nothing"}, "signature.malformed"),
+        ({"target": "/caf\u00e9"}, "message.malformed"),
+    ],
+)
+def test_a_record_that_was_changed_is_disproved(
+    change: dict[str, object], code: str, judge: Callable[..., RecordVerdict]
+) -> None:
+    row = judge(change)
+    assert (row.verdict, row.code) == (Verdict.FAILED, code)
+    assert row.message
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"body": None, "body_state": int(BodyState.REDACTED)}, "record.body-redacted"),
+        ({"kind": 2}, "record.unknown-kind"),
+        ({"profile": "another-bank"}, "record.unknown-profile"),
+        ({"seal_cert": "0" * 64}, "file.unreadable"),
+        ({"qwac_cert": "0" * 64}, "file.unreadable"),
+        ({"received_at": RECEIVED + timedelta(days=400)}, "certificate.expired"),
+        ({"received_at": RECEIVED - timedelta(days=1)}, "certificate.not-yet-valid"),
+    ],
+)
+def test_a_record_that_cannot_be_proved_is_indeterminate(
+    change: dict[str, object], code: str, judge: Callable[..., RecordVerdict]
+) -> None:
+    row = judge(change)
+    assert (row.verdict, row.code) == (Verdict.INDETERMINATE, code)
+
+
+def test_a_redacted_body_leaves_the_chain_whole(filled: Path, paths: PathVerifier) -> None:
+    lines = [line for _, line in read_lines(filled)]
+    redacted = replace(EvidenceRecord.from_line(lines[1]), body=None, body_state=int(BodyState.REDACTED))
+    lines[1] = redacted.to_line().strip()
+    (filled / "records.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
+    rows = list(audit_archive(filled, paths=paths))
+    assert [row.code for row in rows] == [None, "record.body-redacted", None]
+    assert [row.stream_code for row in rows] == [None] * 3
+
+
+def test_what_passed_at_its_time_passes_years_later(judge: Callable[..., RecordVerdict]) -> None:
+    assert judge().verdict is Verdict.PASSED  # received in 2026, and the verdict does not ask the machine's clock
+
+
+def test_a_record_judged_after_its_certificate_ended_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
+    row = judge(at=RECEIVED + timedelta(days=400))
+    assert (row.verdict, row.code, row.at) == (
+        Verdict.INDETERMINATE,
+        "certificate.expired",
+        RECEIVED + timedelta(days=400),
+    )
+
+
+def test_a_record_under_authorities_that_are_not_believed_is_indeterminate(judge: Callable[..., RecordVerdict]) -> None:
+    others = PathVerifier(make_anchors(make_pki(at=RECEIVED, seed=2).authorities))
+    row = judge(paths=others)
+    assert (row.verdict, row.code) == (Verdict.INDETERMINATE, "trust.no-path")
+
+
+def test_a_further_column_of_a_later_version_does_not_matter(judge: Callable[..., RecordVerdict]) -> None:
+    assert judge({"extra": MappingProxyType({"trust_snapshot": "00"})}).verdict is Verdict.PASSED
+
+
+def test_a_seal_of_another_organisation_is_disproved(
+    judge: Callable[..., RecordVerdict], other_qseal: Issued, tmp_path: Path
+) -> None:
+    (tmp_path / "one" / "certs").mkdir(parents=True)
+    (tmp_path / "one" / "certs" / f"{other_qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
+    row = judge({"qwac_cert": other_qseal.certificate.sha256})
+    assert (row.verdict, row.code) == (Verdict.FAILED, "seal.other-organisation")
+
+
+def test_a_certificate_of_another_key_is_disproved(
+    judge: Callable[..., RecordVerdict], other_qseal: Issued, tmp_path: Path
+) -> None:
+    (tmp_path / "one" / "certs").mkdir(parents=True)
+    (tmp_path / "one" / "certs" / f"{other_qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
+    row = judge({"seal_cert": other_qseal.certificate.sha256})
+    assert (row.verdict, row.code) == (Verdict.FAILED, "key-id.mismatch")
+
+
+def test_a_missing_certificate_file_is_indeterminate(filled: Path, pki: Pki, paths: PathVerifier) -> None:
+    (filled / "certs" / f"{pki.qseal.certificate.sha256}.der").unlink()
+    counted = summary(filled, paths)
+    assert (counted.exit_code, counted.by_code) == (3, Counter({"file.unreadable": 3}))
+
+
+def test_a_swapped_certificate_file_is_disproved(
+    filled: Path, pki: Pki, other_qseal: Issued, paths: PathVerifier
+) -> None:
+    (filled / "certs" / f"{pki.qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
+    counted = summary(filled, paths)
+    assert (counted.exit_code, counted.by_code) == (1, Counter({"record.certificate": 3}))
+
+
+def test_a_request_that_was_kept_without_a_website_certificate_passes(judge: Callable[..., RecordVerdict]) -> None:
+    assert judge({"qwac_cert": None}).verdict is Verdict.PASSED
+
+
+def test_a_seal_that_covers_its_own_certificate_header_passes(
+    seal: Seal, pki: Pki, paths: PathVerifier, tmp_path: Path
+) -> None:
+    # No profile of ours asks for it, but a provider may cover more than it must.
+    message = Message("POST", "/x", (("X-Request-ID", ID),), b"{}")
+    digest = sign_request(message, seal=seal).values("digest")[0]
+    certificate = encode_base64(pki.qseal.certificate.der)
+    signed = (
+        f"digest: {digest}\nx-request-id: {ID}\n(request-target): post /x\ntpp-signature-certificate: {certificate}"
+    )
+    header = (
+        f'keyId="{make_key_id(pki.qseal.certificate)}",algorithm="{seal.signer.algorithm.name}",'
+        f'headers="digest x-request-id (request-target) tpp-signature-certificate",'
+        f'signature="{encode_base64(seal.signer.sign(signed.encode()))}"'
+    )
+    sent = message.with_headers(("Digest", digest), ("TPP-Signature-Certificate", certificate), ("Signature", header))
+    verified = verify_request(sent, qwac=None, at=RECEIVED, policy=SealPolicy(paths))
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        archive.append(make_record(verified), *verified.chain)
+    (row,) = audit_archive(tmp_path, paths=paths)
+    assert (row.verdict, row.message) == (Verdict.PASSED, None)
+
+
+def test_an_unreadable_line_says_why_and_nothing_of_the_record(filled: Path, paths: PathVerifier) -> None:
+    lines = (filled / "records.jsonl").read_bytes().splitlines(keepends=True)
+    (filled / "records.jsonl").write_bytes(lines[0] + json.dumps({"v": 2}).encode() + b"\n" + lines[2])
+    row = list(audit_archive(filled, paths=paths))[1]
+    assert (row.verdict, row.code, row.seq, row.at) == (Verdict.UNREADABLE, "record.version", None, None)

@@ -1,0 +1,98 @@
+"""Deterministic CBOR against an independent encoder and the examples of the standard."""
+
+from __future__ import annotations
+
+import cbor2
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.evidence.cbor import encode_cbor
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers(-(1 << 64), (1 << 64) - 1) | st.binary(max_size=300) | st.text(max_size=300)
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=30) | st.dictionaries(st.text(max_size=40), inner, max_size=30)
+)
+
+# RFC 8949 appendix A, the rows of the types that a record has.
+EXAMPLES = [
+    (0, "00"),
+    (1, "01"),
+    (10, "0a"),
+    (23, "17"),
+    (24, "1818"),
+    (25, "1819"),
+    (100, "1864"),
+    (1000, "1903e8"),
+    (1000000, "1a000f4240"),
+    (1000000000000, "1b000000e8d4a51000"),
+    (18446744073709551615, "1bffffffffffffffff"),
+    (-18446744073709551616, "3bffffffffffffffff"),
+    (-1, "20"),
+    (-10, "29"),
+    (-100, "3863"),
+    (-1000, "3903e7"),
+    (False, "f4"),
+    (True, "f5"),
+    (None, "f6"),
+    (b"", "40"),
+    (bytes.fromhex("01020304"), "4401020304"),
+    ("", "60"),
+    ("a", "6161"),
+    ("IETF", "6449455446"),
+    ('"\\', "62225c"),
+    ("\u00fc", "62c3bc"),
+    ("\u6c34", "63e6b0b4"),
+    ("\U00010151", "64f0908591"),
+    ([], "80"),
+    ([1, 2, 3], "83010203"),
+    ([1, [2, 3], [4, 5]], "8301820203820405"),
+    (list(range(1, 26)), "98190102030405060708090a0b0c0d0e0f101112131415161718181819"),
+    ({}, "a0"),
+    ({"a": 1, "b": [2, 3]}, "a26161016162820203"),
+    (["a", {"b": "c"}], "826161a161626163"),
+    (dict(zip("abcde", "ABCDE", strict=True)), "a56161614161626142616361436164614461656145"),
+]
+
+
+@pytest.mark.parametrize(("value", "encoded"), EXAMPLES, ids=[encoded[:20] for _, encoded in EXAMPLES])
+def test_examples_of_the_standard(value: object, encoded: str) -> None:
+    assert encode_cbor(value).hex() == encoded
+
+
+@given(VALUES)
+def test_an_independent_encoder_gives_the_same_bytes(value: object) -> None:
+    assert encode_cbor(value) == cbor2.dumps(value, canonical=True)
+
+
+@given(VALUES)
+def test_an_independent_decoder_reads_the_value_back(value: object) -> None:
+    assert cbor2.loads(encode_cbor(value)) == value
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers(0, 9), min_size=2, max_size=8))
+def test_the_order_of_a_map_does_not_count(value: dict[str, int]) -> None:
+    assert encode_cbor(value) == encode_cbor(dict(reversed(value.items())))
+
+
+def test_map_keys_stand_in_the_order_of_their_encoded_bytes() -> None:
+    # RFC 8949 section 4.2.1: by encoded bytes, so the shorter "b" stands before "aa".
+    assert encode_cbor({"aa": 1, "b": 2}).hex() == "a261620262616101"
+
+
+def test_a_sequence_of_any_kind_is_an_array() -> None:
+    assert encode_cbor((1, 2)) == encode_cbor([1, 2])
+
+
+@pytest.mark.parametrize("value", [1 << 64, -(1 << 64) - 1])
+def test_integers_beyond_64_bits_are_refused(value: int) -> None:
+    with pytest.raises(OverflowError):
+        encode_cbor(value)
+
+
+@pytest.mark.parametrize("value", [1.5, [1.5], {"a": 1.5}], ids=repr)
+def test_floating_point_numbers_are_refused(value: object) -> None:
+    with pytest.raises(TypeError):
+        encode_cbor(value)

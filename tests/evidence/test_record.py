@@ -1,0 +1,191 @@
+"""Records as values and as lines: both ways give the same, and no bytes get through that are not a record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError
+from tppkit.evidence import EvidenceRecord, make_record
+from tppkit.evidence.record import MAX_LINE_BYTES
+from tppkit.seals import PSD2_V1, VerifiedRequest
+from tppkit.testpki import Pki
+
+HEX = "0123456789abcdef"
+TEXT = st.text(max_size=60)
+NUMBER = st.integers(0, (1 << 63) - 1)
+
+
+def hexadecimal(length: int) -> st.SearchStrategy[str]:
+    return st.text(HEX, min_size=length, max_size=length)
+
+
+# Any JSON but floating point numbers, which cannot be hashed.
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 64), (1 << 64) - 1) | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=10,
+)
+COLUMNS = frozenset(EvidenceRecord.__slots__) - {"extra"}
+RECORDS = st.builds(
+    EvidenceRecord,
+    v=st.just(1), kind=NUMBER, stream_id=hexadecimal(32), seq=NUMBER, previous=hexadecimal(64),
+    received_at=st.datetimes(timezones=st.just(UTC)), clock_source=TEXT, session_id=st.none() | TEXT, x_request_id=TEXT,
+    payment_ref=st.none() | TEXT, method=TEXT, target=TEXT, header_block=st.binary(max_size=200),
+    signature_raw=st.binary(max_size=200), signing_input_sha256=hexadecimal(64), body=st.none() | st.binary(max_size=200),
+    body_state=NUMBER, body_len=NUMBER, body_sha256=hexadecimal(64), body_sha512=hexadecimal(128), seal_cert=hexadecimal(64),
+    qwac_cert=st.none() | hexadecimal(64), chain=st.lists(hexadecimal(64), max_size=4).map(tuple), profile=TEXT, verdict=TEXT,
+    software=TEXT, http_status=st.none() | NUMBER, error_code=st.none() | TEXT,
+    extra=st.dictionaries(TEXT.filter(lambda name: name not in COLUMNS), JSON, max_size=3).map(MappingProxyType),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def line(make_verified: Callable[..., VerifiedRequest]) -> bytes:
+    """The line of a real record."""
+    return make_record(make_verified(7), http_status=201, payment_ref="p-7").to_line()
+
+
+def changed(line: bytes, **columns: Any) -> bytes:
+    return json.dumps(json.loads(line) | columns).encode()
+
+
+@given(RECORDS)
+def test_a_line_reads_back_as_the_record(record: EvidenceRecord) -> None:
+    assert EvidenceRecord.from_line(record.to_line()) == record
+
+
+@given(RECORDS)
+def test_the_record_read_back_has_the_same_leaf(record: EvidenceRecord) -> None:
+    assert EvidenceRecord.from_line(record.to_line()).leaf == record.leaf
+
+
+@given(RECORDS)
+def test_a_record_is_one_line(record: EvidenceRecord) -> None:
+    line = record.to_line()
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+
+
+@given(record=RECORDS)
+def test_only_format_error_escapes_when_the_message_is_made(record: EvidenceRecord, pki: Pki) -> None:
+    with suppress(FormatError):
+        record.to_message(pki.qseal.certificate, profile=PSD2_V1)
+
+
+@given(st.binary(max_size=2000))
+def test_only_format_error_escapes_from_random_bytes(raw: bytes) -> None:
+    with suppress(FormatError):
+        EvidenceRecord.from_line(raw)
+
+
+@given(data=st.data())
+def test_only_format_error_escapes_from_flipped_bytes(data: st.DataObject, line: bytes) -> None:
+    mutated = bytearray(line)
+    for _ in range(data.draw(st.integers(1, 4))):
+        mutated[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(FormatError):
+        EvidenceRecord.from_line(bytes(mutated))
+
+
+@given(name=st.sampled_from(sorted(COLUMNS)), value=st.floats() | st.integers(-(10**380), 10**380) | JSON)
+def test_only_format_error_escapes_from_columns_of_any_value(name: str, value: Any, line: bytes, pki: Pki) -> None:
+    with suppress(FormatError):
+        EvidenceRecord.from_line(changed(line, **{name: value})).to_message(pki.qseal.certificate, profile=PSD2_V1)
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS))
+def test_every_column_is_needed(name: str, line: bytes) -> None:
+    columns = json.loads(line)
+    del columns[name]
+    with pytest.raises(FormatError) as caught:
+        EvidenceRecord.from_line(json.dumps(columns).encode())
+    assert caught.value.code == ("record.version" if name == "v" else "record.malformed")
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "code"),
+    [
+        ("v", 2, "record.version"),
+        ("v", True, "record.malformed"),
+        ("v", 1.0, "record.malformed"),
+        ("seq", -1, "record.malformed"),
+        ("seq", True, "record.malformed"),
+        ("seq", 1 << 63, "record.malformed"),
+        ("seq", "0", "record.malformed"),
+        ("http_status", 201.0, "record.malformed"),
+        ("previous", "A" * 64, "record.malformed"),
+        ("previous", "a" * 63, "record.malformed"),
+        ("stream_id", None, "record.malformed"),
+        ("chain", ["a" * 64, 7], "record.malformed"),
+        ("chain", "a" * 64, "record.malformed"),
+        ("body", "e30", "base64.malformed"),
+        ("header_block", "e31=", "base64.noncanonical"),
+        ("received_at", "yesterday", "time.malformed"),
+        ("received_at", "0001-01-01T00:00:00+01:00", "time.malformed"),
+    ],
+)
+def test_a_column_that_is_not_in_its_form_is_refused(column: str, value: object, code: str, line: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        EvidenceRecord.from_line(changed(line, **{column: value}))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "at", ["2026-06-01 12:00:07Z", "2026-06-01T12:00:07", "2026-06-01T14:00:07+02:00", "20260601T120007Z"]
+)
+def test_a_time_is_read_in_the_one_form_that_is_written(at: str, line: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        EvidenceRecord.from_line(changed(line, received_at=at))
+    assert caught.value.code == "time.malformed"
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", b"null", b'"v"', b"{}"])
+def test_json_that_is_no_record_is_refused(raw: bytes) -> None:
+    with pytest.raises(FormatError):
+        EvidenceRecord.from_line(raw)
+
+
+def test_a_column_that_stands_twice_is_refused(line: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        EvidenceRecord.from_line(line.replace(b'{"v":1', b'{"v":1,"v":1'))
+    assert caught.value.code == "json.duplicate-name"
+
+
+def test_a_line_over_the_limit_is_refused(line: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        EvidenceRecord.from_line(line.ljust(MAX_LINE_BYTES + 1))
+    assert caught.value.code == "json.too-large"
+
+
+def test_further_columns_survive(line: bytes) -> None:
+    later = {"status": ["ab" * 32], "trust_snapshot": None, "depth": {"a": [1, -1, True]}}
+    record = EvidenceRecord.from_line(changed(line, **later))
+    assert record.extra == later
+    assert EvidenceRecord.from_line(record.to_line()).extra == later
+
+
+@pytest.mark.parametrize("value", [1.5, [1.5], {"a": 1e300}, 1 << 64])
+def test_further_columns_that_cannot_be_hashed_are_refused(value: object, line: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        EvidenceRecord.from_line(changed(line, later=value))
+    assert caught.value.code == "record.malformed"
+
+
+@pytest.mark.parametrize(
+    "block", [b"digest: x", b"digest: x\r\nx-request-id: y", b"digest\r\n", b"\r\n", b"digest:x\r\n"]
+)
+def test_a_header_block_that_is_not_whole_header_lines_is_refused(block: bytes, line: bytes, pki: Pki) -> None:
+    record = replace(EvidenceRecord.from_line(line), header_block=block)
+    with pytest.raises(FormatError) as caught:
+        record.to_message(pki.qseal.certificate, profile=PSD2_V1)
+    assert caught.value.code == "record.malformed"

@@ -1,0 +1,133 @@
+"""A key decides what its signatures may be."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, padding, rsa, x25519
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig import ALGORITHMS, KeySigner
+from tppkit.httpsig.algorithms import algorithms_for, key_kind, make_sign, make_verifiers, verify_signature
+
+DATA = b"(request-target): post /"
+# The seeds make the same keys every time; RSA keys cannot be made so.
+P256 = ec.derive_private_key(11, ec.SECP256R1())
+P384 = ec.derive_private_key(12, ec.SECP384R1())
+
+
+@pytest.fixture(scope="module")
+def rsa_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(65537, 2048)
+
+
+@pytest.fixture(scope="module")
+def keys(rsa_key: rsa.RSAPrivateKey) -> dict[str, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey]:
+    return {"rsa": rsa_key, "P-256": P256, "P-384": P384}
+
+
+def verdict(key: object, algorithm: str, signature: bytes) -> str:
+    try:
+        verify_signature(make_verifiers(key.public_key()), algorithm, signature, DATA)  # type: ignore[attr-defined]
+    except SignatureRejected as e:
+        return e.code
+    return "holds"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_each_algorithm_verifies_what_it_signs(name: str, keys) -> None:
+    key = keys[ALGORITHMS[name].key]
+    assert verdict(key, name, make_sign(key, ALGORITHMS[name])(DATA)) == "holds"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name: str, keys) -> None:
+    signature = make_sign(keys[ALGORITHMS[name].key], ALGORITHMS[name])(DATA)
+    for kind, key in keys.items():
+        if kind != ALGORITHMS[name].key:
+            assert verdict(key, name, signature) == "signature.algorithm"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_signature_over_other_data_is_refused(name: str, keys) -> None:
+    key = keys[ALGORITHMS[name].key]
+    assert verdict(key, name, make_sign(key, ALGORITHMS[name])(DATA + b"\n")) == "signature.invalid"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize(
+    "signature", [b"", b"\x00", b"\x30\x00", b"\x30\x06\x02\x01\x00\x02\x01\x00", b"\xff" * 256, bytes(70)]
+)
+def test_what_is_no_signature_is_refused(signature: bytes, name: str, keys) -> None:
+    assert verdict(keys[ALGORITHMS[name].key], name, signature) == "signature.invalid"
+
+
+def test_the_usual_algorithm_of_a_key_comes_first(keys) -> None:
+    names = {kind: [row.name for row in algorithms_for(key)] for kind, key in keys.items()}
+    assert names == {"rsa": ["rsa-sha256", "rsa-sha512"], "P-256": ["ecdsa-sha256"], "P-384": ["ecdsa-sha384"]}
+
+
+def test_a_public_key_is_of_the_kind_of_its_private_key(keys) -> None:
+    assert {kind: key_kind(key.public_key()) for kind, key in keys.items()} == {kind: kind for kind in keys}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ec.generate_private_key(ec.SECP521R1()),
+        lambda: ec.generate_private_key(ec.SECP256K1()),
+        lambda: ec.generate_private_key(ec.BrainpoolP256R1()),
+        ed25519.Ed25519PrivateKey.generate,
+        ed448.Ed448PrivateKey.generate,
+        x25519.X25519PrivateKey.generate,
+        lambda: dsa.generate_private_key(2048),
+    ],
+    ids=["P-521", "secp256k1", "brainpoolP256r1", "Ed25519", "Ed448", "X25519", "DSA"],
+)
+def test_a_key_of_another_kind_is_refused(make) -> None:
+    key = make()
+    for refused in (key, key.public_key()):
+        with pytest.raises(FormatError) as caught:
+            make_verifiers(refused)
+        assert caught.value.code == "key.unsupported"
+
+
+@pytest.mark.parametrize("bits", [1024, 2047])
+def test_an_rsa_key_below_the_minimum_is_refused(bits: int) -> None:
+    with pytest.raises(FormatError) as caught:
+        make_verifiers(rsa.generate_private_key(65537, bits).public_key())
+    assert caught.value.code == "key.weak"
+
+
+def test_a_key_does_not_sign_with_an_algorithm_of_another_kind() -> None:
+    with pytest.raises(FormatError) as caught:
+        make_sign(P256, ALGORITHMS["ecdsa-sha384"])
+    assert caught.value.code == "signature.algorithm"
+
+
+def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:
+    signature = rsa_key.sign(DATA, padding.PSS(padding.MGF1(SHA256()), 32), SHA256())
+    assert verdict(rsa_key, "rsa-sha256", signature) == "signature.invalid"
+
+
+@pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
+def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key: ec.EllipticCurvePrivateKey) -> None:
+    signer = KeySigner(key)
+    der = signer.sign(DATA)
+    size = key.key_size // 8
+    raw = b"".join(number.to_bytes(size, "big") for number in decode_dss_signature(der))
+    # The content's length as a long form, a zero before the first number, a byte after the end, r and s bare.
+    r_size = der[3]
+    long_form = b"\x30\x81" + der[1:]
+    padded = bytes([0x30, der[1] + 1, 0x02, r_size + 1, 0x00]) + der[4:]
+    for spelling in (raw, long_form, padded, der + b"\x00", der[:-1], b"\x31" + der[1:]):
+        assert verdict(key, signer.algorithm.name, spelling) == "signature.invalid"
+    assert verdict(key, signer.algorithm.name, der) == "holds"
+
+
+def test_the_message_of_a_wrong_algorithm_shows_no_control_character() -> None:
+    with pytest.raises(SignatureRejected) as caught:
+        verify_signature(make_verifiers(P256.public_key()), "\x1b[31m" + "x" * 500, b"", DATA)
+    assert caught.value.message.isprintable()
+    assert len(caught.value.message) < 200

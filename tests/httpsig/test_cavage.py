@@ -1,0 +1,219 @@
+"""The Signature header and the signing string."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit._encoding import encode_base64
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig import Message, SignatureParameters, make_signing_string, message_components, parse_signature_header
+from tppkit.httpsig.cavage import parse_covered_names
+
+GOOD = 'keyId="SN=9FA1,CA=CN=A,C=DE",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="AAAA"'
+
+
+def fault(value: str) -> str:
+    with pytest.raises(FormatError) as caught:
+        parse_signature_header(value)
+    return caught.value.code
+
+
+def test_a_header_is_read() -> None:
+    assert parse_signature_header(GOOD) == SignatureParameters(
+        "SN=9FA1,CA=CN=A,C=DE", "rsa-sha256", ("digest", "x-request-id", "(request-target)"), b"\x00\x00\x00"
+    )
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        GOOD.replace(",algorithm", ", algorithm"),
+        GOOD.replace(",algorithm", ",\talgorithm"),
+        "created=1402170695,expires=1402170995," + GOOD,
+        GOOD + ',opaque="x, y=z"',
+        'signature="AAAA",headers="digest x-request-id (request-target)",algorithm="rsa-sha256",keyId="SN=9FA1,CA=CN=A,C=DE"',
+    ],
+    ids=["space after comma", "tab after comma", "numbers", "unknown parameter", "other order"],
+)
+def test_what_the_draft_allows_is_read_the_same(value: str) -> None:
+    assert parse_signature_header(value) == parse_signature_header(GOOD)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        " ",
+        ",",
+        "Signature " + GOOD,
+        " " + GOOD,
+        GOOD + " ",
+        GOOD + ",",
+        GOOD + ", ",
+        GOOD + ";",
+        "," + GOOD,
+        GOOD.replace(",algorithm", ",,algorithm"),
+        GOOD.replace('",algorithm', '"algorithm'),
+        GOOD.replace('",algorithm', '" ,algorithm'),
+        GOOD.replace('",algorithm', '";algorithm'),
+        GOOD.replace('"rsa-sha256"', "rsa-sha256"),
+        GOOD.replace('"rsa-sha256"', "'rsa-sha256'"),
+        GOOD.replace('"rsa-sha256"', '"rsa-sha256'),
+        GOOD.replace('"rsa-sha256"', "256"),
+        GOOD.replace('"AAAA"', "1234"),
+        GOOD.replace('algorithm="', 'algorithm ="'),
+        GOOD.replace('algorithm="', 'algorithm= "'),
+        GOOD.replace("rsa-sha256", 'rsa\\"sha256'),
+        GOOD.replace("rsa-sha256", "rsa\x00sha256"),
+        GOOD.replace("rsa-sha256", "rsa\nsha256"),
+        GOOD.replace("rsa-sha256", "rsa\x7fsha256"),
+        GOOD.replace(",algorithm", ",\nalgorithm"),
+        GOOD.replace(",algorithm", "," + " " * 9 + "algorithm"),
+        GOOD + "\n",
+        GOOD + "\r\nX-Evil: 1",
+        GOOD + ",created=-1",
+        GOOD + ",created=1.5",
+        GOOD + ",created=" + "1" * 21,
+        GOOD + ",=1",
+        GOOD + ",created",
+        GOOD + ',ä="x"',
+        GOOD + ',1x="x"',
+        GOOD + f',{"n" * 33}="x"',
+        GOOD + f',note="{"x" * 8192}"',
+    ],
+)
+def test_what_is_not_exactly_in_the_form_is_malformed(value: str) -> None:
+    assert fault(value) == "signature.malformed"
+
+
+@pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature", "KEYID", "Signature"])
+def test_a_parameter_that_stands_twice_is_refused(name: str) -> None:
+    assert fault(f'{GOOD},{name}="AAAA"') == "signature.duplicate-parameter"
+    assert fault(f'{name}="AAAA",{GOOD}') == "signature.duplicate-parameter"
+
+
+def test_an_unknown_parameter_that_stands_twice_is_refused_too() -> None:
+    assert fault(f"{GOOD},created=1,Created=1") == "signature.duplicate-parameter"
+
+
+@pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature"])
+def test_each_parameter_is_needed(name: str) -> None:
+    assert fault(GOOD.replace(f"{name}=", "x=")) == "signature.missing-parameter"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "", " ", "digest ", " digest", "digest  x-request-id", "digest\tx-request-id", "Digest X-Request-ID", "digest digest",
+        "digest,x-request-id", "digest: x", "(created)", "(request-target", "(Request-Target)", "()", "é", "x" * 65,
+    ],
+)  # fmt: skip
+def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_covered_names(names)
+    assert caught.value.code == "signature.covered-names"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("AAA", "base64.malformed"), ("A", "base64.malformed"), ("AA==A", "base64.malformed"),
+        ("A-_A", "base64.malformed"), ("AA AA", "base64.malformed"), ("é", "base64.malformed"),
+        ("AB==", "base64.noncanonical"), ("AAB=", "base64.noncanonical"),
+    ],
+)  # fmt: skip
+def test_a_signature_in_another_spelling_of_base64_is_refused(text: str, code: str) -> None:
+    assert fault(GOOD.replace('"AAAA"', f'"{text}"')) == code
+
+
+@pytest.mark.parametrize("text", ["AAAA=", "AAAA====", "AAAA=AAA"])
+def test_padding_where_none_belongs_is_refused(text: str) -> None:
+    assert fault(GOOD.replace('"AAAA"', f'"{text}"')).startswith("base64.")
+
+
+def test_a_message_of_a_fault_shows_no_control_character() -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_covered_names("digest \x1b[31m\n")
+    assert caught.value.message.isprintable()
+
+
+QUOTED = st.text(alphabet=st.characters(exclude_characters='"', exclude_categories=["Cc", "Cs"]), max_size=60)
+NAMES = st.from_regex(r"[a-z0-9-]{1,20}|\(request-target\)", fullmatch=True)
+PARAMETERS = st.builds(
+    SignatureParameters,
+    QUOTED,
+    QUOTED,
+    st.lists(NAMES, min_size=1, max_size=6, unique=True).map(tuple),
+    st.binary(max_size=300),
+)
+
+
+@given(PARAMETERS, st.permutations(["keyId", "algorithm", "headers", "signature"]), st.sampled_from([",", ", ", ",\t"]))
+def test_what_is_written_reads_back(parameters: SignatureParameters, order: list[str], comma: str) -> None:
+    values = {
+        "keyId": parameters.key_id,
+        "algorithm": parameters.algorithm,
+        "headers": " ".join(parameters.headers),
+        "signature": encode_base64(parameters.signature),
+    }
+    assert parse_signature_header(comma.join(f'{name}="{values[name]}"' for name in order)) == parameters
+
+
+@given(st.text() | st.text(alphabet='",= \t\nkeyId1') | st.lists(st.sampled_from(GOOD.split('"'))).map('"'.join))
+def test_only_format_error_escapes_the_reader_of_the_header(value: str) -> None:
+    with suppress(FormatError):
+        parse_signature_header(value)
+
+
+@given(st.text() | st.text(alphabet=" ()ab-D"))
+def test_only_format_error_escapes_the_reader_of_covered_names(text: str) -> None:
+    with suppress(FormatError):
+        assert " ".join(parse_covered_names(text)) == text
+
+
+def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: str = "/a?b=%2F") -> bytes:
+    return make_signing_string(covered, message_components(Message("POST", target, headers))[0])
+
+
+def test_the_signing_string_has_a_line_a_name_in_order_and_no_last_line_feed() -> None:
+    made = signing_string(("x-b", "(request-target)", "x-a"), ("X-A", "1"), ("x-B", "2"))
+    assert made == b"x-b: 2\n(request-target): post /a?b=%2F\nx-a: 1"
+
+
+def test_several_fields_of_one_name_are_joined_in_wire_order() -> None:
+    assert signing_string(("x-a",), ("X-A", "2"), ("x-a", " 1"), ("X-a", "3\t ")) == b"x-a: 2, 1, 3"
+
+
+def test_an_empty_field_keeps_the_space_after_the_colon() -> None:
+    assert signing_string(("x-a",), ("X-A", "  ")) == b"x-a: "
+
+
+def test_inner_white_space_is_kept() -> None:
+    assert signing_string(("x-a",), ("X-A", " a \t b ")) == b"x-a: a \t b"
+
+
+def test_bytes_above_ascii_are_signed_as_they_stand_on_the_wire() -> None:
+    assert signing_string(("x-a",), ("X-A", "\xc3\xa9")) == b"x-a: \xc3\xa9"
+
+
+def test_a_covered_field_that_is_absent_is_an_error() -> None:
+    with pytest.raises(SignatureRejected) as caught:
+        signing_string(("x-a",))
+    assert caught.value.code == "signature.header-absent"
+
+
+def test_a_pseudo_field_of_later_drafts_is_an_error() -> None:
+    with pytest.raises(FormatError) as caught:
+        signing_string(("(created)",))
+    assert caught.value.code == "signature.covered-names"
+
+
+@pytest.mark.parametrize("value", ["a\nx-b: 2", "a\rb", "a\x00b", "a\x7fb", "Ā"])
+def test_a_field_that_could_forge_a_line_is_an_error(value: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        signing_string(("x-a",), ("X-A", value))
+    assert caught.value.code == "header.control-character"

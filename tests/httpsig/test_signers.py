@@ -1,0 +1,94 @@
+"""Keys in memory, and keys in PEM."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig import KeySigner, load_private_key
+
+KEY = ec.derive_private_key(21, ec.SECP256R1())
+PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+ENCRYPTED = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"correct"))
+# PKCS#8 of an algorithm that has no number: OID 1.2.3.4.
+UNKNOWN = b"-----BEGIN PRIVATE KEY-----\nMA4CAQAwBQYDKgMEBAIEAA==\n-----END PRIVATE KEY-----\n"
+
+
+def test_a_signer_takes_the_usual_algorithm_of_its_key() -> None:
+    signer = KeySigner(KEY)
+    assert signer.algorithm.name == "ecdsa-sha256"
+    assert signer.public_key == KEY.public_key()
+
+
+def test_a_signer_takes_the_algorithm_it_is_given() -> None:
+    assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
+
+
+@pytest.mark.parametrize("algorithm", ["rsa-sha256", "ecdsa-sha384", "hs2019", "ECDSA-SHA256"])
+def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        KeySigner(KEY, algorithm=algorithm)
+    assert caught.value.code == "signature.algorithm"
+
+
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (ed25519.Ed25519PrivateKey.generate, "key.unsupported"),
+        (lambda: ec.generate_private_key(ec.SECP521R1()), "key.unsupported"),
+        (lambda: dsa.generate_private_key(2048), "key.unsupported"),
+        (lambda: rsa.generate_private_key(65537, 1024), "key.weak"),
+    ],
+)
+def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        KeySigner(make())
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("form", "password"),
+    [
+        (PEM, None),
+        (KEY.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()), None),
+        (ENCRYPTED, b"correct"),
+    ],
+    ids=["PKCS#8", "SEC1", "encrypted"],
+)
+def test_a_key_is_read_from_pem(form: bytes, password: bytes | None) -> None:
+    assert load_private_key(form, password=password).public_key() == KEY.public_key()
+
+
+@pytest.mark.parametrize(
+    ("pem", "password", "reason"),
+    [
+        (ENCRYPTED, None, "no password was given"),
+        (ENCRYPTED, b"wrong", "the password is wrong"),
+        (PEM[:90] + PEM[110:], None, "damaged"),
+        (b"", None, "damaged"),
+        (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
+        (UNKNOWN, None, ""),
+        (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
+    ],
+    ids=["no password", "wrong password", "cut", "empty", "public key", "unknown algorithm", "wrong label"],
+)
+def test_a_key_that_cannot_be_read_is_told_without_showing_it(pem: bytes, password: bytes | None, reason: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_private_key(pem, password=password)
+    assert caught.value.code == "key.unreadable"
+    assert reason in caught.value.message
+    assert "MIG" not in caught.value.message
+    assert caught.value.__cause__ is None
+
+
+@given(position=st.integers(0, len(PEM) - 1), byte=st.integers(0, 255))
+def test_only_a_configuration_error_escapes_the_reader_of_keys(position: int, byte: int) -> None:
+    spoilt = PEM[:position] + bytes([byte]) + PEM[position + 1 :]
+    with suppress(ConfigurationError):
+        load_private_key(spoilt)

@@ -1,0 +1,76 @@
+"""Endpoint rows."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.protocol.endpoint import Endpoint
+from tppkit.protocol.psd2 import ENDPOINTS
+from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
+
+ROW = Endpoint("name", "GET", "/v1/{first}/x/{second_part}", False, None, 200, "nowhere")
+
+
+def test_each_parameter_takes_its_place() -> None:
+    assert ROW.target(first="a", second_part="b") == "/v1/a/x/b"
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [
+        ("a/b", "a%2Fb"),
+        ("a?b", "a%3Fb"),
+        ("a#b", "a%23b"),
+        ("50%", "50%25"),
+        ("a b", "a%20b"),
+        ("ž", "%C5%BE"),
+        ("a\n", "a%0A"),
+    ],
+)
+def test_a_parameter_is_percent_encoded_as_one_segment(value: str, encoded: str) -> None:
+    assert ROW.target(first=value, second_part="b") == f"/v1/{encoded}/x/b"
+
+
+def test_a_parameter_that_looks_like_a_place_is_not_replaced_again() -> None:
+    assert ROW.target(first="{second_part}", second_part="b") == "/v1/%7Bsecond_part%7D/x/b"
+
+
+def test_a_parameter_that_was_not_given_is_an_error() -> None:
+    with pytest.raises(KeyError):
+        ROW.target(first="a")
+
+
+@given(first=st.text(min_size=1), second=st.text(min_size=1))
+def test_whatever_the_parameters_they_are_read_back_from_their_segments(first: str, second: str) -> None:
+    target = ROW.target(first=first, second_part=second)
+    assert re.fullmatch(r"[A-Za-z0-9/._~%-]+", target)
+    segments = target.split("/")
+    assert (len(segments), unquote(segments[2]), unquote(segments[4])) == (5, first, second)
+
+
+def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:
+    rows = {(row.method, row.path, row.signed, row.success) for row in ENDPOINTS.values()}
+    assert rows == {
+        ("POST", "/psd2/v1/payments/{product}", True, 201),
+        ("GET", "/psd2/v1/payments/{product}/{payment_id}/status", False, 200),
+        ("GET", "/psd2/v1/payments/{product}/{payment_id}", False, 200),
+        ("DELETE", "/psd2/v1/payments/{product}/{payment_id}", False, 200),
+    }
+
+
+def test_every_payment_row_needs_the_payment_initiation_role() -> None:
+    assert {row.role for row in ENDPOINTS.values()} == {"PSP_PI"}
+
+
+def test_every_row_stands_under_its_name() -> None:
+    assert all(row.name == name for name, row in ENDPOINTS.items())
+
+
+def test_a_status_target_is_what_the_document_shows() -> None:
+    target = PAYMENT_STATUS.target(product="sepa-credit-transfers", payment_id="1234-abcd")
+    assert target == "/psd2/v1/payments/sepa-credit-transfers/1234-abcd/status"

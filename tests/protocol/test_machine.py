@@ -1,0 +1,64 @@
+"""State machines as tables."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tppkit.errors import LocalProtocolError
+from tppkit.protocol.machine import Machine
+from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus, Trigger
+
+TURNSTILE: Machine[str, str] = Machine(
+    initial="locked",
+    moves={("locked", "coin"): "open", ("open", "push"): "locked", ("open", "break"): "broken"},
+    final=frozenset({"broken"}),
+)
+
+
+def test_a_move_of_the_table_leads_where_it_says() -> None:
+    assert TURNSTILE.move("open", "break") == "broken"
+
+
+@pytest.mark.parametrize(("state", "trigger"), [("locked", "push"), ("broken", "coin"), ("open", "coin"), ("x", "y")])
+def test_a_move_that_is_not_in_the_table_cannot_happen(state: str, trigger: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        TURNSTILE.move(state, trigger)
+    assert caught.value.code == "machine.no-such-move"
+    assert state in caught.value.message
+    assert trigger in caught.value.message
+
+
+# The PSD2 document, part A section 3, "From / Trigger / To", and the assumption that a declined payment is rejected.
+SHOWN = {
+    (TransactionStatus.RCVD, Trigger.APPROVED): TransactionStatus.ACSP,
+    (TransactionStatus.ACSP, Trigger.EXECUTED): TransactionStatus.ACSC,
+    (TransactionStatus.RCVD, Trigger.EXPIRED): TransactionStatus.RJCT,
+    (TransactionStatus.RCVD, Trigger.CANCELLED): TransactionStatus.CANC,
+    (TransactionStatus.RCVD, Trigger.DECLINED): TransactionStatus.RJCT,
+}
+
+
+@pytest.mark.parametrize(("state", "trigger"), list(product(TransactionStatus, Trigger)))
+def test_a_payment_moves_as_the_document_shows_and_not_otherwise(state: TransactionStatus, trigger: Trigger) -> None:
+    if (state, trigger) in SHOWN:
+        assert PAYMENT.move(state, trigger) is SHOWN[state, trigger]
+    else:
+        with pytest.raises(LocalProtocolError) as caught:
+            PAYMENT.move(state, trigger)
+        assert caught.value.code == "machine.no-such-move"
+
+
+def test_a_payment_begins_as_received() -> None:
+    assert PAYMENT.initial is TransactionStatus.RCVD
+
+
+def test_the_final_states_of_a_payment_are_those_of_the_document() -> None:
+    assert {state.value for state in PAYMENT.final} == {"ACSC", "RJCT", "CANC"}
+
+
+def test_nothing_leaves_a_final_state_and_every_other_reached_state_can_be_left() -> None:
+    left = {state for state, _ in PAYMENT.moves}
+    assert not left & PAYMENT.final
+    assert {PAYMENT.initial, *PAYMENT.moves.values()} == left | PAYMENT.final

@@ -1,0 +1,154 @@
+"""How failures are told to the peer, and read from it."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tppkit
+from tppkit.codes import CODES
+from tppkit.errors import FormatError, LocalProtocolError, TppkitError
+from tppkit.protocol.psd2.errors import MAX_ERROR_BYTES, MAX_TEXT, REFUSALS, Refusal, parse_refusal, refusal_for
+
+SOURCE = Path(tppkit.__file__).parent
+# What runs between a request's arrival and its answer.
+AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
+# Codes of these modules that no request can cause, and why; they are ours and stay 500.
+OURS: Mapping[str, str] = MappingProxyType(
+    {
+        "machine.no-such-move": "handlers ask the table before they move",
+        "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
+        "pkcs12.unreadable": "files of our own only",
+        "transport.disconnected": "nobody is there to be answered",
+    }
+)
+
+
+def codes_at_the_door() -> Iterator[str]:
+    for place in AT_THE_DOOR:
+        path = SOURCE / place
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and node.value in CODES:
+                    yield node.value
+
+
+def told(code: str) -> Refusal:
+    return refusal_for(LocalProtocolError(code, "what is wrong"))
+
+
+def test_every_code_that_a_request_can_cause_is_told_as_the_peers_fault() -> None:
+    codes = set(codes_at_the_door())
+    assert len(codes) > 60
+    assert sorted(code for code in codes if not 400 <= told(code).status < 500) == sorted(OURS.keys() & codes)
+
+
+def test_every_code_that_is_ours_still_exists() -> None:
+    assert OURS.keys() <= CODES.keys()
+
+
+@pytest.mark.parametrize("row", REFUSALS, ids=lambda row: row[0])
+def test_every_row_fits_a_code_and_says_a_client_error(row: tuple[str, int, str]) -> None:
+    beginning, status, code = row
+    assert any(known == beginning or (beginning[-1] == "." and known.startswith(beginning)) for known in CODES)
+    assert 400 <= status < 500
+    assert code == code.upper()
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "peer_code"),
+    [
+        ("certificate.missing", 401, "CERTIFICATE_MISSING"),
+        ("certificate.expired", 401, "CERTIFICATE_EXPIRED"),
+        ("certificate.not-yet-valid", 401, "CERTIFICATE_INVALID"),
+        ("trust.no-path", 401, "CERTIFICATE_INVALID"),
+        ("der.malformed", 401, "CERTIFICATE_INVALID"),
+        ("signature.missing", 401, "SIGNATURE_MISSING"),
+        ("signature.missing-parameter", 401, "SIGNATURE_INVALID"),
+        ("signature.invalid", 401, "SIGNATURE_INVALID"),
+        ("digest.mismatch", 401, "SIGNATURE_INVALID"),
+        ("seal.other-organisation", 401, "SIGNATURE_INVALID"),
+        ("role.missing", 403, "ROLE_INVALID"),
+        ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
+        ("request-id.missing", 400, "FORMAT_ERROR"),
+        ("product.invalid", 400, "PRODUCT_INVALID"),
+        ("payment.not-cancellable", 409, "CANCELLATION_INVALID"),
+        ("payment.unknown", 403, "RESOURCE_UNKNOWN"),
+        ("message.too-large", 413, "FORMAT_ERROR"),
+        ("model.invalid", 400, "FORMAT_ERROR"),
+    ],
+)
+def test_a_failure_has_the_status_and_code_of_the_document(code: str, status: int, peer_code: str) -> None:
+    assert (told(code).status, told(code).code) == (status, peer_code)
+
+
+@pytest.mark.parametrize("code", ["database.unusable", "nonsense", "signature", "certificate", "", "."])
+def test_a_code_without_a_row_is_told_without_details(code: str) -> None:
+    refusal = refusal_for(TppkitError(code, "the password is swordfish"))
+    assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
+    assert "swordfish" not in refusal.text
+    assert code not in refusal.text or not code
+
+
+def test_the_body_is_one_message_as_the_guidelines_have_it() -> None:
+    body = json.loads(refusal_for(FormatError("digest.mismatch", "die Prüfsumme paßt nicht")).body())
+    text = "die Prüfsumme paßt nicht (digest.mismatch)"
+    assert body == {"tppMessages": [{"category": "ERROR", "code": "SIGNATURE_INVALID", "text": text}]}
+
+
+def test_the_text_is_shortened_to_what_the_guidelines_allow() -> None:
+    body = json.loads(Refusal(400, "FORMAT_ERROR", "x" * 2000).body())
+    assert body["tppMessages"][0]["text"] == "x" * MAX_TEXT
+
+
+@given(st.text(alphabet="ABCDEFGHIJKLMNOPQRSTUVWXYZ_", max_size=64), st.text(max_size=600))
+def test_a_refusal_reads_back(code: str, text: str) -> None:
+    assert parse_refusal(400, Refusal(400, code, text).body()) == (code, text[:MAX_TEXT])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"", b"null", b"[]", b'""', b"1", b"{}", b"\xff", b"<html>", b'{"tppMessages":null}', b'{"tppMessages":[]}',
+        b'{"tppMessages":{}}', b'{"tppMessages":"abc"}', b'{"tppMessages":[[]]}', b'{"tppMessages":[null]}',
+        b'{"tppMessages":[{"code":1,"text":[]}]}', b'{"tppMessages":[{}]}', b"[" * 100_000, b" " * (MAX_ERROR_BYTES + 1),
+    ],
+)  # fmt: skip
+def test_an_error_body_of_another_shape_says_nothing(raw: bytes) -> None:
+    assert parse_refusal(500, raw) == (None, None)
+
+
+def test_what_can_be_read_of_an_error_body_is_read() -> None:
+    assert parse_refusal(401, b'{"tppMessages":[{"code":"SIGNATURE_INVALID"},{"code":"X"}]}') == (
+        "SIGNATURE_INVALID",
+        None,
+    )
+    assert parse_refusal(401, b'{"tppMessages":[{"code":7,"text":"why"}]}') == (None, "why")
+
+
+def test_what_the_peer_says_is_shortened() -> None:
+    raw = json.dumps({"tppMessages": [{"code": "C" * 1000, "text": "t" * 1000}]}).encode()
+    assert parse_refusal(400, raw) == ("C" * 64, "t" * MAX_TEXT)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["tppMessages", "code", "text"]) | st.text(max_size=3), inner, max_size=3)
+    ),
+)
+
+
+@given(st.binary() | JSON.map(lambda value: json.dumps({"tppMessages": value}).encode()))
+def test_whatever_the_bytes_of_an_error_body_nothing_escapes(raw: bytes) -> None:
+    code, text = parse_refusal(500, raw)
+    assert code is None or len(code) <= 64
+    assert text is None or len(text) <= MAX_TEXT

@@ -1,0 +1,304 @@
+"""What travels in PSD2 bodies."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from tppkit.errors import FormatError
+from tppkit.protocol.psd2 import (
+    PaymentDetails,
+    PaymentInitiated,
+    PaymentInitiation,
+    PaymentProduct,
+    PaymentStatus,
+    TransactionStatus,
+)
+from tppkit.protocol.psd2.models import MAX_BODY_BYTES, AccountReference, InstructedAmount, WireModel
+
+PAYMENT: dict[str, Any] = {
+    "instructedAmount": {"currency": "EUR", "amount": "12.50"},
+    "creditorAccount": {"iban": "LT601010012345678901"},
+    "creditorName": "Example Merchant",
+}
+LINKS = {name: {"href": f"/{name}"} for name in ("scaRedirect", "status", "self")}
+INITIATED = {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS}
+GOOD: dict[type[WireModel], dict[str, Any]] = {
+    PaymentInitiation: PAYMENT,
+    PaymentInitiated: INITIATED,
+    PaymentStatus: {"transactionStatus": "ACSC"},
+    PaymentDetails: PAYMENT | {"paymentId": "p-1", "transactionStatus": "RJCT"},
+}
+MODELS = list(GOOD)
+
+
+def wire(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def with_field(name: str, value: object) -> bytes:
+    """The payment with another value in a field; `a.b` is a field inside a field."""
+    outer, _, inner = name.partition(".")
+    return wire(PAYMENT | {outer: PAYMENT.get(outer, {}) | {inner: value} if inner else value})
+
+
+def fault(raw: bytes, model: type[WireModel] = PaymentInitiation) -> FormatError:
+    with pytest.raises(FormatError) as caught:
+        model.from_wire(raw)
+    return caught.value
+
+
+def test_a_payment_is_read() -> None:
+    payment = PaymentInitiation.from_wire(with_field("debtorAccount", {"iban": "DE89370400440532013000"}))
+    assert (payment.instructed_amount.currency, payment.instructed_amount.amount) == ("EUR", "12.50")
+    assert payment.creditor_account.iban == "LT601010012345678901"
+    assert payment.creditor_name == "Example Merchant"
+    assert payment.remittance_information_unstructured is None
+    assert payment.debtor_account == AccountReference(iban="DE89370400440532013000")
+
+
+def test_an_initiated_payment_is_read() -> None:
+    initiated = PaymentInitiated.from_wire(wire(INITIATED))
+    assert (initiated.transaction_status, initiated.payment_id) == (TransactionStatus.RCVD, "p-1")
+    assert (initiated.links.sca_redirect.href, initiated.links.self_.href) == ("/scaRedirect", "/self")
+
+
+def test_a_payment_is_written_with_the_names_of_the_document_and_without_what_is_absent() -> None:
+    payment = PaymentInitiation(
+        instructed_amount=InstructedAmount(currency="EUR", amount="12.50"),
+        creditor_account=AccountReference(iban="LT601010012345678901"),
+        creditor_name="Example Merchant",
+        remittance_information_unstructured=None,
+    )
+    assert json.loads(payment.to_wire()) == PAYMENT
+    assert b" " not in payment.to_wire().replace(b"Example Merchant", b"")
+
+
+@pytest.mark.parametrize("amount", ["0.01", "0.1", "0.10", "1", "1.0", "12.5", "12.50", "999999999", "999999999.99"])
+def test_an_amount_of_the_schemes_range_is_taken(amount: str) -> None:
+    assert PaymentInitiation.from_wire(with_field("instructedAmount.amount", amount)).instructed_amount.amount == amount
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        "0", "0.0", "0.00", "00.01", "01", "-1", "+1", "1.", ".5", "1.005", "1,50", "1 000", "1000000000", "1e3", "１", "12.50\n",
+        " 1", "", "NaN", "Infinity", 12.5, 12, None, True, ["1"],
+    ],
+)  # fmt: skip
+def test_another_amount_is_refused(amount: object) -> None:
+    assert fault(with_field("instructedAmount.amount", amount)).code == "model.invalid"
+
+
+@pytest.mark.parametrize("currency", ["USD", "eur", "EURO", "EUR\n", "", None, 978])
+def test_another_currency_than_euro_is_refused(currency: object) -> None:
+    assert fault(with_field("instructedAmount.currency", currency)).code == "model.invalid"
+
+
+@pytest.mark.parametrize("iban", ["LT601010012345678901", "NO9386011117947", "MT31MALT01100000000000000000123"])
+def test_an_iban_with_right_check_digits_is_taken(iban: str) -> None:
+    assert PaymentInitiation.from_wire(with_field("creditorAccount.iban", iban)).creditor_account.iban == iban
+
+
+@pytest.mark.parametrize(
+    "iban",
+    [
+        "LT601010012345678902", "LT061010012345678901", "lt601010012345678901", "LT60 1010 0123 4567 8901", "LT60", "",
+        "LT601010012345678901\n", "LT６01010012345678901", "LT60" + "1" * 40, None, 60,
+    ],
+)  # fmt: skip
+def test_what_is_no_iban_is_refused(iban: object) -> None:
+    assert fault(with_field("creditorAccount.iban", iban)).code == "model.invalid"
+    assert fault(with_field("debtorAccount", {"iban": iban})).code == "model.invalid"
+
+
+@pytest.mark.parametrize("name", ["A", "ž" * 70, "O'Neill & Söhne 株式会社"])
+def test_a_creditor_name_of_up_to_70_printable_characters_is_taken(name: str) -> None:
+    assert PaymentInitiation.from_wire(with_field("creditorName", name)).creditor_name == name
+
+
+@pytest.mark.parametrize("name", ["", "A" * 71, "A\nB", "A\x00", "A\u202eB", "A\x85", None, 5])
+def test_another_creditor_name_is_refused(name: object) -> None:
+    assert fault(with_field("creditorName", name)).code == "model.invalid"
+
+
+@pytest.mark.parametrize("text", ["", "x" * 140, None])
+def test_remittance_information_is_absent_or_up_to_140_characters(text: str | None) -> None:
+    payment = PaymentInitiation.from_wire(with_field("remittanceInformationUnstructured", text))
+    assert payment.remittance_information_unstructured == text
+
+
+@pytest.mark.parametrize("text", ["x" * 141, "a\nb", 5, ["x"]])
+def test_other_remittance_information_is_refused(text: object) -> None:
+    assert fault(with_field("remittanceInformationUnstructured", text)).code == "model.invalid"
+
+
+@pytest.mark.parametrize("name", PAYMENT)
+def test_each_required_field_is_required_and_named_when_it_is_absent(name: str) -> None:
+    assert name in fault(wire({key: value for key, value in PAYMENT.items() if key != name})).message
+
+
+def test_a_field_under_its_python_name_is_not_the_field() -> None:
+    spelt = {("creditor_name" if key == "creditorName" else key): value for key, value in PAYMENT.items()}
+    assert fault(wire(spelt)).code == "model.invalid"
+
+
+def test_a_python_name_beside_the_field_is_an_unknown_field() -> None:
+    payment = PaymentInitiation.from_wire(with_field("creditor_name", "Somebody Else"))
+    assert payment.creditor_name == "Example Merchant"
+    assert json.loads(payment.to_wire()) == PAYMENT | {"creditor_name": "Somebody Else"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "code"),
+    [
+        (b"", "json.malformed"),
+        (b"{", "json.malformed"),
+        (b"\xff\xfe{}", "json.malformed"),
+        (wire(PAYMENT) + b"x", "json.malformed"),
+        (wire(PAYMENT)[:-1] + b',"x":NaN}', "json.malformed"),
+        (wire(PAYMENT)[:-1] + b',"x":1e999}', "json.malformed"),
+        (wire(PAYMENT)[:-1] + b',"x":"\\ud800"}', "json.malformed"),
+        (wire(PAYMENT)[:-1] + b',"creditorName":"B"}', "json.duplicate-name"),
+        (b"[" * 200, "json.too-deep"),
+        (b" " * (MAX_BODY_BYTES + 1), "json.too-large"),
+        (b"[]", "model.invalid"),
+        (b"null", "model.invalid"),
+        (b'"text"', "model.invalid"),
+    ],
+)
+def test_a_body_that_is_no_object_of_the_interface_is_refused(raw: bytes, code: str) -> None:
+    assert fault(raw).code == code
+
+
+@pytest.mark.parametrize("status", ["XXXX", "rcvd", "", None, 1])
+def test_a_status_that_the_document_does_not_list_is_refused(status: object) -> None:
+    assert fault(wire({"transactionStatus": status}), PaymentStatus).code == "model.invalid"
+
+
+def test_an_empty_payment_id_is_refused() -> None:
+    assert fault(wire(INITIATED | {"paymentId": ""}), PaymentInitiated).code == "model.invalid"
+
+
+SECRET = "swordfish-4711"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "instructedAmount",
+        "instructedAmount.amount",
+        "instructedAmount.currency",
+        "creditorAccount.iban",
+        "creditorName",
+    ],
+)
+@pytest.mark.parametrize("value", [SECRET + "\n" * 80, [SECRET], {SECRET: SECRET}, {"iban": SECRET}])
+def test_a_refusal_names_the_field_and_never_shows_its_value(name: str, value: object) -> None:
+    error = fault(with_field(name, value))
+    assert SECRET not in str(error)
+    assert name.partition(".")[0] in error.message
+    assert error.__cause__ is None
+
+
+def test_a_refusal_in_python_does_not_show_the_value_either() -> None:
+    with pytest.raises(ValidationError) as caught:
+        AccountReference(iban=SECRET)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_model_cannot_be_changed() -> None:
+    payment = PaymentInitiation.from_wire(wire(PAYMENT))
+    with pytest.raises(ValidationError):
+        payment.creditor_name = "B"  # type: ignore[misc]
+
+
+def test_the_products_are_those_of_the_document() -> None:
+    assert {product.value for product in PaymentProduct} == {"sepa-credit-transfers", "instant-sepa-credit-transfers"}
+
+
+def declared(model: type[WireModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+UNKNOWN = st.dictionaries(
+    st.text() | st.sampled_from(["x", "self_", "creditor_name", "model_config", "to_wire"]), VALUES, max_size=3
+)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(unknown=UNKNOWN)
+def test_unknown_fields_are_kept_as_they_came(model: type[WireModel], unknown: dict[str, Any]) -> None:
+    extra = {name: value for name, value in unknown.items() if name not in declared(model)}
+    read = model.from_wire(wire(GOOD[model] | extra))
+    assert json.loads(read.to_wire()) == GOOD[model] | extra
+
+
+def ibans() -> st.SearchStrategy[str]:
+    def complete(country: str, account: str) -> str:
+        digits = "".join(str(int(character, 36)) for character in account + country + "00")
+        return f"{country}{98 - int(digits) % 97:02}{account}"
+
+    account = st.text(alphabet="0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=11, max_size=30)
+    return st.builds(complete, st.sampled_from(["LT", "DE", "XK"]), account)
+
+
+PRINTABLE = st.characters(exclude_categories=["C", "Z"]) | st.just(" ")
+
+
+def a_payment(cents: int, creditor: str, name: str, remittance: str | None, debtor: str | None) -> PaymentInitiation:
+    return PaymentInitiation(
+        instructed_amount=InstructedAmount(currency="EUR", amount=f"{cents // 100}.{cents % 100:02}"),
+        creditor_account=AccountReference(iban=creditor),
+        creditor_name=name,
+        remittance_information_unstructured=remittance,
+        debtor_account=AccountReference(iban=debtor) if debtor else None,
+    )
+
+
+PAYMENTS = st.builds(
+    a_payment,
+    st.integers(1, 99_999_999_999),
+    ibans(),
+    st.text(PRINTABLE, min_size=1, max_size=70),
+    st.none() | st.text(PRINTABLE, max_size=140),
+    st.none() | ibans(),
+)
+
+
+@given(PAYMENTS)
+def test_a_payment_that_is_written_reads_back(payment: PaymentInitiation) -> None:
+    assert PaymentInitiation.from_wire(payment.to_wire()) == payment
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(unknown=UNKNOWN)
+def test_what_is_read_and_written_reads_back_the_same(model: type[WireModel], unknown: dict[str, Any]) -> None:
+    read = model.from_wire(wire(unknown | GOOD[model]))
+    assert model.from_wire(read.to_wire()) == read
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(
+    raw=st.binary()
+    | VALUES.map(wire)
+    | st.dictionaries(st.sampled_from([*PAYMENT, *INITIATED, "debtorAccount"]), VALUES).map(wire)
+)
+def test_only_format_error_escapes_the_readers(model: type[WireModel], raw: bytes) -> None:
+    with suppress(FormatError):
+        model.from_wire(raw)

@@ -1,0 +1,154 @@
+"""Rules that both sides of the PSD2 interface hold."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from uuid import UUID, uuid5
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
+from tppkit.protocol.endpoint import Endpoint
+from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct
+from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
+from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
+from tppkit.protocol.psd2.rules import check_product, check_request_id, check_role, request_fingerprint, same_request
+
+REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"
+START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+HOUR = timedelta(hours=1)
+CAP = Decimal("100000.00")
+
+
+UUIDS = (
+    REQUEST_ID,
+    REQUEST_ID.upper(),
+    str(UUID(int=0)),
+    str(uuid5(UUID(int=0), "version 5")),
+    "c232ab00-9414-11ec-b3c8-9f6bdeced846",  # RFC 9562 appendix A.1, version 1
+    "017f22e2-79b0-7cc3-98c4-dc0c0c07398f",  # appendix A.6, version 7
+)
+
+
+@pytest.mark.parametrize("text", UUIDS)
+def test_a_uuid_is_taken_and_given_back_as_it_came(text: str) -> None:
+    assert check_request_id(text) == text
+
+
+def test_an_absent_request_id_is_refused() -> None:
+    with pytest.raises(FormatError) as caught:
+        check_request_id(None)
+    assert caught.value.code == "request-id.missing"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", REQUEST_ID[:-1], REQUEST_ID + "0", REQUEST_ID.replace("-", ""), f"{{{REQUEST_ID}}}", f"urn:uuid:{REQUEST_ID}",
+     f" {REQUEST_ID}", f"{REQUEST_ID}\n", REQUEST_ID.replace("7", "g"), REQUEST_ID.replace("7", "７")],
+)  # fmt: skip
+def test_what_is_no_uuid_is_refused(text: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        check_request_id(text)
+    assert caught.value.code == "request-id.malformed"
+    assert caught.value.message.isprintable()
+
+
+@given(st.text() | st.text(alphabet="0123456789abcdefABCDEF-", min_size=34, max_size=38))
+def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
+    with suppress(FormatError):
+        assert check_request_id(text) == text
+
+
+def test_the_role_of_the_endpoint_is_enough() -> None:
+    check_role(INITIATE_PAYMENT, ("PSP_AI", "PSP_PI"))
+
+
+@pytest.mark.parametrize("roles", [(), ("PSP_AI",), ("psp_pi",), ("PSP_AS", "PSP_IC")])
+def test_a_certificate_without_the_endpoints_role_is_refused(roles: tuple[str, ...]) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        check_role(INITIATE_PAYMENT, roles)
+    assert caught.value.code == "role.missing"
+    assert "PSP_PI" in caught.value.message
+
+
+def test_an_endpoint_without_a_role_takes_every_certificate() -> None:
+    check_role(Endpoint("open", "GET", "/", False, None, 200, "nowhere"), ())
+
+
+def payment(amount: str, iban: str = "LT601010012345678901") -> PaymentInitiation:
+    return PaymentInitiation(
+        instructed_amount=InstructedAmount(currency="EUR", amount=amount),
+        creditor_account=AccountReference(iban=iban),
+        creditor_name="A",
+    )
+
+
+def product_fault(amount: str, product: PaymentProduct, *unreachable: str) -> str | None:
+    try:
+        check_product(payment(amount), product, cap=CAP, unreachable=unreachable)
+    except LocalProtocolError as e:
+        return e.code
+    return None
+
+
+@pytest.mark.parametrize("amount", ["0.01", "99999.99", "100000", "100000.0", "100000.00"])
+def test_an_instant_payment_up_to_the_cap_is_taken(amount: str) -> None:
+    assert product_fault(amount, PaymentProduct.INSTANT) is None
+
+
+@pytest.mark.parametrize("amount", ["100000.01", "100001", "999999999.99"])
+def test_an_instant_payment_above_the_cap_is_refused(amount: str) -> None:
+    assert product_fault(amount, PaymentProduct.INSTANT) == "product.invalid"
+
+
+def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused() -> None:
+    assert product_fault("1", PaymentProduct.INSTANT, "LT") == "product.invalid"
+    assert product_fault("1", PaymentProduct.INSTANT, "LV", "EE") is None
+
+
+def test_a_normal_transfer_is_never_refused_for_what_instant_cannot_do() -> None:
+    assert product_fault("999999999.99", PaymentProduct.SEPA, "LT") is None
+
+
+def again(fingerprint: str, now: datetime) -> bool:
+    return same_request(fingerprint=fingerprint, first="a", first_at=START, now=now)
+
+
+@pytest.mark.parametrize("now", [START, START + TICK, START + HOUR - TICK])
+def test_the_same_request_within_the_hour_is_a_replay(now: datetime) -> None:
+    assert again("a", now) is True
+
+
+@pytest.mark.parametrize("now", [START, START + HOUR - TICK])
+def test_another_request_within_the_hour_is_refused(now: datetime) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        again("b", now)
+    assert caught.value.code == "request-id.reuse"
+
+
+@pytest.mark.parametrize("fingerprint", ["a", "b"])
+def test_after_the_hour_the_id_counts_as_new(fingerprint: str) -> None:
+    assert again(fingerprint, START + HOUR) is False
+
+
+PARTS = st.tuples(
+    st.sampled_from(["POST", "DELETE"]),
+    st.text(alphabet=[chr(code) for code in range(0x21, 0x7F)], min_size=1, max_size=20),
+    st.binary(max_size=20),
+)
+
+
+@given(PARTS, PARTS)
+def test_two_requests_have_one_fingerprint_when_method_target_and_body_are_the_same(
+    one: tuple[str, str, bytes], other: tuple[str, str, bytes]
+) -> None:
+    assert (request_fingerprint(*one) == request_fingerprint(*other)) is (one == other)
+
+
+def test_a_fingerprint_does_not_run_target_and_body_together() -> None:
+    assert request_fingerprint("POST", "/a", b"b") != request_fingerprint("POST", "/ab", b"")

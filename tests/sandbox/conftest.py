@@ -1,0 +1,73 @@
+"""A running sandbox over loopback, its PKI, and providers that call it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from raw_provider import RawProvider, make_seal, tls_identity
+
+from tppkit._clock import utc_now
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
+
+Connect = Callable[..., RawProvider]
+
+
+@pytest.fixture(scope="session")
+def bank_pki() -> Pki:
+    """A test PKI that is valid today: TLS asks the machine's clock."""
+    return make_pki(at=utc_now(), seed=11)
+
+
+@pytest.fixture(scope="session")
+def bank_pki_folder(bank_pki: Pki, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bank") / "pki"
+    write_pki(bank_pki, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def second_provider(bank_pki: Pki) -> tuple[Issued, Issued]:
+    """QWAC and QSealC of another provider."""
+    other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST")
+    return bank_pki.issue_qwac(other, label="second-qwac"), bank_pki.issue_qseal(other, label="second-qseal")
+
+
+@pytest.fixture(scope="module")
+def bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
+    """A sandbox for the tests of one file, which leave its clock alone."""
+    settings = SandboxSettings(tmp_path_factory.mktemp("sandbox"), pki=bank_pki_folder)
+    with run_sandbox(settings) as server:
+        yield server
+
+
+@pytest.fixture
+def fresh_bank(bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
+    """A sandbox for one test."""
+    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def connect(bank_pki: Pki) -> Iterator[Connect]:
+    """Opens connections to a sandbox; all are closed at the end of the file."""
+    with ExitStack() as opened:
+
+        def connected(
+            server: SandboxServer, *, qwac: Issued = bank_pki.qwac, qseal: Issued = bank_pki.qseal
+        ) -> RawProvider:
+            context = tls_identity(qwac, bank_pki).tls_context
+            http = httpx.Client(base_url=server.addresses.psd2_url, verify=context, trust_env=False, timeout=10)
+            return RawProvider(opened.enter_context(http), make_seal(qseal))
+
+        yield connected
+
+
+@pytest.fixture(scope="module")
+def tpp(bank: SandboxServer, connect: Connect) -> RawProvider:
+    """The PKI's own provider, connected to `bank`."""
+    return connect(bank)

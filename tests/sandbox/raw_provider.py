@@ -1,0 +1,125 @@
+"""A provider that sends good and bad requests alike: nothing it is told is checked on this side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from tppkit.client import Identity
+from tppkit.sandbox import SandboxServer
+from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.testpki import Issued, Pki
+
+SEPA = "sepa-credit-transfers"
+INSTANT = "instant-sepa-credit-transfers"
+PAYMENT: Mapping[str, Any] = {
+    "instructedAmount": {"currency": "EUR", "amount": "12.50"},
+    "creditorAccount": {"iban": "DE89370400440532013000"},
+    "creditorName": "Example Shop",
+    "remittanceInformationUnstructured": "Order 4711",
+}
+PAYMENTS = f"/psd2/v1/payments/{SEPA}"
+
+
+def altered(message: Message, **parts: Any) -> Message:
+    """The message with some of method, target, headers and body changed."""
+    whole = {name: getattr(message, name) for name in ("method", "target", "headers", "body")}
+    return Message(**whole | parts)
+
+
+def make_seal(issued: Issued) -> Seal:
+    return Seal(issued.certificate, KeySigner(issued.key))
+
+
+def tls_identity(issued: Issued, pki: Pki) -> Identity:
+    """Presents any certificate of a PKI to a server of `pki`."""
+    return Identity(issued.certificate, issued.key, chain=issued.chain, server_anchors=[pki.root.certificate])
+
+
+@dataclass
+class RawProvider:
+    """Requests over mutual TLS.
+
+    Attributes:
+        http: the connection, with or without a client certificate.
+        seal: seals what `initiate` sends.
+    """
+
+    http: httpx.Client
+    seal: Seal | None = None
+
+    def message(
+        self, body: Mapping[str, Any] | bytes = PAYMENT, *, product: str = SEPA, request_id: str | None = None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> Message:  # fmt: skip
+        """An initiation that is not sealed yet."""
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        named = (("X-Request-ID", request_id or str(uuid4())), ("Content-Type", "application/json"))
+        return Message("POST", f"/psd2/v1/payments/{product}", (*named, *headers), content)
+
+    def send(self, message: Message) -> httpx.Response:
+        """Send a message as it is."""
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in message.headers]
+        return self.http.request(message.method, message.target, headers=headers, content=message.body or None)
+
+    def sealed(self, message: Message) -> Message:
+        """The message under this provider's seal."""
+        assert self.seal is not None
+        return sign_request(message, seal=self.seal)
+
+    def initiate(self, body: Mapping[str, Any] | bytes = PAYMENT, **options: Any) -> httpx.Response:
+        """A sealed initiation."""
+        return self.send(self.sealed(self.message(body, **options)))
+
+    def request(self, method: str, target: str, *, request_id: str | None = None) -> httpx.Response:
+        """A request without a body and without a seal."""
+        return self.send(Message(method, target, (("X-Request-ID", request_id or str(uuid4())),)))
+
+    def status(self, payment: Mapping[str, Any]) -> str:
+        """The state that a poll reports for an initiated payment."""
+        status = self.request("GET", payment["_links"]["status"]["href"]).json()["transactionStatus"]
+        assert isinstance(status, str)
+        return status
+
+    def cancel(self, payment: Mapping[str, Any]) -> httpx.Response:
+        """DELETE of an initiated payment."""
+        return self.request("DELETE", payment["_links"]["self"]["href"])
+
+    def new_payment(self, **options: Any) -> dict[str, Any]:
+        """The answer to an initiation that must succeed."""
+        response = self.initiate(**options)
+        assert response.status_code == 201, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+def assert_refused(response: httpx.Response, status: int, code: str) -> None:
+    """The answer is this error, in the interface's form, and echoes the X-Request-ID."""
+    (message,) = response.json()["tppMessages"]
+    assert (response.status_code, message["code"], message["category"]) == (status, code, "ERROR")
+    assert message["text"]
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["x-request-id"] == response.request.headers["x-request-id"]
+
+
+def approval_link(payment: Mapping[str, Any]) -> str:
+    """The link for the payer's browser."""
+    link = payment["_links"]["scaRedirect"]["href"]
+    assert isinstance(link, str)
+    return link
+
+
+def decide(payment: Mapping[str, Any], action: str) -> httpx.Response:
+    """What the payer's browser sends when a button is pressed, and the page it is led to."""
+    return httpx.post(approval_link(payment), data={"action": action}, follow_redirects=True, trust_env=False)
+
+
+def advance(server: SandboxServer, seconds: float) -> None:
+    """Move the sandbox's clock through its control host."""
+    url = server.addresses.control_url + "/clock/advance"
+    httpx.post(url, json={"seconds": seconds}, trust_env=False).raise_for_status()

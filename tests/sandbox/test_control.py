@@ -1,0 +1,102 @@
+"""The control host: the clock, moved forward by a developer and by nobody else."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from tppkit._clock import parse_time, utc_now
+from tppkit.sandbox import SandboxServer
+
+
+def advance_with(server: SandboxServer, content: bytes, content_type: str = "application/json") -> httpx.Response:
+    url = server.addresses.control_url + "/clock/advance"
+    return httpx.post(url, content=content, headers={"Content-Type": content_type}, trust_env=False)
+
+
+def now(server: SandboxServer) -> str:
+    text = httpx.get(server.addresses.control_url + "/clock", trust_env=False).json()["now"]
+    assert isinstance(text, str)
+    return text
+
+
+def test_the_clock_begins_at_the_machines(fresh_bank: SandboxServer) -> None:
+    before = utc_now()
+    shown = parse_time(now(fresh_bank))
+    assert before <= shown <= utc_now()
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 0.5, 300, 86_400])
+def test_the_clock_is_moved_forward(seconds: float, fresh_bank: SandboxServer) -> None:
+    before = utc_now()
+    moved = parse_time(advance_with(fresh_bank, b'{"seconds": %r}' % seconds).json()["now"])
+    assert before <= moved - timedelta(seconds=seconds) <= utc_now()
+
+
+def test_steps_add_up(fresh_bank: SandboxServer) -> None:
+    before = utc_now()
+    for _ in range(3):
+        advance_with(fresh_bank, b'{"seconds": 100}')
+    assert parse_time(now(fresh_bank)) >= before + timedelta(seconds=300)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data",
+        "",
+        "text/plain; application/json",
+        "application/jsonp",
+    ],
+)
+def test_what_a_page_of_another_origin_can_send_does_not_move_the_clock(content_type: str, bank: SandboxServer) -> None:
+    response = advance_with(bank, b'{"seconds": 300}', content_type)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "message.content-type")
+    assert parse_time(now(bank)) < utc_now() + timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("content_type", ["application/json; charset=utf-8", "application/json ;x"])
+def test_parameters_of_the_content_type_do_not_matter(content_type: str, fresh_bank: SandboxServer) -> None:
+    assert advance_with(fresh_bank, b'{"seconds": 1}', content_type).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"", "json.malformed"),
+        (b"5", "model.invalid"),
+        (b"{}", "model.invalid"),
+        (b'{"seconds": -1}', "model.invalid"),
+        (b'{"seconds": true}', "model.invalid"),
+        (b'{"seconds": "5"}', "model.invalid"),
+        (b'{"seconds": NaN}', "json.malformed"),
+        (b'{"seconds": 1, "seconds": 2}', "json.duplicate-name"),
+        (b'{"seconds": 1000000000}', "clock.backwards"),
+        (b'{"seconds": 10000000000}', "model.invalid"),
+        (b'{"seconds": ' + b"9" * 390 + b"}", "model.invalid"),
+        (b" " * 5000, "message.too-large"),
+    ],
+)
+def test_a_step_that_cannot_be_taken_is_refused(content: bytes, code: str, bank: SandboxServer) -> None:
+    response = advance_with(bank, content)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, code)
+
+
+@pytest.mark.parametrize("content", [b'{"seconds": 1e999}', b'{"seconds": -1e999}'])
+def test_an_infinite_step_is_refused(content: bytes, bank: SandboxServer) -> None:
+    assert advance_with(bank, content).status_code == 400
+
+
+def test_a_browser_of_another_origin_is_not_told_that_it_may(bank: SandboxServer) -> None:
+    headers = {
+        "Origin": "https://evil.example",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "content-type",
+    }
+    response = httpx.options(bank.addresses.control_url + "/clock/advance", headers=headers, trust_env=False)
+    assert response.status_code == 405
+    assert not [name for name in response.headers if name.startswith("access-control-")]

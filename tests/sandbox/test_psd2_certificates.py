@@ -1,0 +1,139 @@
+"""Who may call: the client certificate of the connection, judged by the application (soft) or in the handshake (strict)."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+from raw_provider import PAYMENTS, RawProvider, advance, assert_refused
+
+from tppkit._clock import utc_now
+from tppkit.protocol.psd2 import ENDPOINTS
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.testpki import Issued, Pki, make_pki, make_provider
+
+TARGET = f"{PAYMENTS}/unknown/status"
+
+
+@pytest.fixture(scope="module")
+def strict_bank(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxServer]:
+    with run_sandbox(SandboxSettings(tmp_path_factory.mktemp("strict"), pki=bank_pki_folder, strict=True)) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def expired_qwac(bank_pki: Pki) -> Issued:
+    """A QWAC of the bank's own PKI that ended three weeks ago."""
+    before = replace(bank_pki, not_before=bank_pki.not_before - timedelta(days=31), days=10)
+    return before.issue_qwac(bank_pki.provider, label="expired-qwac")
+
+
+@pytest.fixture(scope="module")
+def foreign_qwac() -> Issued:
+    """A QWAC of the same provider from an authority that the bank does not know."""
+    return make_pki(at=utc_now(), seed=12).qwac
+
+
+@pytest.fixture
+def anonymous(bank: SandboxServer, bank_pki_folder: Path) -> Iterator[RawProvider]:
+    """A caller without a client certificate."""
+    context = ssl.create_default_context(cafile=bank_pki_folder / "root.pem")
+    with httpx.Client(base_url=bank.addresses.psd2_url, verify=context, trust_env=False) as http:
+        yield RawProvider(http)
+
+
+def test_no_client_certificate_is_refused(anonymous: RawProvider) -> None:
+    assert_refused(anonymous.request("GET", TARGET), 401, "CERTIFICATE_MISSING")
+
+
+@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
+    row = ENDPOINTS[name]
+    target = row.target(product="sepa-credit-transfers", payment_id="any")
+    assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
+
+
+def test_an_expired_qwac_is_refused(
+    bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
+) -> None:
+    assert_refused(connect(bank, qwac=expired_qwac).request("GET", TARGET), 401, "CERTIFICATE_EXPIRED")
+
+
+def test_a_qwac_that_ends_while_the_sandbox_runs_is_refused(
+    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
+    caller = connect(fresh_bank)
+    assert_refused(caller.request("GET", TARGET), 403, "RESOURCE_UNKNOWN")
+    advance(fresh_bank, 366 * 86_400)
+    assert_refused(caller.request("GET", TARGET), 401, "CERTIFICATE_EXPIRED")
+
+
+def test_a_qwac_of_an_unknown_authority_is_refused(
+    bank: SandboxServer, connect: Callable[..., RawProvider], foreign_qwac: Issued
+) -> None:
+    assert_refused(connect(bank, qwac=foreign_qwac).request("GET", TARGET), 401, "CERTIFICATE_INVALID")
+
+
+@pytest.mark.parametrize("label", ["qseal", "server", "issuing-ca-qwac", "root"])
+def test_a_certificate_for_another_use_is_refused(
+    label: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    (issued,) = (issued for issued in bank_pki.issued if issued.label == label)
+    assert_refused(connect(bank, qwac=issued).request("GET", TARGET), 401, "CERTIFICATE_INVALID")
+
+
+@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+def test_every_payment_endpoint_asks_for_the_role(
+    name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    provider = make_provider(roles=("PSP_AI",))
+    caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="ai-qwac"))
+    row = ENDPOINTS[name]
+    target = row.target(product="sepa-credit-transfers", payment_id="any")
+    assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
+
+
+def test_a_refusal_says_why_and_names_no_other_provider(
+    bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
+) -> None:
+    text = connect(bank, qwac=expired_qwac).request("GET", TARGET).json()["tppMessages"][0]["text"]
+    assert "certificate.expired" in text
+
+
+def test_strict_mode_serves_a_good_certificate(strict_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+    assert connect(strict_bank).initiate().status_code == 201
+
+
+def test_strict_mode_refuses_no_certificate_in_the_handshake(strict_bank: SandboxServer, bank_pki_folder: Path) -> None:
+    context = ssl.create_default_context(cafile=bank_pki_folder / "root.pem")
+    with (
+        httpx.Client(verify=context, trust_env=False) as http,
+        pytest.raises(httpx.TransportError, match="CERTIFICATE_REQUIRED"),
+    ):
+        http.get(strict_bank.addresses.psd2_url + TARGET)
+
+
+def test_strict_mode_refuses_an_expired_certificate_in_the_handshake(
+    strict_bank: SandboxServer, connect: Callable[..., RawProvider], expired_qwac: Issued
+) -> None:
+    with pytest.raises(httpx.TransportError, match="CERTIFICATE_EXPIRED"):
+        connect(strict_bank, qwac=expired_qwac).request("GET", TARGET)
+
+
+def test_strict_mode_refuses_an_unknown_authority_in_the_handshake(
+    strict_bank: SandboxServer, connect: Callable[..., RawProvider], foreign_qwac: Issued
+) -> None:
+    with pytest.raises(httpx.TransportError, match="UNKNOWN_CA"):
+        connect(strict_bank, qwac=foreign_qwac).request("GET", TARGET)
+
+
+def test_strict_mode_leaves_the_profile_to_the_application(
+    strict_bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    caller = connect(strict_bank, qwac=bank_pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac"))
+    assert_refused(caller.request("GET", TARGET), 403, "ROLE_INVALID")

@@ -1,0 +1,166 @@
+"""What the bank keeps: every verified seal with the answer it got, and nothing that was not verified."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, decide
+
+from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.testpki import Issued
+from tppkit.trust import PathVerifier, load_anchors
+
+
+@pytest.fixture
+def caller(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> RawProvider:
+    return connect(fresh_bank)
+
+
+def folder(server: SandboxServer) -> Path:
+    return server.sandbox.settings.directory / "archive"
+
+
+def kept(server: SandboxServer) -> list[EvidenceRecord]:
+    return [EvidenceRecord.from_line(line) for _, line in read_lines(folder(server))]
+
+
+def audit(server: SandboxServer) -> AuditSummary:
+    counted = AuditSummary()
+    for row in audit_archive(folder(server), paths=PathVerifier(load_anchors(server.sandbox.pki))):
+        counted.add(row)
+    return counted
+
+
+def test_a_payment_is_kept_with_what_was_signed_and_what_was_answered(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    request_id = str(uuid4())
+    sealed = caller.sealed(caller.message(request_id=request_id))
+    payment = caller.send(sealed).json()
+    (record,) = kept(fresh_bank)
+    assert (record.http_status, record.error_code, record.payment_ref) == (201, None, payment["paymentId"])
+    assert (record.x_request_id, record.method, record.target) == (request_id, sealed.method, sealed.target)
+    assert record.body == sealed.body
+    assert record.clock_source == "sandbox"
+
+
+def test_every_verified_request_is_kept_with_its_status_and_code(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    request_id = str(uuid4())
+    caller.initiate(request_id=request_id)
+    caller.initiate(request_id=request_id)
+    caller.initiate({**PAYMENT, "creditorName": "Another"}, request_id=request_id)
+    caller.initiate(b"{}")
+    caller.initiate(b"")
+    caller.initiate({**PAYMENT, "instructedAmount": {"currency": "EUR", "amount": "999999.00"}}, product=INSTANT)
+    caller.initiate(product="unknown-product")
+    caller.initiate(headers=[("TPP-Redirect-URI", "ftp://x")])
+    assert [(record.http_status, record.error_code) for record in kept(fresh_bank)] == [
+        (201, None),
+        (201, None),
+        (409, "REQUEST_ID_REUSE"),
+        (400, "FORMAT_ERROR"),
+        (400, "FORMAT_ERROR"),
+        (400, "PRODUCT_INVALID"),
+        (404, "PRODUCT_UNKNOWN"),
+        (400, "FORMAT_ERROR"),
+    ]
+    assert (audit(fresh_bank).exit_code, audit(fresh_bank).records) == (0, 8)
+
+
+def test_what_was_not_verified_is_not_kept(
+    caller: RawProvider,
+    fresh_bank: SandboxServer,
+    connect: Callable[..., RawProvider],
+    second_provider: tuple[Issued, Issued],
+) -> None:
+    sealed = caller.sealed(caller.message())
+    caller.send(caller.message())
+    caller.send(altered(sealed, body=sealed.body + b" "))
+    connect(fresh_bank, qseal=second_provider[1]).initiate()
+    caller.request("GET", sealed.target + "/any/status")
+    assert kept(fresh_bank) == []
+
+
+def test_requests_of_several_providers_pass_the_audit(
+    caller: RawProvider,
+    fresh_bank: SandboxServer,
+    connect: Callable[..., RawProvider],
+    second_provider: tuple[Issued, Issued],
+) -> None:
+    other = connect(fresh_bank, qwac=second_provider[0], qseal=second_provider[1])
+    for provider in (caller, other, caller):
+        provider.new_payment()
+    assert audit(fresh_bank).exit_code == 0
+    rows = audit_archive(folder(fresh_bank), paths=PathVerifier(load_anchors(fresh_bank.sandbox.pki)))
+    names = ["PSDLT-BL-LB000000", "PSDDE-BAFIN-999999", "PSDLT-BL-LB000000"]
+    assert [row.organization_identifier for row in rows] == names
+
+
+def test_the_time_of_receipt_is_that_of_the_sandbox(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    caller.new_payment()
+    advance(fresh_bank, 3 * 86_400)
+    caller.new_payment()
+    first, second = (record.received_at for record in kept(fresh_bank))
+    assert 3 * 86_400 <= (second - first).total_seconds() < 3 * 86_400 + 60
+
+
+def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archive(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder)
+    request_id = str(uuid4())
+    with run_sandbox(settings) as server:
+        before = connect(server).new_payment(request_id=request_id)
+    with run_sandbox(settings) as server:
+        caller = connect(server)
+        assert caller.status(before) == "RCVD"
+        assert caller.new_payment(request_id=request_id) == before
+        caller.new_payment()
+        assert [record.seq for record in kept(server)] == [0, 1, 2]
+        assert len({record.stream_id for record in kept(server)}) == 1
+        assert audit(server).exit_code == 0
+
+
+def test_a_restart_with_the_same_seed_makes_new_payments(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    settings = SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, seed=5)
+    ids = []
+    for _ in range(3):
+        with run_sandbox(settings) as server:
+            ids += [connect(server).new_payment()["paymentId"] for _ in range(2)]
+    assert len(set(ids)) == 6
+
+
+def test_the_same_seed_gives_the_same_ids(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    def run(name: str, seed: int) -> list[tuple[str, str]]:
+        with run_sandbox(SandboxSettings(tmp_path / name, pki=bank_pki_folder, seed=seed)) as server:
+            payments = [connect(server).new_payment() for _ in range(2)]
+        return [(p["paymentId"], p["_links"]["scaRedirect"]["href"].rpartition("/")[2]) for p in payments]
+
+    first = run("first", 7)
+    assert run("second", 7) == first
+    assert not set(run("third", 8)) & set(first)
+
+
+def test_a_payment_that_cannot_be_kept_is_not_made(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    fresh_bank.sandbox.archive.close()
+    response = caller.initiate()
+    (message,) = response.json()["tppMessages"]
+    assert (response.status_code, message["code"]) == (500, "INTERNAL_SERVER_ERROR")
+    assert str(folder(fresh_bank)) not in response.text
+
+
+def test_a_decision_of_the_payer_leaves_the_archive_as_it_is(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    before = kept(fresh_bank)
+    decide(payment, "approve")
+    assert kept(fresh_bank) == before

@@ -1,0 +1,178 @@
+"""The life of a payment as a provider sees it, from RCVD to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+from raw_provider import INSTANT, PAYMENT, RawProvider, advance, approval_link, assert_refused, decide
+
+from tppkit.sandbox import SandboxServer
+from tppkit.testpki import Issued
+
+
+@pytest.fixture
+def caller(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> RawProvider:
+    """The provider, connected to a sandbox whose clock may be moved."""
+    return connect(fresh_bank)
+
+
+def open_link(payment: dict[str, object]) -> httpx.Response:
+    return httpx.get(approval_link(payment), trust_env=False)
+
+
+def test_a_new_payment_is_received(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    assert payment["transactionStatus"] == "RCVD"
+    assert tpp.status(payment) == "RCVD"
+
+
+def test_the_answer_links_to_status_and_details_by_path(tpp: RawProvider) -> None:
+    payment = tpp.new_payment(product=INSTANT)
+    own = f"/psd2/v1/payments/{INSTANT}/{payment['paymentId']}"
+    assert (payment["_links"]["self"]["href"], payment["_links"]["status"]["href"]) == (own, own + "/status")
+
+
+def test_the_details_are_what_was_submitted(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    details = tpp.request("GET", payment["_links"]["self"]["href"]).json()
+    assert details == {**PAYMENT, "paymentId": payment["paymentId"], "transactionStatus": "RCVD"}
+
+
+def test_an_approved_payment_is_executed(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    decide(payment, "approve")
+    assert caller.status(payment) == "ACSP"
+    advance(fresh_bank, 1)
+    assert caller.status(payment) == "ACSC"
+
+
+def test_a_declined_payment_is_rejected(caller: RawProvider) -> None:
+    payment = caller.new_payment()
+    decide(payment, "decline")
+    assert caller.status(payment) == "RJCT"
+
+
+def test_a_payment_that_nobody_opens_is_rejected_after_five_minutes(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    payment = caller.new_payment()
+    advance(fresh_bank, 290)
+    assert caller.status(payment) == "RCVD"
+    advance(fresh_bank, 10)
+    assert caller.status(payment) == "RJCT"
+
+
+def test_opening_the_link_starts_the_five_minutes_again(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    advance(fresh_bank, 290)
+    open_link(payment)
+    advance(fresh_bank, 290)
+    assert caller.status(payment) == "RCVD"
+    advance(fresh_bank, 10)
+    assert caller.status(payment) == "RJCT"
+
+
+def test_polling_does_not_keep_a_payment_alive(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    for _ in range(3):
+        advance(fresh_bank, 100)
+        status = caller.status(payment)
+    assert status == "RJCT"
+
+
+def test_a_payment_that_ran_out_can_no_longer_be_approved(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    advance(fresh_bank, 300)
+    decide(payment, "approve")
+    assert caller.status(payment) == "RJCT"
+
+
+def test_an_approved_payment_does_not_run_out(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    decide(payment, "approve")
+    advance(fresh_bank, 400)
+    assert caller.status(payment) == "ACSC"
+
+
+def test_the_status_can_be_asked_long_after_the_end(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    rejected, settled = caller.new_payment(), caller.new_payment()
+    decide(settled, "approve")
+    advance(fresh_bank, 30 * 86_400)
+    assert (caller.status(rejected), caller.status(settled)) == ("RJCT", "ACSC")
+
+
+def test_a_cancelled_payment_is_cancelled_in_the_answer_and_rejected_in_later_polls(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    response = tpp.cancel(payment)
+    assert (response.status_code, response.json()) == (200, {"transactionStatus": "CANC"})
+    assert tpp.status(payment) == "RJCT"
+    assert tpp.request("GET", payment["_links"]["self"]["href"]).json()["transactionStatus"] == "RJCT"
+
+
+def test_a_payment_that_the_customer_has_opened_cannot_be_cancelled(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    open_link(payment)
+    assert_refused(tpp.cancel(payment), 409, "CANCELLATION_INVALID")
+    assert tpp.status(payment) == "RCVD"
+
+
+@pytest.mark.parametrize("action", ["approve", "decline"])
+def test_a_payment_that_the_customer_has_decided_cannot_be_cancelled(action: str, tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    decide(payment, action)
+    before = tpp.status(payment)
+    assert_refused(tpp.cancel(payment), 409, "CANCELLATION_INVALID")
+    assert tpp.status(payment) in {before, "ACSC"}
+
+
+def test_a_payment_is_cancelled_once(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    assert tpp.cancel(payment).status_code == 200
+    assert_refused(tpp.cancel(payment), 409, "CANCELLATION_INVALID")
+
+
+def test_a_payment_that_ran_out_cannot_be_cancelled(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    advance(fresh_bank, 300)
+    assert_refused(caller.cancel(payment), 409, "CANCELLATION_INVALID")
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+def test_another_provider_sees_no_such_payment(
+    method: str,
+    bank: SandboxServer,
+    tpp: RawProvider,
+    connect: Callable[..., RawProvider],
+    second_provider: tuple[Issued, Issued],
+) -> None:
+    payment = tpp.new_payment()
+    other = connect(bank, qwac=second_provider[0], qseal=second_provider[1])
+    own = payment["_links"]["self"]["href"]
+    assert_refused(other.request(method, own), 403, "RESOURCE_UNKNOWN")
+    assert_refused(other.request("GET", own + "/status"), 403, "RESOURCE_UNKNOWN")
+    assert tpp.status(payment) == "RCVD"
+
+
+def test_the_payment_of_another_and_one_that_is_not_there_are_told_alike(
+    bank: SandboxServer, tpp: RawProvider, connect: Callable[..., RawProvider], second_provider: tuple[Issued, Issued]
+) -> None:
+    payment = tpp.new_payment()
+    other = connect(bank, qwac=second_provider[0])
+    foreign = other.request("GET", payment["_links"]["self"]["href"]).text
+    absent = other.request("GET", payment["_links"]["self"]["href"][:-1] + "!").text
+    assert foreign.replace(payment["paymentId"], "") == absent.replace(payment["paymentId"][:-1] + "!", "")
+
+
+def test_a_payment_is_not_found_under_another_product(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    moved = payment["_links"]["self"]["href"].replace("/sepa-", "/instant-sepa-")
+    assert_refused(tpp.request("GET", moved), 403, "RESOURCE_UNKNOWN")
+
+
+def test_ids_cannot_be_guessed_from_one_another(tpp: RawProvider) -> None:
+    payments = [tpp.new_payment() for _ in range(20)]
+    texts = {payment["paymentId"] for payment in payments} | {approval_link(payment) for payment in payments}
+    assert len(texts) == 40
+    assert all(payment["paymentId"] not in approval_link(payment) for payment in payments)

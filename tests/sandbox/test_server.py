@@ -1,0 +1,164 @@
+"""Starting and stopping: ports, addresses, the ready file, and what a failed start leaves behind."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from raw_provider import RawProvider
+
+from tppkit.errors import ArchiveError, ConfigurationError
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.testpki import Pki, key_pem, write_pki
+
+
+@contextmanager
+def listening(offset: int = 0) -> Iterator[int]:
+    """A port that somebody else listens on, less `offset`."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        yield taken.getsockname()[1] - offset
+
+
+@pytest.mark.parametrize("offset", [0, 1, 3], ids=["psd2", "approval", "control"])
+def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+    with listening(offset) as port, pytest.raises(ConfigurationError) as caught:
+        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
+    assert caught.value.code == "port.unavailable"
+    assert str(port + offset) in caught.value.message
+
+
+def test_a_second_sandbox_on_the_same_port_is_refused(
+    fresh_bank: SandboxServer, tmp_path: Path, bank_pki_folder: Path
+) -> None:
+    port = int(fresh_bank.addresses.psd2_url.rpartition(":")[2])
+    with pytest.raises(ConfigurationError) as caught:
+        SandboxServer(SandboxSettings(tmp_path / "second", pki=bank_pki_folder, port=port))
+    assert caught.value.code == "port.unavailable"
+
+
+def test_a_port_is_taken_before_the_server_answers(tmp_path: Path, bank_pki_folder: Path) -> None:
+    first = SandboxServer(SandboxSettings(tmp_path / "first", pki=bank_pki_folder))
+    port = int(first.addresses.psd2_url.rpartition(":")[2])
+    try:
+        with pytest.raises(ConfigurationError) as caught:
+            SandboxServer(SandboxSettings(tmp_path / "second", pki=bank_pki_folder, port=port))
+        assert caught.value.code == "port.unavailable"
+    finally:
+        first.close()
+
+
+@pytest.mark.parametrize("port", [-5, 65_534, 70_000])
+def test_a_port_that_does_not_exist_is_refused(port: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
+    assert caught.value.code == "port.unavailable"
+
+
+def test_an_address_of_another_machine_is_refused(tmp_path: Path, bank_pki_folder: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, host="192.0.2.1"))
+    assert caught.value.code == "port.unavailable"
+
+
+def test_two_sandboxes_on_one_folder_are_refused(fresh_bank: SandboxServer) -> None:
+    with pytest.raises(ArchiveError) as caught:
+        SandboxServer(fresh_bank.sandbox.settings)
+    assert caught.value.code == "archive.locked"
+
+
+@pytest.mark.parametrize("name", ["server.key", "server-chain.pem"])
+def test_a_folder_without_a_server_certificate_is_refused(name: str, bank_pki: Pki, tmp_path: Path) -> None:
+    write_pki(bank_pki, tmp_path / "pki")
+    (tmp_path / "pki" / name).unlink()
+    with pytest.raises(ConfigurationError) as caught:
+        SandboxServer(SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki"))
+    assert caught.value.code == "pki.unusable"
+
+
+def test_a_start_that_failed_leaves_nothing_open(bank_pki: Pki, tmp_path: Path) -> None:
+    settings = SandboxSettings(tmp_path / "sandbox", pki=tmp_path / "pki")
+    write_pki(bank_pki, settings.pki or tmp_path)
+    key = tmp_path / "pki" / "server.key"
+    key.write_bytes(key_pem(bank_pki.qwac.key))
+    with pytest.raises(ConfigurationError) as caught:
+        SandboxServer(settings)
+    assert caught.value.code == "tls.private-key"
+    key.write_bytes(key_pem(bank_pki.server.key))
+    SandboxServer(settings).close()  # the first attempt, still referred to by `caught`, holds no lock
+    assert caught.value is not None
+
+
+def test_a_database_that_cannot_be_opened_leaves_the_archive_free(tmp_path: Path, bank_pki_folder: Path) -> None:
+    settings = SandboxSettings(tmp_path, pki=bank_pki_folder, database="nonsense")
+    for _ in range(2):
+        with pytest.raises(ConfigurationError) as caught:
+            SandboxServer(settings)
+        assert caught.value.code == "database.unusable"
+
+
+def test_without_a_pki_one_is_made_and_kept(tmp_path: Path) -> None:
+    settings = SandboxSettings(tmp_path / "sandbox")
+    with run_sandbox(settings) as server:
+        made = Path(server.addresses.pki)
+        key = (made / "server.key").read_bytes()
+    assert made == tmp_path / "sandbox" / "pki"
+    with run_sandbox(settings) as server:
+        assert (Path(server.addresses.pki) / "server.key").read_bytes() == key
+
+
+def test_every_host_answers_when_the_body_starts(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+    assert connect(bank).request("GET", "/").status_code == 404
+    assert httpx.get(bank.addresses.approval_url, trust_env=False).status_code == 404
+    assert httpx.get(bank.addresses.control_url + "/clock", trust_env=False).status_code == 200
+
+
+def test_no_host_says_what_serves_it(bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
+    answers = [connect(bank).request("GET", "/"), httpx.get(bank.addresses.approval_url, trust_env=False)]
+    assert not [answer for answer in answers if "server" in answer.headers]
+
+
+def test_a_sandbox_that_was_stopped_answers_no_more_and_frees_its_folder(tmp_path: Path, bank_pki_folder: Path) -> None:
+    settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
+    with run_sandbox(settings) as server:
+        url = server.addresses.control_url
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(url, trust_env=False)
+    with run_sandbox(settings):
+        pass
+
+
+def test_the_ready_file_says_where_everything_is_and_is_for_its_owner(bank: SandboxServer, tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    bank.addresses.write(path)
+    ready = json.loads(path.read_bytes())
+    assert ready["psd2_url"] == bank.addresses.psd2_url
+    names = {"psd2_url", "approval_url", "gateway_url", "vault_url", "legacy_url", "control_url", "api_key", "pki"}
+    assert set(ready) == names
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [entry.name for entry in tmp_path.iterdir()] == ["ready.json"]
+
+
+def test_an_older_ready_file_is_replaced(bank: SandboxServer, tmp_path: Path) -> None:
+    path = tmp_path / "ready.json"
+    path.write_text("old")
+    bank.addresses.write(path)
+    assert json.loads(path.read_bytes())["pki"] == bank.addresses.pki
+
+
+def test_a_link_in_the_way_of_the_ready_file_is_not_followed(bank: SandboxServer, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".ready.json.part").symlink_to(tmp_path / "precious")
+    bank.addresses.write(tmp_path / "ready.json")
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert (tmp_path / "ready.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_ready_file_that_cannot_be_written_is_said(bank: SandboxServer, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        bank.addresses.write(tmp_path / "nowhere" / "ready.json")
+    assert caught.value.code == "file.unwritable"

@@ -1,0 +1,159 @@
+"""Sealed messages and certificates that `sign_request` and the test PKI would never make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tppkit._encoding import encode_base64
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError, VerificationError
+from tppkit.httpsig import KeySigner, make_digest
+from tppkit.seals import Message, SealPolicy, verify_request
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import Issued, Pki
+from tppkit.testpki.profiles import Extension, provider_name, qseal_extensions
+from tppkit.trust import PathVerifier, make_anchors
+
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"
+TARGET = "/psd2/v1/payments/sepa-credit-transfers?x=%2F"
+REQUEST = Message(
+    "POST",
+    TARGET,
+    (("X-Request-ID", REQUEST_ID), ("PSU-IP-Address", "192.0.2.7"), ("Content-Type", "application/json")),
+    b'{"creditorName":"A","amount":"12.50"}',
+)
+COVERED = ("digest", "x-request-id", "(request-target)")
+TEMPLATE = 'keyId="{key_id}",algorithm="{algorithm}",headers="{headers}",signature="{signature}"'
+
+
+def fresh_policy(pki: Pki) -> SealPolicy:
+    """A policy that has seen nothing, not even a chain."""
+    return SealPolicy(PathVerifier(make_anchors(pki.authorities)))
+
+
+def verdict(message: Message, policy: SealPolicy, *, qwac: EidasCertificate | None = None, at: datetime = AT) -> str:
+    """`holds`, or the code of the refusal; any other exception is not caught."""
+    try:
+        verify_request(message, qwac=qwac, at=at, policy=policy)
+    except (FormatError, VerificationError) as e:
+        return e.code
+    return "holds"
+
+
+def header(message: Message, name: str) -> str:
+    """The one value of a header."""
+    (value,) = message.values(name)
+    return value
+
+
+def changed(
+    message: Message,
+    *,
+    method: str | None = None,
+    target: str | None = None,
+    headers: Sequence[tuple[str, str]] | None = None,
+    body: bytes | None = None,
+) -> Message:
+    """The message with other parts."""
+    return Message(
+        message.method if method is None else method,
+        message.target if target is None else target,
+        message.headers if headers is None else tuple(headers),
+        message.body if body is None else body,
+    )
+
+
+def with_value(message: Message, name: str, value: str) -> Message:
+    """The message with another value in a header."""
+    fields = [(field, value if field.lower() == name.lower() else old) for field, old in message.headers]
+    return changed(message, headers=fields)
+
+
+def without(message: Message, name: str) -> Message:
+    """The message without a header."""
+    return changed(message, headers=[field for field in message.headers if field[0].lower() != name.lower()])
+
+
+def seal_by_hand(
+    message: Message,
+    issued: Issued,
+    *,
+    covered: Sequence[str] = COVERED,
+    digest: str | None = None,
+    algorithm: str | None = None,
+    key_id: str | None = None,
+    template: str = TEMPLATE,
+    sign: Callable[[bytes], bytes] | None = None,
+    key_algorithm: str | None = None,
+) -> Message:
+    """A message sealed with a free hand: whatever is passed stands there, under a signature that is right all the same."""
+    message = message.with_headers(("Digest", make_digest(message.body) if digest is None else digest))
+    lines = [
+        f"{name}: {message.method.lower()} {message.target}"
+        if name == "(request-target)"
+        else f"{name}: {', '.join(value.strip() for value in message.values(name))}"
+        for name in covered
+    ]
+    signer = KeySigner(issued.key, algorithm=key_algorithm)
+    signature = (sign or signer.sign)("\n".join(lines).encode("latin-1", "replace"))
+    value = template.format(
+        key_id=make_key_id(issued.certificate) if key_id is None else key_id,
+        algorithm=signer.algorithm.name if algorithm is None else algorithm,
+        headers=" ".join(covered),
+        signature=encode_base64(signature),
+    )
+    return message.with_headers(
+        ("Signature", value), ("TPP-Signature-Certificate", encode_base64(issued.certificate.der))
+    )
+
+
+def make_certificate(
+    public_key: CertificatePublicKeyTypes,
+    *,
+    issuer: x509.Name,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    subject: x509.Name,
+    serial: int = 0x9FA1,
+    extensions: Sequence[Extension] = (),
+    at: datetime = AT,
+) -> EidasCertificate:
+    """A certificate of the given parts, valid for thirty days around `at`."""
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(serial)
+        .not_valid_before(at - timedelta(days=15))
+        .not_valid_after(at + timedelta(days=15))
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
+    signed = builder.sign(issuer_key, hashes.SHA256(), ecdsa_deterministic=True)
+    return EidasCertificate.from_der(signed.public_bytes(Encoding.DER))
+
+
+def issue_seal(
+    pki: Pki,
+    public_key: CertificatePublicKeyTypes,
+    *,
+    extensions: Sequence[Extension] | None = None,
+    serial: int = 0x9FA1,
+) -> EidasCertificate:
+    """A certificate from the QSealC authority of the test PKI, a proper QSealC unless other extensions are given."""
+    return make_certificate(
+        public_key,
+        issuer=pki.qseal_ca.certificate.x509.subject,
+        issuer_key=pki.qseal_ca.key,
+        subject=provider_name(pki.provider, pki.provider.name),
+        serial=serial,
+        extensions=qseal_extensions(pki.provider) if extensions is None else extensions,
+    )

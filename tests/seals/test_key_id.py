@@ -1,0 +1,204 @@
+"""How keyId names a certificate, in every style that banks and providers write."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+from sealing import REQUEST, TEMPLATE, fresh_policy, header, make_certificate, seal_by_hand, verdict
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError, VerificationError
+from tppkit.httpsig import parse_signature_header
+from tppkit.seals import Seal, sign_request
+from tppkit.seals.key_id import check_key_id, make_key_id
+from tppkit.testpki import Pki
+
+KEY = ec.derive_private_key(1234567, ec.SECP256R1())
+ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier("2.5.4.97")
+
+
+def issued_by(*attributes: tuple[x509.ObjectIdentifier, str], serial: int = 0x9FA1) -> EidasCertificate:
+    """A certificate whose issuer has these attributes, in the certificate's order."""
+    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
+    return make_certificate(KEY.public_key(), issuer=name, issuer_key=KEY, subject=name, serial=serial)
+
+
+D_TRUST = issued_by(
+    (NameOID.COUNTRY_NAME, "DE"),
+    (NameOID.ORGANIZATION_NAME, "D-Trust GmbH"),
+    (NameOID.COMMON_NAME, "D-TRUST CA 2-1 2015"),
+)
+QTSP = issued_by(
+    (NameOID.COUNTRY_NAME, "LT"),
+    (NameOID.ORGANIZATION_NAME, "Trust Services"),
+    (ORGANIZATION_IDENTIFIER, "VATLT-1"),
+    (NameOID.EMAIL_ADDRESS, "ca@trust.example"),
+    (NameOID.COMMON_NAME, "Seal CA"),
+)
+
+
+def check(text: str, certificate: EidasCertificate) -> str:
+    try:
+        check_key_id(text, certificate)
+    except (FormatError, VerificationError) as e:
+        return e.code
+    return "names it"
+
+
+def test_a_key_id_is_written_as_the_guidelines_show_it() -> None:
+    assert make_key_id(D_TRUST) == "SN=9FA1,CA=CN=D-TRUST%20CA%202-1%202015,O=D-Trust%20GmbH,C=DE"
+
+
+def test_an_attribute_without_an_rfc_4514_name_is_written_as_hexadecimal_der() -> None:
+    assert ",2.5.4.97=#0c075641544c542d31," in make_key_id(QTSP)
+
+
+@pytest.mark.parametrize("serial", ["9FA1", "9fa1", "9Fa1", "009FA1", "0" * 60 + "9FA1"])
+def test_a_serial_is_compared_as_a_number(serial: str) -> None:
+    assert check(f"SN={serial},CA=CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE", D_TRUST) == "names it"
+
+
+@pytest.mark.parametrize("serial", ["40865", "9FA2", "0", "9FA10"])
+def test_another_serial_is_refused(serial: str) -> None:
+    assert check(f"SN={serial},CA=CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE", D_TRUST) == "key-id.mismatch"
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE",
+        "CN=D-TRUST CA 2-1 2015, O=D-Trust GmbH, C=DE",
+        "CN=D-TRUST%20CA%202-1%202015,O=D-Trust%20GmbH,C=DE",
+        "CN=D-TRUST%20CA%202-1%202015,%20O=D-Trust%20GmbH,%20C=DE",
+        "CN%3DD-TRUST%20CA%202-1%202015%2CO%3DD-Trust%20GmbH%2CC%3DDE",
+        "C=DE,O=D-Trust GmbH,CN=D-TRUST CA 2-1 2015",
+        "cn=D-TRUST CA 2-1 2015,o=D-Trust GmbH,c=DE",
+        "2.5.4.3=D-TRUST CA 2-1 2015,2.5.4.10=D-Trust GmbH,2.5.4.6=DE",
+        "CN=d-trust ca 2-1 2015,O=D-TRUST GMBH,C=de",
+        "CN=D-TRUST  CA 2-1   2015,O= D-Trust GmbH ,C=DE",
+        "CN=D-TRUST\\20CA 2-1 2015,O=D-Trust GmbH,C=DE",
+    ],
+)
+def test_an_issuer_is_taken_in_every_style_of_the_same_name(issuer: str) -> None:
+    assert check(f"SN=9FA1,CA={issuer}", D_TRUST) == "names it"
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "CN=Seal CA,E=ca@trust.example,organizationIdentifier=VATLT-1,O=Trust Services,C=LT",
+        "CN=Seal CA,emailAddress=ca@trust.example,2.5.4.97=VATLT-1,O=Trust Services,C=LT",
+        "CN=Seal CA,1.2.840.113549.1.9.1=ca@trust.example,2.5.4.97=#0c075641544c542d31,O=Trust Services,C=LT",
+        "CN=Seal CA,1.2.840.113549.1.9.1=#161063614074727573742e6578616d706c65,2.5.4.97=#13075641544C542D31,O=Trust Services,C=LT",
+        "C=LT,O=Trust Services,organizationIdentifier=VATLT-1,EMAILADDRESS=ca@trust.example,CN=Seal CA",
+    ],
+)
+def test_attributes_without_an_rfc_4514_name_are_taken_in_every_style(issuer: str) -> None:
+    assert check(f"SN=9FA1,CA={issuer}", QTSP) == "names it"
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "CN=D-TRUST CA 2-1 2016,O=D-Trust GmbH,C=DE",
+        "CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH",
+        "CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE,C=DE",
+        "O=D-Trust GmbH,CN=D-TRUST CA 2-1 2015,C=DE",
+        "CN=D-TRUST CA 2-1 2015+O=D-Trust GmbH,C=DE",
+        "CN=D-TRUSTCA2-12015,O=D-Trust GmbH,C=DE",
+        "OU=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE",
+    ],
+)
+def test_another_issuer_is_refused(issuer: str) -> None:
+    assert check(f"SN=9FA1,CA={issuer}", D_TRUST) == "key-id.mismatch"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "SN=,CA=CN=A", "SN=9FA1,CA=", "SN=9FA1;CA=CN=A", "SN=0x9FA1,CA=CN=A", "SN= 9FA1,CA=CN=A", "sn=9FA1,ca=CN=A",
+        "SN=-9FA1,CA=CN=A", f"SN={'0' * 65},CA=CN=A", "CA=CN=A,SN=9FA1", "SN=9FA1,CA=D-Trust", "SN=9FA1,CA=CN=A,",
+        "SN=9FA1,CA=XX=A", "SN=9FA1,CA=OID.2.5.4.97=A", 'SN=9FA1,CA=CN="A"', "SN=9FA1,CA=CN=A\\", "SN=9FA1,CA=CN=A\nO=B",
+    ],
+)  # fmt: skip
+def test_what_is_not_in_the_form_is_malformed(text: str) -> None:
+    assert check(text, D_TRUST) == "key-id.malformed"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Smith, Jones",
+        "a+b",
+        'the "CA"',
+        "back\\slash",
+        "line\nbreak",
+        "a;b<c>d",
+        "#hash",
+        "Ąžuolas ČA",
+        "100% sure",
+        "%41%20",
+        "a=b",
+    ],
+)
+def test_an_issuer_of_any_characters_is_named_and_recognised(value: str) -> None:
+    certificate = issued_by((NameOID.COUNTRY_NAME, "LT"), (NameOID.ORGANIZATION_NAME, value))
+    key_id = make_key_id(certificate)
+    assert key_id.isascii()
+    assert key_id.isprintable()
+    assert not set(key_id) & set(' "\\')
+    assert check(key_id, certificate) == "names it"
+
+
+def test_an_issuer_with_a_percent_sign_is_recognised_unescaped() -> None:
+    certificate = issued_by((NameOID.ORGANIZATION_NAME, "100% sure"))
+    assert check("SN=9FA1,CA=O=100% sure", certificate) == "names it"
+
+
+def test_names_that_hold_each_others_separators_are_told_apart() -> None:
+    one = issued_by((NameOID.ORGANIZATION_NAME, "A,O=B"))
+    two = issued_by((NameOID.ORGANIZATION_NAME, "B"), (NameOID.ORGANIZATION_NAME, "A"))
+    assert check(make_key_id(one), two) == check(make_key_id(two), one) == "key-id.mismatch"
+
+
+@given(
+    organization=st.text(min_size=1, max_size=16),
+    name=st.text(alphabet="Aa ,+=#\\\"<>;%\n\t'é€", min_size=1, max_size=16),
+    serial=st.integers(1, 2**159 - 1),
+)
+def test_every_key_id_we_write_names_its_certificate_and_fits_the_header(
+    organization: str, name: str, serial: int
+) -> None:
+    certificate = issued_by((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, name), serial=serial)
+    key_id = make_key_id(certificate)
+    value = TEMPLATE.format(key_id=key_id, algorithm="ecdsa-sha256", headers="digest", signature="AAAA")
+    assert parse_signature_header(value).key_id == key_id
+    assert check(key_id, certificate) == "names it"
+    assert check(quote(key_id, safe="=,"), certificate) in {"names it", "key-id.malformed", "key-id.mismatch"}
+
+
+@given(st.text() | st.text(alphabet='SN=9FA1,C+\\"#%02 .', max_size=80).map("SN=9FA1,CA={}".format))
+def test_any_text_is_taken_or_refused_and_nothing_else(text: str) -> None:
+    assert check(text, D_TRUST) in {"names it", "key-id.malformed", "key-id.mismatch"}
+
+
+def test_a_refusal_names_both_serials() -> None:
+    with pytest.raises(VerificationError) as caught:
+        check_key_id("SN=AB12,CA=CN=A", D_TRUST)
+    assert "AB12" in caught.value.message
+    assert "9FA1" in caught.value.message
+
+
+def test_a_key_id_in_another_style_verifies_in_a_request(pki: Pki, seal: Seal) -> None:
+    ours = parse_signature_header(header(sign_request(REQUEST, seal=seal), "Signature")).key_id
+    issuer = pki.qseal.certificate.issuer
+    java = f"SN={pki.qseal.certificate.serial:x},CA={issuer.rfc4514()}"
+    openssl = f"SN=00{pki.qseal.certificate.serial:x},CA={', '.join(reversed(str(issuer).split(',')))}"
+    for key_id in (ours, java, openssl):
+        assert verdict(seal_by_hand(REQUEST, pki.qseal, key_id=key_id), fresh_policy(pki)) == "holds"

@@ -1,0 +1,178 @@
+"""Sealing a request."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64decode, b64encode
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, padding
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.hazmat.primitives.hashes import SHA256, SHA384, SHA512
+from hypothesis import given
+from hypothesis import strategies as st
+from sealing import AT, REQUEST, REQUEST_ID, TARGET, changed, fresh_policy, header, verdict, without
+
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
+from tppkit.httpsig import ALGORITHMS, Algorithm, KeySigner, Message, parse_signature_header
+from tppkit.seals import Seal, sign_request
+from tppkit.testpki import Issued, Pki, make_pki
+
+ADDED = ("Digest", "Signature", "TPP-Signature-Certificate")
+
+
+class RemoteSigner:
+    """A signer as a user of a key service would write it; what it signs with need not be what it says."""
+
+    def __init__(self, key: ec.EllipticCurvePrivateKey, public_key: CertificatePublicKeyTypes, name: str) -> None:
+        self._key = key
+        self._public_key = public_key
+        self._name = name
+        self.asked: list[bytes] = []
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return ALGORITHMS[self._name]
+
+    @property
+    def public_key(self) -> CertificatePublicKeyTypes:
+        return self._public_key
+
+    def sign(self, data: bytes) -> bytes:
+        self.asked.append(data)
+        return self._key.sign(data, ec.ECDSA(SHA256()))
+
+
+def refusal(message: Message, seal: Seal) -> str:
+    with pytest.raises((LocalProtocolError, FormatError, SignatureRejected)) as caught:
+        sign_request(message, seal=seal)
+    return caught.value.code
+
+
+def by_hand(body: bytes) -> str:
+    """The signing string of `REQUEST` with a body, as the draft says it."""
+    digest = b64encode(hashlib.sha256(body).digest()).decode()
+    return f"digest: SHA-256={digest}\nx-request-id: {REQUEST_ID}\n(request-target): post {TARGET}"
+
+
+def test_what_is_signed_is_what_the_draft_says(pki: Pki, seal: Seal) -> None:
+    parameters = parse_signature_header(header(sign_request(REQUEST, seal=seal), "Signature"))
+    data = by_hand(REQUEST.body).encode()
+    pki.qseal.key.public_key().verify(parameters.signature, data, ec.ECDSA(SHA256()))
+
+
+def test_a_custom_signer_is_asked_for_the_signing_string_as_the_draft_says_it(pki: Pki) -> None:
+    signer = RemoteSigner(pki.qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256")
+    sealed = sign_request(REQUEST, seal=Seal(pki.qseal.certificate, signer))
+    assert signer.asked[-1] == by_hand(REQUEST.body).encode()
+    assert verdict(sealed, fresh_policy(pki)) == "holds"
+
+
+@pytest.mark.parametrize(("kind", "hash_algorithm"), [("p256", SHA256()), ("p384", SHA384())])
+def test_an_ec_seal_signs_with_its_curves_hash(kind: str, hash_algorithm: SHA256 | SHA384) -> None:
+    pki = make_pki(at=AT, key=kind, seed=3)
+    sealed = sign_request(REQUEST, seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)))
+    parameters = parse_signature_header(header(sealed, "Signature"))
+    pki.qseal.key.public_key().verify(parameters.signature, by_hand(REQUEST.body).encode(), ec.ECDSA(hash_algorithm))
+    assert verdict(sealed, fresh_policy(pki)) == "holds"
+
+
+@pytest.mark.parametrize(("name", "hash_algorithm"), [("rsa-sha256", SHA256()), ("rsa-sha512", SHA512())])
+def test_an_rsa_seal_signs_with_the_hash_it_was_given(name: str, hash_algorithm: SHA256 | SHA512, rsa_pki: Pki) -> None:
+    sealed = sign_request(REQUEST, seal=Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key, algorithm=name)))
+    parameters = parse_signature_header(header(sealed, "Signature"))
+    assert parameters.algorithm == name
+    key = rsa_pki.qseal.key.public_key()
+    key.verify(parameters.signature, by_hand(REQUEST.body).encode(), padding.PKCS1v15(), hash_algorithm)
+    assert verdict(sealed, fresh_policy(rsa_pki)) == "holds"
+
+
+def test_the_headers_of_the_seal_are_added_at_the_end_and_nothing_else_changes(seal: Seal) -> None:
+    sealed = sign_request(REQUEST, seal=seal)
+    assert (sealed.method, sealed.target, sealed.body) == (REQUEST.method, REQUEST.target, REQUEST.body)
+    assert sealed.headers[: len(REQUEST.headers)] == REQUEST.headers
+    assert tuple(name for name, _ in sealed.headers[len(REQUEST.headers) :]) == ADDED
+
+
+def test_the_message_given_is_not_changed(seal: Seal) -> None:
+    message = Message("POST", TARGET, (("X-Request-ID", REQUEST_ID),), b"{}")
+    sign_request(message, seal=seal)
+    assert message == Message("POST", TARGET, (("X-Request-ID", REQUEST_ID),), b"{}")
+
+
+def test_the_certificate_is_sent_as_base64_of_its_der(pki: Pki, seal: Seal) -> None:
+    value = header(sign_request(REQUEST, seal=seal), "TPP-Signature-Certificate")
+    assert b64decode(value, validate=True) == pki.qseal.certificate.der
+
+
+def test_the_signature_header_reads_back(seal: Seal) -> None:
+    parameters = parse_signature_header(header(sign_request(REQUEST, seal=seal), "Signature"))
+    assert (parameters.algorithm, parameters.headers) == (
+        "ecdsa-sha256",
+        ("digest", "x-request-id", "(request-target)"),
+    )
+
+
+@pytest.mark.parametrize("name", [*ADDED, *(name.lower() for name in ADDED)])
+def test_a_message_that_carries_a_header_of_the_seal_is_refused(name: str, seal: Seal) -> None:
+    assert refusal(REQUEST.with_headers((name, "x")), seal) == "seal.header-present"
+
+
+def test_a_sealed_message_is_not_sealed_again(seal: Seal) -> None:
+    assert refusal(sign_request(REQUEST, seal=seal), seal) == "seal.header-present"
+
+
+def test_a_message_with_two_request_ids_is_refused(seal: Seal) -> None:
+    assert refusal(REQUEST.with_headers(("x-request-id", REQUEST_ID)), seal) == "seal.header-present"
+
+
+def test_a_message_without_request_id_is_refused(seal: Seal) -> None:
+    assert refusal(without(REQUEST, "X-Request-ID"), seal) == "signature.header-absent"
+
+
+@pytest.mark.parametrize("control", ["\n", "\r\n", "\x00", "\x7f", "\x1b", "€"])
+def test_a_control_character_in_a_covered_header_is_refused(control: str, seal: Seal) -> None:
+    message = changed(REQUEST, headers=[("X-Request-ID", f"7f9c{control}X-Evil: 1")])
+    assert refusal(message, seal) == "header.control-character"
+
+
+@pytest.mark.parametrize("target", ["", "/a b", "/a\r\nX-Evil: 1", "/ą", "/a\tb", "/\x80"])
+def test_a_target_that_could_not_stand_in_a_start_line_is_refused(target: str, seal: Seal) -> None:
+    assert refusal(changed(REQUEST, target=target), seal) == "message.malformed"
+
+
+@pytest.mark.parametrize("method", ["", "PO ST", "POST\r\n", "post", "PÖST"])
+def test_a_method_that_could_not_stand_in_a_start_line_is_refused(method: str, seal: Seal) -> None:
+    assert refusal(changed(REQUEST, method=method), seal) == "message.malformed"
+
+
+def test_a_signer_with_another_key_is_refused(pki: Pki, other_qseal: Issued) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qseal.certificate, KeySigner(other_qseal.key))
+    assert caught.value.code == "seal.key-mismatch"
+
+
+def test_a_signer_that_says_the_right_key_and_signs_with_another_is_refused(pki: Pki, other_qseal: Issued) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qseal.certificate, RemoteSigner(other_qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256"))
+    assert caught.value.code == "seal.key-mismatch"
+
+
+@pytest.mark.parametrize("name", ["rsa-sha256", "ecdsa-sha384"])
+def test_a_signer_that_says_an_algorithm_its_key_cannot_have_is_refused(name: str, pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qseal.certificate, RemoteSigner(pki.qseal.key, pki.qseal.key.public_key(), name))
+    assert caught.value.code == "seal.key-mismatch"
+
+
+VISIBLE = st.text(alphabet=[chr(code) for code in range(0x21, 0x7F)], min_size=1, max_size=60)
+
+
+@given(
+    target=VISIBLE, request_id=VISIBLE, body=st.binary(max_size=200), method=st.sampled_from(["GET", "POST", "PATCH"])
+)
+def test_every_message_that_is_sealed_verifies(
+    target: str, request_id: str, body: bytes, method: str, seal: Seal, pki: Pki
+) -> None:
+    sealed = sign_request(Message(method, target, (("X-Request-ID", request_id),), body), seal=seal)
+    assert verdict(sealed, fresh_policy(pki)) == "holds"

@@ -1,0 +1,213 @@
+"""Which certificates are taken for a seal."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.x509.oid import NameOID
+from sealing import AT, REQUEST, TEMPLATE, fresh_policy, issue_seal, make_certificate, seal_by_hand, verdict, with_value
+
+from tppkit._encoding import encode_base64
+from tppkit.certificates import EidasCertificate, oids
+from tppkit.certificates.qcstatements import write_qc_statements
+from tppkit.httpsig import Message
+from tppkit.seals import Seal, SealPolicy, sign_request
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import Issued, Pki, make_pki, make_provider
+from tppkit.testpki.profiles import key_usage, provider_name, qseal_extensions
+
+HEADER = "TPP-Signature-Certificate"
+
+
+@pytest.fixture(scope="module")
+def sealed(seal: Seal) -> Message:
+    return sign_request(REQUEST, seal=seal)
+
+
+def issued_as_seal(certificate: EidasCertificate, key: object) -> Issued:
+    return Issued("special", "qseal", certificate, key)  # type: ignore[arg-type]
+
+
+def without_extension(pki: Pki, oid: str) -> list[tuple[x509.ExtensionType, bool]]:
+    return [pair for pair in qseal_extensions(pki.provider) if pair[0].oid.dotted_string != oid]
+
+
+def test_an_expired_seal_is_refused(sealed: Message, policy: SealPolicy) -> None:
+    assert verdict(sealed, policy, at=AT + timedelta(days=400)) == "certificate.expired"
+
+
+def test_a_seal_that_is_not_yet_valid_is_refused(sealed: Message, policy: SealPolicy) -> None:
+    assert verdict(sealed, policy, at=AT - timedelta(days=1)) == "certificate.not-yet-valid"
+
+
+def test_a_kept_request_holds_at_the_first_and_the_last_second_of_the_seal(
+    sealed: Message, pki: Pki, policy: SealPolicy
+) -> None:
+    certificate = pki.qseal.certificate
+    assert verdict(sealed, policy, at=certificate.not_before) == "holds"
+    assert verdict(sealed, policy, at=certificate.not_after) == "holds"
+
+
+def test_a_qwac_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+    assert verdict(seal_by_hand(REQUEST, pki.qwac), policy) == "qcstatements.not-eseal"
+
+
+def test_a_server_certificate_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+    assert verdict(seal_by_hand(REQUEST, pki.server), policy) == "qcstatements.no-compliance"
+
+
+def test_the_certificate_of_an_authority_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+    assert verdict(seal_by_hand(REQUEST, pki.qseal_ca), policy) == "certificate.is-ca"
+
+
+def test_a_certificate_without_qc_statements_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = issue_seal(pki, key.public_key(), extensions=without_extension(pki, oids.QC_STATEMENTS))
+    sealed = seal_by_hand(REQUEST, issued_as_seal(certificate, key))
+    assert verdict(sealed, policy) == "qcstatements.no-compliance"
+
+
+@pytest.mark.parametrize("qc_type", ["esign", "web"])
+def test_a_certificate_of_another_qualified_type_is_no_seal(qc_type: str, pki: Pki, policy: SealPolicy) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    value = write_qc_statements(qc_type=qc_type, psd2=pki.qseal.certificate.qc.psd2, pds=())
+    statements = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
+    extensions = [*without_extension(pki, oids.QC_STATEMENTS), (statements, False)]
+    certificate = issue_seal(pki, key.public_key(), extensions=extensions)
+    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "qcstatements.not-eseal"
+
+
+def test_a_certificate_whose_key_may_not_sign_is_no_seal(pki: Pki, policy: SealPolicy) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    extensions = [*without_extension(pki, "2.5.29.15"), key_usage("key_encipherment")]
+    certificate = issue_seal(pki, key.public_key(), extensions=extensions)
+    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "certificate.key-usage"
+
+
+def test_a_seal_of_an_authority_that_nobody_believes_is_refused(policy: SealPolicy) -> None:
+    stranger = make_pki(at=AT, seed=2)
+    assert verdict(seal_by_hand(REQUEST, stranger.qseal), policy) == "trust.no-path"
+
+
+def test_a_self_signed_seal_is_refused(pki: Pki, policy: SealPolicy) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = provider_name(pki.provider, pki.provider.name)
+    certificate = make_certificate(
+        key.public_key(), issuer=name, issuer_key=key, subject=name, extensions=qseal_extensions(pki.provider)
+    )
+    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "trust.no-path"
+
+
+def test_a_seal_that_another_seal_issued_is_refused(pki: Pki, policy: SealPolicy) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate = make_certificate(
+        key.public_key(),
+        issuer=pki.qseal.certificate.x509.subject,
+        issuer_key=pki.qseal.key,
+        subject=provider_name(pki.provider, pki.provider.name),
+        extensions=qseal_extensions(pki.provider),
+    )
+    assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "trust.no-path"
+
+
+def refused_key(key: PrivateKeyTypes, pki: Pki, policy: SealPolicy) -> str:
+    """The verdict on a seal with this key from a believed authority; no signature of it is ever looked at."""
+    certificate = issue_seal(pki, key.public_key())  # type: ignore[arg-type]
+    sealed = seal_by_hand(REQUEST, pki.qseal, key_id=make_key_id(certificate))
+    return verdict(with_value(sealed, HEADER, encode_base64(certificate.der)), policy)
+
+
+def test_an_rsa_key_of_1024_bits_is_refused(pki: Pki, policy: SealPolicy) -> None:
+    assert refused_key(rsa.generate_private_key(65537, 1024), pki, policy) == "key.weak"
+
+
+def test_a_key_on_another_curve_is_refused(pki: Pki, policy: SealPolicy) -> None:
+    for curve in (ec.SECP521R1(), ec.SECP256K1(), ec.BrainpoolP256R1()):
+        assert refused_key(ec.generate_private_key(curve), pki, policy) == "key.unsupported"
+
+
+def test_a_key_of_another_type_is_refused(pki: Pki, policy: SealPolicy) -> None:
+    for key in (ed25519.Ed25519PrivateKey.generate(), dsa.generate_private_key(1024)):
+        assert refused_key(key, pki, policy) == "key.unsupported"
+
+
+def test_the_seal_of_another_organisation_than_the_connections_is_refused(
+    sealed: Message, pki: Pki, other_qseal: Issued, policy: SealPolicy
+) -> None:
+    ours = pki.qwac.certificate
+    assert verdict(seal_by_hand(REQUEST, other_qseal), policy, qwac=ours) == "seal.other-organisation"
+    assert verdict(sealed, policy, qwac=ours) == "holds"
+
+
+def test_the_organisations_must_be_written_the_same(pki: Pki, policy: SealPolicy, sealed: Message) -> None:
+    similar = make_provider(organization_identifier="PSDLT-BL-LB000000X")
+    qwac = pki.issue_qwac(similar, label="similar").certificate
+    assert verdict(sealed, policy, qwac=qwac) == "seal.other-organisation"
+
+
+def without_organisation(pki: Pki, key: ec.EllipticCurvePrivateKey) -> EidasCertificate:
+    nobody = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
+    return make_certificate(
+        key.public_key(),
+        issuer=pki.qseal_ca.certificate.x509.subject,
+        issuer_key=pki.qseal_ca.key,
+        subject=nobody,
+        extensions=qseal_extensions(pki.provider),
+    )
+
+
+def test_a_seal_that_names_no_organisation_is_refused(pki: Pki, policy: SealPolicy) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    sealed = seal_by_hand(REQUEST, issued_as_seal(without_organisation(pki, key), key))
+    assert verdict(sealed, policy) == "organization-identifier.missing"
+
+
+def test_a_connection_whose_certificate_names_no_organisation_is_refused(
+    pki: Pki, policy: SealPolicy, sealed: Message
+) -> None:
+    qwac = without_organisation(pki, ec.generate_private_key(ec.SECP256R1()))
+    assert verdict(sealed, policy, qwac=qwac) == "seal.other-organisation"
+
+
+def test_another_certificate_under_the_key_id_is_refused(
+    sealed: Message, other_qseal: Issued, policy: SealPolicy
+) -> None:
+    swapped = with_value(sealed, HEADER, encode_base64(other_qseal.certificate.der))
+    assert verdict(swapped, policy) == "key-id.mismatch"
+
+
+def test_a_certificate_of_the_same_serial_and_issuer_but_another_key_does_not_verify(
+    sealed: Message, pki: Pki, policy: SealPolicy
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    twin = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
+    assert verdict(with_value(sealed, HEADER, encode_base64(twin.der)), policy) == "signature.invalid"
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("", "certificate.malformed"),
+        ("AAAA", "certificate.malformed"),
+        ("A" * 20_000, "certificate.too-large"),
+        ("not base64", "base64.malformed"),
+        (":AAAA:", "base64.malformed"),
+    ],
+)
+def test_what_is_no_certificate_is_refused(value: str, code: str, sealed: Message, policy: SealPolicy) -> None:
+    assert verdict(with_value(sealed, HEADER, value), policy) == code
+
+
+def test_a_certificate_with_something_after_it_is_refused(sealed: Message, pki: Pki, policy: SealPolicy) -> None:
+    longer = encode_base64(pki.qseal.certificate.der + b"\x00")
+    assert verdict(with_value(sealed, HEADER, longer), policy) == "certificate.malformed"
+
+
+def test_nothing_is_remembered_of_a_refused_certificate(pki: Pki) -> None:
+    stranger, policy = make_pki(at=AT, seed=2), fresh_policy(pki)
+    for _ in range(2):
+        assert verdict(seal_by_hand(REQUEST, stranger.qseal, template=TEMPLATE), policy) == "trust.no-path"

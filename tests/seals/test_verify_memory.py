@@ -1,0 +1,257 @@
+"""A policy that remembers gives the verdicts of one that has seen nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+from sealing import (
+    AT,
+    COVERED,
+    REQUEST,
+    TEMPLATE,
+    changed,
+    fresh_policy,
+    header,
+    issue_seal,
+    seal_by_hand,
+    verdict,
+    with_value,
+)
+
+from tppkit._encoding import encode_base64
+from tppkit.httpsig import Message
+from tppkit.seals import Seal, SealPolicy, sign_request
+from tppkit.testpki import Issued, Pki
+
+CERTIFICATE = "TPP-Signature-Certificate"
+SIGNATURE_FIRST = 'signature="{signature}",keyId="{key_id}",algorithm="{algorithm}",headers="{headers}"'
+TEMPLATES = (
+    TEMPLATE,
+    TEMPLATE.replace(",", ", "),
+    SIGNATURE_FIRST,
+    TEMPLATE + ',created=1402170695,note="x"',
+    TEMPLATE + ',note="x,signature="',
+    'note="x",' + TEMPLATE,
+    'note="x,signature=",' + TEMPLATE,
+)
+
+
+def warmed_policy(pki: Pki, *messages: Message) -> SealPolicy:
+    policy = fresh_policy(pki)
+    assert {verdict(message, policy) for message in messages} == {"holds"}
+    return policy
+
+
+@pytest.fixture(scope="module")
+def sealed(seal: Seal) -> Message:
+    return sign_request(REQUEST, seal=seal)
+
+
+@pytest.fixture(scope="module")
+def known(pki: Pki) -> list[Message]:
+    """A good message for every way of writing the parameters."""
+    return [seal_by_hand(REQUEST, pki.qseal, template=template) for template in TEMPLATES]
+
+
+@pytest.fixture(scope="module")
+def warmed(pki: Pki, known: list[Message]) -> SealPolicy:
+    return warmed_policy(pki, *known, *known)
+
+
+def same_verdict(message: Message, pki: Pki, warmed: SealPolicy, at: datetime = AT) -> str:
+    """The verdict of both policies, which is the same."""
+    fresh = verdict(message, fresh_policy(pki), qwac=pki.qwac.certificate, at=at)
+    assert verdict(message, warmed, qwac=pki.qwac.certificate, at=at) == fresh
+    return fresh
+
+
+def test_the_same_parameters_hold_again_for_another_request(pki: Pki, seal: Seal, sealed: Message) -> None:
+    policy = warmed_policy(pki, sealed)
+    other = sign_request(changed(REQUEST, body=b"{}", target="/psd2/v1/consents"), seal=seal)
+    assert same_verdict(other, pki, policy) == "holds"
+
+
+@pytest.mark.parametrize("warm", TEMPLATES)
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_each_way_of_writing_the_parameters_holds_after_each_other(warm: str, template: str, pki: Pki) -> None:
+    policy = warmed_policy(pki, seal_by_hand(REQUEST, pki.qseal, template=warm))
+    message = seal_by_hand(changed(REQUEST, body=b"{}"), pki.qseal, template=template)
+    assert same_verdict(message, pki, policy) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (',created=1,note="x"', "holds"),
+        (',signature="AAAA"', "signature.duplicate-parameter"),
+        (',SIGNATURE="AAAA"', "signature.duplicate-parameter"),
+        (',keyId="x"', "signature.duplicate-parameter"),
+        (',headers="digest"', "signature.duplicate-parameter"),
+        (",", "signature.malformed"),
+        (" ", "holds"),
+        ('"', "signature.malformed"),
+        ('x="1"', "signature.malformed"),
+        (',signature="', "signature.malformed"),
+        (',note="x,signature="', "holds"),
+        ("\n", "signature.malformed"),
+        (',note="' + "A" * 8192 + '"', "signature.malformed"),
+    ],
+)
+def test_what_follows_the_signature_is_read_as_by_a_fresh_policy(
+    end: str, code: str, pki: Pki, sealed: Message, warmed: SealPolicy
+) -> None:
+    message = with_value(sealed, "Signature", header(sealed, "Signature") + end)
+    assert same_verdict(message, pki, warmed) == code
+
+
+@pytest.mark.parametrize(
+    ("signature", "code"),
+    [
+        ("", "signature.invalid"),
+        ("AAAA", "signature.invalid"),
+        ("AAA", "base64.malformed"),
+        ("AB==", "base64.noncanonical"),
+        ("AAAA\x01", "signature.malformed"),
+        ("AA AA", "base64.malformed"),
+        ("é", "base64.malformed"),
+        ("A" * 8400, "signature.malformed"),
+        ('A"A', "signature.malformed"),
+    ],
+)
+def test_a_spoilt_signature_under_known_parameters_is_refused_as_by_a_fresh_policy(
+    signature: str, code: str, pki: Pki, sealed: Message, warmed: SealPolicy
+) -> None:
+    head, mark, _ = header(sealed, "Signature").rpartition('signature="')
+    message = with_value(sealed, "Signature", f'{head}{mark}{signature}"')
+    assert same_verdict(message, pki, warmed) == code
+
+
+def test_a_parameter_that_ends_like_the_signatures_begin_is_not_taken_for_one(pki: Pki, known: list[Message]) -> None:
+    hostile = known[4]
+    policy = warmed_policy(pki, hostile, hostile)
+    value = header(hostile, "Signature")
+    text = value.partition(',signature="')[2].partition('"')[0]
+    assert same_verdict(with_value(hostile, "Signature", f'{value}{text}"'), pki, policy) == "signature.malformed"
+
+
+PIECES = (
+    '"', ",", "=", " ", "\n", "A", ',signature="', 'signature="AAAA"', ',x="1"', ",x=1", ',x="', "keyId", '",', '"x', "digest ",
+    " digest", "(created)", "rsa-sha256", "%20", "\x00", "é",
+)  # fmt: skip
+EDITS = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 30), st.sampled_from(PIECES) | st.just("")), max_size=3)
+
+
+@given(
+    index=st.integers(0, len(TEMPLATES) - 1), name=st.sampled_from(["Signature", "Digest", CERTIFICATE]), edits=EDITS
+)
+def test_an_edited_header_gets_the_verdict_of_a_fresh_policy(
+    index: int, name: str, edits: list[tuple[int, int, str]], pki: Pki, known: list[Message], warmed: SealPolicy
+) -> None:
+    value = header(known[index], name)
+    for position, length, piece in edits:
+        place = position % (len(value) + 1)
+        value = value[:place] + piece + value[place + length :]
+    same_verdict(with_value(known[index], name, value), pki, warmed)
+
+
+@given(first=st.integers(0, len(TEMPLATES) - 1), second=st.integers(0, len(TEMPLATES) - 1), data=st.data())
+def test_headers_spliced_from_two_messages_get_the_verdict_of_a_fresh_policy(
+    first: int, second: int, data: st.DataObject, pki: Pki, known: list[Message], warmed: SealPolicy
+) -> None:
+    left, right = header(known[first], "Signature"), header(known[second], "Signature")
+    cuts = [position for position, character in enumerate(left) if character in '",='] + [len(left)]
+    cut = data.draw(st.sampled_from(cuts))
+    start = data.draw(st.integers(0, len(right)))
+    same_verdict(with_value(known[first], "Signature", left[:cut] + right[start:]), pki, warmed)
+
+
+def test_another_certificate_under_known_parameters_is_refused(
+    pki: Pki, sealed: Message, other_qseal: Issued, warmed: SealPolicy
+) -> None:
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(other_qseal.certificate.der))
+    assert same_verdict(swapped, pki, warmed) == "key-id.mismatch"
+
+
+def test_another_certificate_that_is_known_too_is_refused_under_these_parameters(
+    pki: Pki, sealed: Message, other_qseal: Issued
+) -> None:
+    policy = warmed_policy(pki, sealed, seal_by_hand(REQUEST, other_qseal))
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(other_qseal.certificate.der))
+    assert same_verdict(swapped, pki, policy) == "key-id.mismatch"
+
+
+def test_a_twin_of_a_known_certificate_with_another_key_is_refused(
+    pki: Pki, sealed: Message, warmed: SealPolicy
+) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    twin = issue_seal(pki, key.public_key(), serial=pki.qseal.certificate.serial)
+    swapped = with_value(sealed, CERTIFICATE, encode_base64(twin.der))
+    assert same_verdict(swapped, pki, warmed) == "signature.invalid"
+
+
+def test_a_known_seal_is_still_refused_to_another_organisation(pki: Pki, sealed: Message, other_qseal: Issued) -> None:
+    policy = warmed_policy(pki, seal_by_hand(REQUEST, other_qseal))
+    message = seal_by_hand(changed(REQUEST, body=b"{}"), other_qseal)
+    assert same_verdict(message, pki, policy) == "seal.other-organisation"
+
+
+def test_a_request_that_only_the_organisation_was_wrong_of_teaches_nothing_wrong(pki: Pki, other_qseal: Issued) -> None:
+    policy = fresh_policy(pki)
+    message = seal_by_hand(REQUEST, other_qseal)
+    assert verdict(message, policy, qwac=pki.qwac.certificate) == "seal.other-organisation"
+    assert same_verdict(message, pki, policy) == "seal.other-organisation"
+    assert verdict(message, policy) == "holds"
+
+
+def test_a_known_seal_is_refused_after_its_time_and_holds_again_within_it(pki: Pki, sealed: Message) -> None:
+    policy = warmed_policy(pki, sealed)
+    day = timedelta(days=1)
+    times = [AT + 400 * day, AT, AT - day, AT, AT + 4000 * day, pki.qseal.certificate.not_after, AT]
+    verdicts = [same_verdict(sealed, pki, policy, at=at) for at in times]
+    assert verdicts == [
+        "certificate.expired", "holds", "certificate.not-yet-valid", "holds", "certificate.expired", "holds", "holds",
+    ]  # fmt: skip
+
+
+def test_less_coverage_under_a_known_key_is_refused(pki: Pki, warmed: SealPolicy) -> None:
+    for name in COVERED:
+        less = seal_by_hand(REQUEST, pki.qseal, covered=[other for other in COVERED if other != name])
+        assert same_verdict(less, pki, warmed) == "signature.uncovered"
+
+
+def test_more_coverage_under_a_known_key_is_remembered_for_itself(pki: Pki, warmed: SealPolicy) -> None:
+    more = seal_by_hand(REQUEST, pki.qseal, covered=(*COVERED, "psu-ip-address"))
+    assert same_verdict(more, pki, warmed) == "holds"
+    assert same_verdict(with_value(more, "PSU-IP-Address", "192.0.2.8"), pki, warmed) == "signature.invalid"
+
+
+def test_refused_requests_leave_nothing_behind(pki: Pki, sealed: Message) -> None:
+    policy = fresh_policy(pki)
+    for body in (b"{}", b""):
+        assert verdict(changed(sealed, body=body), policy) == "digest.mismatch"
+    spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
+    assert verdict(spoilt, policy) == "signature.invalid"
+    assert (len(policy._seals), len(policy._parameters)) == (0, 0)
+
+
+def test_the_memory_is_bounded_in_ways_of_writing(pki: Pki, sealed: Message) -> None:
+    policy = warmed_policy(pki, sealed)
+    for number in range(600):
+        message = seal_by_hand(REQUEST, pki.qseal, template=f'n="{number}",{TEMPLATE}')
+        assert verdict(message, policy) == "holds"
+        assert len(policy._parameters) <= 256
+    assert verdict(sealed, policy) == "holds"
+
+
+def test_the_memory_is_bounded_in_certificates(pki: Pki, sealed: Message) -> None:
+    policy = warmed_policy(pki, sealed)
+    for number in range(300):
+        issued = pki.issue_qseal(pki.provider, label=f"seal-{number}")
+        assert verdict(seal_by_hand(REQUEST, issued, template=SIGNATURE_FIRST), policy) == "holds"
+        assert len(policy._seals) <= 256
+    assert verdict(sealed, policy) == "holds"
+    assert header(sealed, CERTIFICATE) in policy._seals

@@ -1,0 +1,79 @@
+"""Times: aware UTC inside, ISO 8601 with a Z outside."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tppkit._clock import as_utc, format_time, parse_time, utc_now
+from tppkit.errors import ConfigurationError, FormatError
+
+ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONES)
+
+
+@given(MOMENTS)
+def test_a_written_time_is_read_as_the_same_moment(at):
+    assert parse_time(format_time(at)) == at
+
+
+@given(MOMENTS)
+def test_a_written_time_ends_in_z(at):
+    assert format_time(at).endswith("Z")
+
+
+@given(st.text(max_size=40))
+@example("0001-01-01T00:00:00+23:59")
+@example("9999-12-31T23:59:59-23:59")
+@example("\ud800")
+def test_only_format_error_escapes_from_reading_a_time(text):
+    with suppress(FormatError):
+        assert parse_time(text).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-01-31T12:00:00Z", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("2026-01-31T12:00:00+02:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
+        ("2026-01-31T12:00:00", datetime(2026, 1, 31, 12, tzinfo=UTC)),
+        ("2026-01-31", datetime(2026, 1, 31, tzinfo=UTC)),
+        ("2026-01-31T12:00:00.250Z", datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)),
+    ],
+)
+def test_iso_8601_is_read(text, expected):
+    assert parse_time(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-01-31T25:00:00Z", "31.01.2026"])
+def test_what_is_no_time_is_refused(text):
+    with pytest.raises(FormatError) as refused:
+        parse_time(text)
+    assert refused.value.code == "time.malformed"
+
+
+def test_microseconds_are_written_only_where_there_are_any():
+    at = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    assert format_time(at) == "2026-06-01T12:00:00Z"
+    assert format_time(at.replace(microsecond=5)) == "2026-06-01T12:00:00.000005Z"
+
+
+def test_a_time_of_another_zone_becomes_utc():
+    at = datetime(2026, 6, 1, 1, tzinfo=timezone(timedelta(hours=3)))
+    assert as_utc(at) == at
+    assert as_utc(at).tzinfo is UTC
+
+
+@pytest.mark.parametrize("use", [as_utc, format_time])
+def test_a_time_without_zone_is_refused(use):
+    with pytest.raises(ConfigurationError) as refused:
+        use(datetime(2026, 6, 1))
+    assert refused.value.code == "time.naive"
+
+
+def test_the_present_is_aware_utc():
+    assert utc_now().tzinfo is UTC

@@ -1,0 +1,76 @@
+"""The table of codes and the source name the same codes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import tppkit
+from tppkit import errors
+from tppkit.codes import CODES
+
+SOURCE = Path(tppkit.__file__).parent
+FILES = [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "codes.py"]
+# What takes a code as its first argument: every exception, findings, rules, and the note of a malformed statement.
+TAKERS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)} - {
+    "RequestRefused"  # its first argument is the message; its code is fixed
+} | {"Finding", "Rule", "note"}
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            match node.func:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    yield name, node
+
+
+def codes_in(node: ast.expr) -> Iterator[str]:
+    """The literal code, or both of `a if x else b`; a code that is passed on has no literal here."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from codes_in(body)
+            yield from codes_in(orelse)
+
+
+def raised_codes() -> dict[str, str]:
+    return {
+        code: f"{file.relative_to(SOURCE)}:{call.lineno}"
+        for file in FILES
+        for name, call in calls(ast.parse(file.read_text()))
+        if name in TAKERS and call.args
+        for code in codes_in(call.args[0])
+    }
+
+
+def test_every_code_of_the_source_has_a_row():
+    raised = raised_codes()
+    assert len(raised) > 50
+    assert {code: place for code, place in raised.items() if code not in CODES} == {}
+
+
+def test_every_row_is_used_in_the_source():
+    literals = {
+        node.value
+        for file in FILES
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    assert sorted(set(CODES) - literals) == []
+
+
+def test_every_code_is_dotted_and_lower_case():
+    assert [code for code in CODES if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*\.[a-z0-9]+(-[a-z0-9]+)*", code)] == []
+
+
+def test_every_row_says_what_and_what_to_do():
+    assert [code for code, row in CODES.items() if not row.meaning or not row.mend] == []
+
+
+def test_rows_stand_in_order():
+    assert list(CODES) == sorted(CODES)

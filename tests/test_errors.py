@@ -1,0 +1,92 @@
+"""The exception tree and findings."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import tppkit
+from tppkit import errors
+from tppkit.codes import CODES
+from tppkit.errors import (
+    Finding,
+    FormatError,
+    RequestRefused,
+    Severity,
+    TppkitError,
+    VerificationError,
+)
+
+CLASSES = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, TppkitError)}
+SOURCE = Path(tppkit.__file__).parent
+
+
+def drawn_tree() -> dict[str, str]:
+    """Each class name of the drawing in the module's docstring, with the name it hangs from."""
+    parents: dict[str, str] = {}
+    path = [(0, "TppkitError")]
+    for line in (errors.__doc__ or "").splitlines():
+        branch = re.match(r"([ │]*)[├└]── (\w+)", line)
+        if branch:
+            depth, name = len(branch.group(1)) + 1, branch.group(2)
+            while path[-1][0] >= depth:
+                path.pop()
+            parents[name] = path[-1][1]
+            path.append((depth, name))
+    return parents
+
+
+def test_the_tree_is_drawn_as_it_is():
+    assert drawn_tree() == {
+        name: kind.__bases__[0].__name__ for name, kind in CLASSES.items() if kind is not TppkitError
+    }
+
+
+def test_no_other_module_adds_an_exception_to_the_tree():
+    added = [
+        f"{file.relative_to(SOURCE)}: {node.name}"
+        for file in sorted(SOURCE.rglob("*.py"))
+        if file.name != "errors.py" or file.parent != SOURCE
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id in CLASSES for b in node.bases)
+    ]
+    assert added == []
+
+
+@pytest.mark.parametrize("kind", [k for k in CLASSES.values() if k is not RequestRefused])
+def test_the_text_ends_with_the_code(kind):
+    error = kind("digest.mismatch", "the body was changed", clause="A.5")
+    assert str(error) == "the body was changed [digest.mismatch]"
+    assert (error.code, error.message, error.clause) == ("digest.mismatch", "the body was changed", "A.5")
+
+
+def test_the_hint_is_the_one_of_the_table():
+    assert TppkitError("digest.mismatch", "").hint == CODES["digest.mismatch"].mend
+
+
+def test_an_unknown_code_has_no_hint():
+    assert TppkitError("no.such-code", "").hint == ""
+
+
+def test_a_refused_request_keeps_what_the_service_said():
+    error = RequestRefused("no", status=401, peer_code="SIGNATURE_INVALID", peer_text="wrong", request_id="1")
+    assert (error.code, error.status, error.peer_code) == ("request.refused", 401, "SIGNATURE_INVALID")
+
+
+def test_a_format_error_may_name_the_byte():
+    assert FormatError("der.malformed", "cut off", offset=7).offset == 7
+
+
+def test_a_verification_error_carries_its_findings():
+    finding = Finding("certificate.expired", Severity.ERROR, "it expired")
+    assert VerificationError("certificate.expired", "it expired", findings=(finding,)).findings == (finding,)
+
+
+def test_findings_can_stand_in_a_set():
+    finding = Finding("certificate.expired", Severity.ERROR, "it expired", values={"at": "now"})
+    same = Finding("certificate.expired", Severity.ERROR, "it expired", values={"at": "now"})
+    assert len({finding, same}) == 1

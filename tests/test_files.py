@@ -1,0 +1,173 @@
+"""Files: read with a limit; written whole, with their mode, and never over another."""
+
+from __future__ import annotations
+
+import os
+import resource
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tppkit._files import PRIVATE, new_folder, read_bounded, write_new
+from tppkit.errors import ConfigurationError, FormatError
+
+TOO_LONG = "n" * 300
+
+
+def mode_of(path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process may grow beyond 10 bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_file_of_exactly_the_limit_is_read_whole(tmp_path):
+    (tmp_path / "f").write_bytes(b"12345")
+    assert read_bounded(tmp_path / "f", max_bytes=5) == b"12345"
+
+
+def test_a_file_beyond_the_limit_is_refused(tmp_path):
+    (tmp_path / "f").write_bytes(b"123456")
+    with pytest.raises(FormatError) as refused:
+        read_bounded(tmp_path / "f", max_bytes=5)
+    assert refused.value.code == "file.too-large"
+
+
+@pytest.mark.parametrize("name", ["absent", ".", "file/inside", TOO_LONG])
+def test_what_is_no_file_cannot_be_read(tmp_path, name):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FormatError) as refused:
+        read_bounded(tmp_path / name, max_bytes=5)
+    assert refused.value.code == "file.unreadable"
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_a_new_file_has_its_mode_whatever_the_umask(tmp_path, mask):
+    with umask(mask):
+        write_new(tmp_path / "public", b"x")
+        write_new(tmp_path / "private", b"x", mode=PRIVATE)
+    assert (mode_of(tmp_path / "public"), mode_of(tmp_path / "private")) == (0o644, 0o600)
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "dangling link"])
+def test_a_new_file_is_never_written_over_another(tmp_path, kind):
+    path = tmp_path / "f"
+    match kind:
+        case "file":
+            path.write_bytes(b"old")
+        case "folder":
+            path.mkdir()
+        case _:
+            path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ConfigurationError) as refused:
+        write_new(path, b"new")
+    assert refused.value.code == "file.exists"
+    assert not (tmp_path / "elsewhere").exists()
+    assert kind != "file" or path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["absent/f", TOO_LONG])
+def test_a_file_that_cannot_be_made_is_refused(tmp_path, name):
+    with pytest.raises(ConfigurationError) as refused:
+        write_new(tmp_path / name, b"x")
+    assert refused.value.code == "file.unwritable"
+
+
+def test_a_file_that_cannot_be_written_in_full_is_not_left_behind(tmp_path):
+    with full_disk(), pytest.raises(ConfigurationError) as refused:
+        write_new(tmp_path / "f", b"x" * 1000)
+    assert refused.value.code == "file.unwritable"
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_new_folder_appears_when_it_is_complete(tmp_path):
+    path = tmp_path / "above" / "folder"
+    with new_folder(path) as folder:
+        write_new(folder / "f", b"x")
+        assert not path.exists()
+    assert [p.name for p in path.iterdir()] == ["f"]
+    assert mode_of(path) == 0o755
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_nobody_else_can_look_into_a_folder_before_it_is_complete(tmp_path):
+    with umask(0), new_folder(tmp_path / "folder") as folder:
+        assert mode_of(folder) == 0o700
+
+
+def test_an_empty_folder_is_taken(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with new_folder(tmp_path / "folder") as folder:
+        write_new(folder / "f", b"x")
+    assert (tmp_path / "folder" / "f").read_bytes() == b"x"
+
+
+def test_a_folder_that_fails_half_way_leaves_nothing(tmp_path):
+    def fill_and_fail():
+        with new_folder(tmp_path / "folder") as folder:
+            write_new(folder / "f", b"x")
+            write_new(folder / "f", b"x")
+
+    with pytest.raises(ConfigurationError):
+        fill_and_fail()
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["file", "full folder", "link to an empty folder"])
+def test_a_new_folder_never_replaces_anything(tmp_path, kind):
+    path = tmp_path / "folder"
+    match kind:
+        case "file":
+            path.write_bytes(b"old")
+        case "full folder":
+            path.mkdir()
+            (path / "old").write_bytes(b"old")
+        case _:
+            (tmp_path / "other").mkdir()
+            path.symlink_to(tmp_path / "other")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ConfigurationError) as refused, new_folder(path):
+        pytest.fail("the body must not run")
+    assert refused.value.code == "file.exists"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_somebody_filled_meanwhile_is_left_alone(tmp_path):
+    path = tmp_path / "folder"
+
+    def race():
+        with new_folder(path):
+            path.mkdir()
+            (path / "theirs").write_bytes(b"")
+
+    with pytest.raises(ConfigurationError) as refused:
+        race()
+    assert refused.value.code == "file.exists"
+    assert sorted(tmp_path.rglob("*")) == [path, path / "theirs"]
+
+
+@pytest.mark.parametrize("name", ["file/inside", TOO_LONG])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigurationError) as refused, new_folder(tmp_path / name):
+        pytest.fail("the body must not run")
+    assert refused.value.code == "file.unwritable"

@@ -1,0 +1,131 @@
+"""A test PKI as files."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from tppkit._clock import parse_time
+from tppkit.certificates import EidasCertificate, read_sources
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import write_pki
+
+LABELS = ["root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "server"]
+LEAVES = LABELS[3:]
+
+
+@pytest.fixture(scope="module")
+def folder(pki, tmp_path_factory):
+    path = tmp_path_factory.mktemp("files") / "pki"
+    write_pki(pki, path)
+    return path
+
+
+def public_bytes(key) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def everything(path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() if p.is_file() else b"" for p in path.rglob("*")}
+
+
+def test_the_folder_holds_what_was_promised_and_nothing_else(folder):
+    expected = {f"{label}{suffix}" for label in LABELS for suffix in (".pem", ".key")}
+    expected |= {f"{label}-chain.pem" for label in LEAVES} | {"manifest.json"}
+    assert {path.name for path in folder.iterdir()} == expected
+
+
+def test_only_the_owner_can_read_keys(folder):
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
+    assert {name: mode for name, mode in modes.items() if mode != (0o600 if name.endswith(".key") else 0o644)} == {}
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_key_loads_again_and_fits_its_certificate(folder, label):
+    key = load_pem_private_key((folder / f"{label}.key").read_bytes(), password=None)
+    certificate = EidasCertificate.from_pem((folder / f"{label}.pem").read_bytes())
+    assert public_bytes(key.public_key()) == public_bytes(certificate.public_key)
+
+
+@pytest.mark.parametrize("label", LEAVES)
+def test_a_chain_is_the_leaf_with_its_authority_behind_it(pki, folder, label):
+    issued = getattr(pki, label)
+    chain = [source.der for source in read_sources((folder / f"{label}-chain.pem").read_bytes())]
+    assert chain == [issued.certificate.der, *(authority.der for authority in issued.chain)]
+    assert len(chain) == 2
+
+
+def test_the_manifest_names_the_provider(pki, folder):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert set(manifest) == {"organization_identifier", "roles", "files"}
+    assert manifest["organization_identifier"] == "PSDLT-BL-LB000000"
+    assert manifest["roles"] == ["PSP_PI", "PSP_AI"]
+
+
+def test_the_manifest_names_every_certificate_as_it_is(folder):
+    files = json.loads((folder / "manifest.json").read_text())["files"]
+    assert [entry["path"] for entry in files] == [f"{label}.pem" for label in LABELS]
+    assert [entry["kind"] for entry in files] == ["root", "issuing-ca", "issuing-ca", "qwac", "qseal", "server"]
+    for entry in files:
+        assert set(entry) == {"path", "kind", "key_path", "sha256", "not_after", "expected"}
+        certificate = EidasCertificate.from_pem((folder / entry["path"]).read_bytes())
+        assert entry["sha256"] == certificate.sha256
+        assert parse_time(entry["not_after"]) == certificate.not_after
+        assert entry["key_path"] == entry["path"].replace(".pem", ".key")
+        assert entry["expected"] == []
+
+
+def test_the_manifest_that_was_written_is_returned(pki, tmp_path):
+    assert write_pki(pki, tmp_path / "pki") == json.loads((tmp_path / "pki" / "manifest.json").read_text())
+
+
+def test_further_certificates_are_written_alike(pki, other_qseal, tmp_path):
+    manifest = write_pki(pki, tmp_path / "pki", further=(other_qseal,))
+    assert manifest["files"][-1]["sha256"] == other_qseal.certificate.sha256
+    for name in ("other-qseal.pem", "other-qseal.key", "other-qseal-chain.pem"):
+        assert (tmp_path / "pki" / name).is_file()
+
+
+def test_the_same_seed_gives_the_same_files(pki, folder, tmp_path):
+    write_pki(pki, tmp_path / "again")
+    assert everything(tmp_path / "again") == everything(folder)
+
+
+def test_an_empty_folder_is_filled(pki, tmp_path):
+    write_pki(pki, tmp_path)
+    assert (tmp_path / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("target", ["a file", "a full folder", "a pki"])
+def test_nothing_that_exists_is_written_over(pki, tmp_path, target):
+    path = tmp_path / "pki"
+    match target:
+        case "a file":
+            path.write_bytes(b"old")
+        case "a full folder":
+            path.mkdir()
+            (path / "old").write_bytes(b"old")
+        case _:
+            write_pki(pki, path)
+    before = everything(tmp_path)
+    with pytest.raises(ConfigurationError) as refused:
+        write_pki(pki, path)
+    assert refused.value.code == "file.exists"
+    assert everything(tmp_path) == before
+
+
+def test_a_folder_below_a_file_cannot_be_made(pki, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigurationError) as refused:
+        write_pki(pki, tmp_path / "file" / "pki")
+    assert refused.value.code == "file.unwritable"
+
+
+def test_what_fails_half_way_leaves_nothing_behind(pki, tmp_path):
+    with pytest.raises(ConfigurationError) as refused:
+        write_pki(pki, tmp_path / "pki", further=(pki.qwac,))  # its files are written already
+    assert refused.value.code == "file.exists"
+    assert everything(tmp_path) == {}

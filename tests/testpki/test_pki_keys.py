@@ -1,0 +1,58 @@
+"""Keys and serial numbers, random or from a seed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import KEY_KINDS, KeySource
+
+SIZES = {"p256": 256, "p384": 384, "rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096}
+
+
+def test_the_kinds_are_those_of_the_command_line():
+    assert set(KEY_KINDS) == set(SIZES)
+
+
+@pytest.mark.parametrize("kind", ["p256", "p384", "rsa2048", "rsa3072"])  # rsa4096 takes seconds
+def test_a_key_has_the_size_of_its_kind(kind):
+    assert KeySource(kind).make_key("a").key_size == SIZES[kind]
+
+
+@given(st.integers(), st.text(st.characters(exclude_categories=["Cs"]), max_size=20), st.sampled_from(["p256", "p384"]))
+def test_a_seed_and_label_give_the_same_key_and_serial_again(seed, label, kind):
+    first, again = KeySource(kind, seed=seed), KeySource(kind, seed=seed)
+    assert first.make_key(label).private_numbers() == again.make_key(label).private_numbers()
+    assert first.make_serial(label) == again.make_serial(label)
+
+
+def test_other_seeds_labels_and_kinds_give_other_keys():
+    made = {
+        KeySource(kind, seed=seed).make_key(label).private_numbers().private_value
+        for kind in ("p256", "p384")
+        for seed in (0, 1, -1)
+        for label in ("a", "b", "")
+    }
+    assert len(made) == 18
+
+
+@given(st.none() | st.integers(), st.text(max_size=5, alphabet="abc"))
+def test_a_serial_number_is_positive_and_has_127_bits(seed, label):
+    # RFC 5280 section 4.1.2.2: positive, at most 20 bytes; always 16 bytes of DER, so certificates are of equal length.
+    assert KeySource(seed=seed).make_serial(label).bit_length() == 127
+
+
+@pytest.mark.parametrize("kind", ["P256", "p521", "rsa1024", "ed25519", ""])
+def test_an_unknown_kind_is_refused(kind):
+    with pytest.raises(ConfigurationError) as refused:
+        KeySource(kind)
+    assert refused.value.code == "pki.key-kind"
+
+
+@pytest.mark.parametrize("kind", ["rsa2048", "rsa3072", "rsa4096"])
+def test_rsa_keys_from_a_seed_are_refused(kind):
+    with pytest.raises(ConfigurationError) as refused:
+        KeySource(kind, seed=0)
+    assert refused.value.code == "pki.seeded-rsa"

@@ -1,0 +1,194 @@
+"""Test certificates have the profiles of production, and providers are checked by the rules their certificates are read by."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import AuthorityInformationAccessOID as Access
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import Use, check_certificate, oids
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import Issued, make_provider
+
+ORG_ID = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
+PROVIDERS = st.fixed_dictionaries(
+    {
+        "organization_identifier": st.from_regex(r"PSD[A-Z]{2}-[A-Z]{2,8}-[0-9A-Z ./-]{1,20}", fullmatch=True),
+        "name": st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=16),
+        "roles": st.lists(st.sampled_from(list(oids.ROLE_OIDS)), min_size=1, unique=True),
+        "nca_name": st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=256),
+        "dns_name": st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z]\.example", fullmatch=True),
+    }
+)
+
+
+def extension(issued: Issued, kind: type) -> x509.Extension:
+    return issued.certificate.x509.extensions.get_extension_for_class(kind)
+
+
+@pytest.fixture(params=["qwac", "qseal"])
+def leaf(request, pki) -> Issued:
+    return getattr(pki, request.param)
+
+
+@given(PROVIDERS)
+def test_every_accepted_provider_gets_certificates_that_say_so_and_break_no_rule(pki, arguments):
+    provider = make_provider(**arguments)
+    for issued, use in (
+        (pki.issue_qwac(provider, label="a"), Use.QWAC),
+        (pki.issue_qseal(provider, label="b"), Use.QSEALC),
+    ):
+        read = issued.certificate
+        assert read.organization_identifier == provider.organization_identifier
+        assert read.roles == tuple(arguments["roles"])
+        assert read.subject.values("2.5.4.10") == (arguments["name"],)
+        assert (read.qc.psd2.nca_name, read.qc.psd2.nca_id) == (arguments["nca_name"], provider.nca_id)
+        assert check_certificate(read, as_=use, at=pki.not_before) == ()
+
+
+def test_the_subject_of_a_leaf_has_each_attribute_once(leaf, pki):
+    # EN 319 412-3 clause 4.2.1
+    subject = leaf.certificate.x509.subject
+    assert [
+        len(subject.get_attributes_for_oid(oid)) for oid in (NameOID.COUNTRY_NAME, NameOID.ORGANIZATION_NAME, ORG_ID)
+    ] == [1] * 3
+    common_name = pki.provider.dns_name if leaf is pki.qwac else pki.provider.name
+    assert [a.value for a in subject.get_attributes_for_oid(NameOID.COMMON_NAME)] == [common_name]
+
+
+def test_a_qwac_may_serve_and_call(pki):
+    assert (pki.qwac.certificate.extensions.key_usage, extension(pki.qwac, x509.KeyUsage).critical) == (
+        ("digitalSignature",),
+        True,
+    )
+    assert pki.qwac.certificate.extensions.extended_key_usage == ("serverAuth", "clientAuth")
+    assert not extension(pki.qwac, x509.ExtendedKeyUsage).critical
+    assert pki.qwac.certificate.extensions.dns_names == (pki.provider.dns_name,)
+
+
+def test_a_seal_may_only_seal(pki):
+    assert (pki.qseal.certificate.extensions.key_usage, extension(pki.qseal, x509.KeyUsage).critical) == (
+        ("nonRepudiation",),
+        True,
+    )
+    assert pki.qseal.certificate.extensions.extended_key_usage == ()
+    assert pki.qseal.certificate.extensions.dns_names == ()
+
+
+def test_each_leaf_names_its_policy(pki):
+    assert pki.qwac.certificate.extensions.policies == ("0.4.0.194112.1.6",)
+    assert pki.qseal.certificate.extensions.policies == ("0.4.0.194112.1.1",)
+
+
+def test_the_statements_of_a_leaf_are_those_of_a_qualified_certificate(leaf, pki):
+    qc = leaf.certificate.qc
+    assert qc.statement_oids == (
+        "0.4.0.1862.1.1", "0.4.0.1862.1.5", "0.4.0.1862.1.6", "1.3.6.1.5.5.7.11.2", "0.4.0.19495.2"
+    )  # fmt: skip
+    assert (qc.compliance, qc.sscd, qc.semantics) == (True, False, "0.4.0.194121.1.2")
+    assert qc.types == (("web",) if leaf is pki.qwac else ("eseal",))
+    assert [(location.url[:8], location.language) for location in qc.pds] == [("https://", "en")]
+    assert oids.QC_STATEMENTS not in leaf.certificate.extensions.critical
+
+
+def test_a_leaf_says_where_its_status_is(leaf):
+    # EN 319 412-2 GEN-4.4.1, GEN-4.3.11: no address of this machine.
+    access = extension(leaf, x509.AuthorityInformationAccess)
+    assert {d.access_method for d in access.value} == {Access.OCSP, Access.CA_ISSUERS}
+    points = extension(leaf, x509.CRLDistributionPoints)
+    urls = [d.access_location.value for d in access.value] + [point.full_name[0].value for point in points.value]
+    assert all(url.startswith("http://pki.test.example/") for url in urls)
+    assert not access.critical
+    assert not points.critical
+
+
+def test_keys_are_identified_along_the_chain(pki):
+    issuers = {"root": pki.root, "qwac": pki.qwac_ca, "server": pki.qwac_ca, "qseal": pki.qseal_ca}
+    for issued in pki.issued:
+        issuer = issuers.get(issued.kind, pki.root)
+        named = extension(issued, x509.AuthorityKeyIdentifier).value.key_identifier
+        assert named == extension(issuer, x509.SubjectKeyIdentifier).value.digest
+
+
+def test_authorities_are_no_more_than_authorities(pki):
+    for issued, length in ((pki.root, None), (pki.qwac_ca, 0), (pki.qseal_ca, 0)):
+        constraints = extension(issued, x509.BasicConstraints)
+        assert (constraints.value.ca, constraints.value.path_length, constraints.critical) == (True, length, True)
+        assert issued.certificate.extensions.key_usage == ("keyCertSign", "cRLSign")
+
+
+def test_every_authority_says_that_it_is_for_tests(pki):
+    assert all("TEST" in value for ca in pki.authorities for value in ca.subject.values("2.5.4.3"))
+
+
+def test_the_server_is_this_machine(pki):
+    names = extension(pki.server, x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
+    assert pki.server.certificate.extensions.extended_key_usage == ("serverAuth",)
+    assert pki.server.certificate.qc.statement_oids == ()
+
+
+def test_country_and_authority_come_from_the_identifier():
+    provider = make_provider(organization_identifier="PSDDE-BAFIN-123456")
+    assert (provider.country, provider.nca_id, provider.nca_name) == (
+        "DE",
+        "DE-BAFIN",
+        "Federal Financial Supervisory Authority",
+    )
+
+
+def test_an_authority_that_is_not_listed_gets_a_name():
+    assert make_provider(organization_identifier="PSDZZ-ABC-1").nca_name == "Competent authority ZZ-ABC"
+
+
+def test_an_identifier_of_another_scheme_is_taken():
+    provider = make_provider(organization_identifier="VATLT-123456789")
+    assert (provider.organization_identifier.scheme, provider.nca_id) == ("VAT", "LT-TEST")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"organization_identifier": "LB000000"}, "pki.organization-identifier"),
+        ({"organization_identifier": ""}, "pki.organization-identifier"),
+        ({"organization_identifier": "LEIXG-1234"}, "pki.organization-identifier"),
+        ({"name": ""}, "pki.name"),
+        ({"name": "n" * 65}, "pki.name"),
+        ({"name": "é" * 33}, "pki.name"),
+        ({"name": "a\nb"}, "pki.name"),
+        ({"name": "\ud800"}, "pki.name"),
+        ({"nca_name": "n" * 257}, "pki.name"),
+        ({"nca_name": "a\x00"}, "pki.name"),
+        ({"country": "lt"}, "pki.country"),
+        ({"country": "LTU"}, "pki.country"),
+        ({"country": "Lithuania"}, "pki.country"),
+        ({"roles": ()}, "pki.role"),
+        ({"roles": ("PSP_XX",)}, "pki.role"),
+        ({"roles": ("PSP_PI", "PSP_PI")}, "pki.role"),
+        ({"roles": ("psp_pi",)}, "pki.role"),
+        ({"dns_name": ""}, "pki.dns-name"),
+        ({"dns_name": "TPP.example"}, "pki.dns-name"),
+        ({"dns_name": "-a.example"}, "pki.dns-name"),
+        ({"dns_name": "a..example"}, "pki.dns-name"),
+        ({"dns_name": "a.example\n"}, "pki.dns-name"),
+        ({"dns_name": "*.example"}, "pki.dns-name"),
+        ({"dns_name": "a" * 30 + "." + "b" * 40}, "pki.dns-name"),
+    ],
+)
+def test_a_provider_that_no_certificate_could_be_made_for_is_refused(arguments, code):
+    with pytest.raises(ConfigurationError) as refused:
+        make_provider(**arguments)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"name": "n" * 64}, {"name": "é" * 32}, {"nca_name": "é" * 256}, {"dns_name": "a" * 63}]
+)
+def test_texts_of_the_greatest_length_fit_into_certificates(pki, arguments):
+    provider = make_provider(**arguments)
+    assert pki.issue_qwac(provider, label="a").certificate.findings == ()
+    assert pki.issue_qseal(provider, label="b").certificate.findings == ()

@@ -1,0 +1,109 @@
+"""The authorities that are believed, from certificates, files and folders."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import certificate_pem, key_pem, write_pki
+from tppkit.trust import PathVerifier, load_anchors, make_anchors
+
+
+def refusal(load, *args) -> ConfigurationError:
+    with pytest.raises(ConfigurationError) as refused:
+        load(*args)
+    return refused.value
+
+
+def test_self_issued_authorities_are_roots_and_others_intermediates(pki):
+    anchors = make_anchors(pki.authorities)
+    assert anchors.roots == (pki.root.certificate,)
+    assert anchors.intermediates == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
+
+
+def test_without_a_self_issued_authority_every_authority_is_a_root(pki):
+    anchors = make_anchors([pki.qwac_ca.certificate, pki.qseal_ca.certificate])
+    assert anchors.roots == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
+    assert anchors.intermediates == ()
+
+
+def test_certificates_that_are_no_authority_are_passed_over(pki):
+    anchors = make_anchors(issued.certificate for issued in pki.issued)
+    assert (*anchors.roots, *anchors.intermediates) == pki.authorities
+
+
+@pytest.mark.parametrize("label", [None, "qwac"])
+def test_without_any_authority_there_is_nobody_to_believe(pki, label):
+    certificates = [issued.certificate for issued in pki.issued if issued.label == label]
+    assert refusal(make_anchors, certificates).code == "trust.no-anchors"
+
+
+def test_a_bundle_is_read(pki, tmp_path):
+    bundle = key_pem(pki.root.key) + b"".join(map(certificate_pem, (pki.qwac.certificate, *pki.authorities)))
+    (tmp_path / "bundle.pem").write_bytes(bundle)
+    assert load_anchors(tmp_path / "bundle.pem") == make_anchors(pki.authorities)
+
+
+@pytest.mark.parametrize("form", [bytes, base64.b64encode])
+def test_a_file_of_any_name_and_form_is_read_when_it_is_named_itself(pki, tmp_path, form):
+    (tmp_path / "root").write_bytes(form(pki.root.certificate.der))
+    assert load_anchors(tmp_path / "root").roots == (pki.root.certificate,)
+
+
+def test_the_folder_of_a_test_pki_is_read(pki, tmp_path):
+    write_pki(pki, tmp_path / "pki")
+    anchors = load_anchors(tmp_path / "pki")
+    assert anchors.roots == (pki.root.certificate,)
+    assert {c.sha256 for c in anchors.intermediates} == {
+        pki.qwac_ca.certificate.sha256,
+        pki.qseal_ca.certificate.sha256,
+    }
+    assert PathVerifier(anchors).verify(pki.qseal.certificate, at=pki.not_before)
+
+
+@pytest.mark.parametrize("suffix", [".pem", ".crt", ".cer", ".der", ".PEM"])
+def test_every_usual_suffix_is_read_in_a_folder(pki, tmp_path, suffix):
+    (tmp_path / f"root{suffix}").write_bytes(pki.root.certificate.der)
+    assert load_anchors(tmp_path).roots == (pki.root.certificate,)
+
+
+def test_other_files_and_subfolders_are_passed_over(pki, tmp_path):
+    (tmp_path / "README.txt").write_bytes(b"no certificate")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "other.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
+    (tmp_path / "root.pem").write_bytes(certificate_pem(pki.root.certificate))
+    anchors = load_anchors(tmp_path)
+    assert (anchors.roots, anchors.intermediates) == ((pki.root.certificate,), ())
+
+
+@pytest.mark.parametrize("content", ["nothing", "a leaf"])
+def test_a_folder_without_authorities_is_refused(pki, tmp_path, content):
+    if content == "a leaf":
+        (tmp_path / "qwac.pem").write_bytes(certificate_pem(pki.qwac.certificate))
+    assert refusal(load_anchors, tmp_path).code == "trust.no-anchors"
+
+
+def test_a_file_that_is_absent_cannot_be_read(tmp_path):
+    refused = refusal(load_anchors, tmp_path / "absent.pem")
+    assert refused.code == "trust.unreadable"
+    assert "absent.pem" in refused.message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"no certificate", b"\x30\x03\x02\x01", b"-----BEGIN CERTIFICATE-----\nA\n-----END CERTIFICATE-----\n"],
+)
+@pytest.mark.parametrize("given", ["the file", "its folder"])
+def test_one_broken_file_makes_the_trust_material_unreadable(pki, tmp_path, content, given):
+    (tmp_path / "a-root.pem").write_bytes(certificate_pem(pki.root.certificate))
+    (tmp_path / "broken.pem").write_bytes(content)
+    path = tmp_path / "broken.pem" if given == "the file" else tmp_path
+    assert refusal(load_anchors, path).code == "trust.unreadable"
+
+
+def test_a_folder_with_the_suffix_of_a_certificate_is_not_silently_passed_over(pki, tmp_path):
+    (tmp_path / "root.pem").write_bytes(certificate_pem(pki.root.certificate))
+    (tmp_path / "more.pem").mkdir()
+    assert refusal(load_anchors, tmp_path).code == "trust.unreadable"

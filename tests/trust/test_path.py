@@ -1,0 +1,227 @@
+"""Which chains are believed, at a time when every certificate is valid."""
+
+from __future__ import annotations
+
+import csv
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+
+from tppkit.certificates import EidasCertificate, Use
+from tppkit.errors import CertificateRejected, ConfigurationError
+from tppkit.testpki.profiles import authority_extensions, key_usage
+from tppkit.trust import Anchors, PathVerifier, make_anchors
+from tppkit.trust.path import MAX_CHAIN_DEPTH
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def verifier(*believed) -> PathVerifier:
+    return PathVerifier(make_anchors(one.certificate for one in believed))
+
+
+def refusal(paths: PathVerifier, leaf, *, at: datetime = AT, intermediates=()) -> CertificateRejected:
+    with pytest.raises(CertificateRejected) as refused:
+        paths.verify(leaf.certificate, at=at, intermediates=[one.certificate for one in intermediates])
+    return refused.value
+
+
+@pytest.fixture(scope="module")
+def root(certify):
+    return certify("Root")
+
+
+@pytest.fixture(scope="module")
+def issuing(certify, root):
+    return certify("Issuing", root, path_length=0)
+
+
+@pytest.fixture(scope="module")
+def leaf(certify, issuing):
+    return certify("leaf", issuing, ca=False)
+
+
+def test_a_chain_to_the_root_holds_and_is_told_from_leaf_to_root(root, issuing, leaf):
+    path = verifier(root, issuing).verify(leaf.certificate, at=AT)
+    assert path.chain == (leaf.certificate, issuing.certificate, root.certificate)
+
+
+def test_every_leaf_of_the_test_pki_is_believed(pki, paths):
+    for issued in (pki.qwac, pki.qseal, pki.server):
+        assert paths.verify(issued.certificate, at=AT).chain == (
+            issued.certificate,
+            *issued.chain,
+            pki.root.certificate,
+        )
+
+
+def test_a_leaf_that_the_root_issued_itself_is_believed(certify, root):
+    direct = certify("direct", root, ca=False)
+    assert len(verifier(root).verify(direct.certificate, at=AT).chain) == 2
+
+
+def test_an_issuing_authority_can_be_the_anchor(issuing, leaf):
+    paths = PathVerifier(Anchors((issuing.certificate,)))
+    assert paths.verify(leaf.certificate, at=AT).chain == (leaf.certificate, issuing.certificate)
+
+
+def test_a_leaf_of_another_root_is_refused(certify, leaf):
+    refused = refusal(verifier(certify("Other root")), leaf)
+    assert refused.code == "trust.no-path"
+    assert "CN=leaf" in refused.message
+
+
+def test_a_chain_without_its_intermediate_is_refused(root, leaf):
+    assert refusal(verifier(root), leaf).code == "trust.no-path"
+
+
+def test_an_intermediate_that_the_peer_sent_completes_the_chain(certify, root, issuing, leaf):
+    sent = [certify("Unrelated").certificate, issuing.certificate]
+    path = verifier(root).verify(leaf.certificate, at=AT, intermediates=sent)
+    assert path.chain == (leaf.certificate, issuing.certificate, root.certificate)
+
+
+def test_a_root_that_the_peer_sent_is_not_believed(certify, root):
+    theirs = certify("Their root")
+    assert refusal(verifier(root), certify("leaf", theirs, ca=False), intermediates=[theirs]).code == "trust.no-path"
+
+
+def test_an_unbelieved_root_among_the_intermediates_is_not_believed(certify, root):
+    theirs = certify("Their root")
+    paths = PathVerifier(Anchors((root.certificate,), (theirs.certificate,)))
+    assert refusal(paths, certify("leaf", theirs, ca=False)).code == "trust.no-path"
+
+
+def test_a_root_of_the_same_name_with_another_key_is_not_the_root(certify, root, issuing, leaf):
+    namesake = certify("Root")
+    assert namesake.certificate.subject == root.certificate.subject
+    assert refusal(verifier(namesake, issuing), leaf).code == "trust.no-path"
+
+
+def test_among_roots_of_the_same_name_the_right_one_is_found(certify, root, issuing, leaf):
+    path = verifier(certify("Root"), root, certify("Root"), issuing).verify(leaf.certificate, at=AT)
+    assert path.chain[-1] == root.certificate
+
+
+@pytest.mark.parametrize("forged", ["leaf", "issuing"])
+def test_a_changed_signature_breaks_the_chain(root, issuing, leaf, forged):
+    def changed(one):
+        der = bytearray(one.certificate.der)
+        der[-1] ^= 1
+        return one._replace(certificate=EidasCertificate.from_der(bytes(der)))
+
+    leaf, issuing = (changed(leaf), issuing) if forged == "leaf" else (leaf, changed(issuing))
+    assert refusal(verifier(root), leaf, intermediates=[issuing]).code == "trust.no-path"
+
+
+def test_a_leaf_cannot_issue(certify, root, issuing, leaf):
+    assert (
+        refusal(verifier(root, issuing), certify("second", leaf, ca=False), intermediates=[leaf]).code
+        == "trust.no-path"
+    )
+
+
+@pytest.mark.parametrize(
+    "extensions",
+    [
+        (key_usage("key_cert_sign"),),
+        ((x509.BasicConstraints(ca=False, path_length=None), True), key_usage("key_cert_sign")),
+        ((x509.BasicConstraints(ca=True, path_length=None), True), key_usage("digital_signature")),
+        (
+            *authority_extensions(path_length=None),
+            (x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00"), True),
+        ),
+    ],
+    ids=["no basic constraints", "no authority", "key usage without keyCertSign", "unknown critical extension"],
+)
+def test_an_intermediate_that_is_no_sound_authority_is_refused(certify, root, extensions):
+    between = certify("Between", root, extensions=extensions)
+    assert refusal(verifier(root), certify("leaf", between, ca=False), intermediates=[between]).code == "trust.no-path"
+
+
+def test_a_path_length_is_kept(certify, root, issuing):
+    below = certify("Below", issuing)  # the issuing authority may have no authority below it
+    refused = refusal(verifier(root), certify("leaf", below, ca=False), intermediates=[issuing, below])
+    assert refused.code == "trust.no-path"
+
+
+def test_a_name_constraint_is_kept(certify, root):
+    constraint = x509.NameConstraints(permitted_subtrees=[x509.DNSName("good.example")], excluded_subtrees=None)
+    between = certify("Between", root, extensions=(*authority_extensions(path_length=0), (constraint, True)))
+
+    def leaf_for(name: str):
+        names = x509.SubjectAlternativeName([x509.DNSName(name)])
+        return certify(name, between, extensions=(key_usage("digital_signature"), (names, False)))
+
+    paths = verifier(root, between)
+    assert paths.verify(leaf_for("tpp.good.example").certificate, at=AT)
+    assert refusal(paths, leaf_for("tpp.bad.example")).code == "trust.no-path"
+
+
+def test_more_authorities_than_are_followed_between_leaf_and_root_are_refused(certify, root):
+    chain = [root]
+    for number in range(MAX_CHAIN_DEPTH + 1):
+        chain.append(certify(f"Authority {number}", chain[-1]))
+    paths = verifier(*chain)
+    assert paths.verify(certify("leaf", chain[-2], ca=False).certificate, at=AT)
+    assert refusal(paths, certify("leaf", chain[-1], ca=False)).code == "trust.no-path"
+
+
+def test_a_certificate_fit_for_its_use_gives_its_path(pki, paths):
+    assert paths.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=AT).chain[-1] == pki.root.certificate
+    assert paths.verify_use(pki.qseal.certificate, as_=Use.QSEALC, at=AT).chain[-1] == pki.root.certificate
+
+
+@pytest.mark.parametrize(
+    ("label", "use", "days", "code"),
+    [
+        ("qseal", Use.QWAC, 0, "qcstatements.not-web"),
+        ("qwac", Use.QSEALC, 0, "qcstatements.not-eseal"),
+        ("root", Use.QWAC, 0, "certificate.is-ca"),
+        ("server", Use.QWAC, 0, "qcstatements.no-compliance"),
+        ("qwac", Use.QWAC, -1, "certificate.not-yet-valid"),
+        ("qseal", Use.QSEALC, 366, "certificate.expired"),
+    ],
+)
+def test_a_certificate_unfit_for_its_use_is_refused_with_all_findings(pki, paths, label, use, days, code):
+    (certificate,) = (issued.certificate for issued in pki.issued if issued.label == label)
+    with pytest.raises(CertificateRejected) as refused:
+        paths.verify_use(certificate, as_=use, at=AT + timedelta(days=days))
+    assert refused.value.code == refused.value.findings[0].code == code
+
+
+def test_a_fit_certificate_of_another_authority_is_refused(rsa_pki, paths):
+    with pytest.raises(CertificateRejected) as refused:
+        paths.verify_use(rsa_pki.qwac.certificate, as_=Use.QWAC, at=AT, intermediates=rsa_pki.authorities)
+    assert refused.value.code == "trust.no-path"
+
+
+def test_a_time_without_zone_is_refused(pki, paths):
+    for verify in (
+        lambda: paths.verify(pki.qwac.certificate, at=datetime(2026, 6, 1)),
+        lambda: paths.verify_use(pki.qwac.certificate, as_=Use.QWAC, at=datetime(2026, 6, 1)),
+    ):
+        with pytest.raises(ConfigurationError) as refused:
+            verify()
+        assert refused.value.code == "time.naive"
+
+
+@pytest.mark.shared
+def test_production_certificates_chain_to_their_issuers(shared_data):
+    folder = shared_data / "certificates"
+    with (folder / "index.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["issuer_file"]]
+    believed = {}
+    for row in rows:
+        certificate, issuer = (
+            EidasCertificate.from_der((folder / name).read_bytes()) for name in (row["file"], row["issuer_file"])
+        )
+        poison = "1.3.6.1.4.1.11129.2.4.3" in certificate.extensions.critical  # a pre-certificate is not to be believed
+        try:
+            path = PathVerifier(make_anchors([issuer])).verify(certificate, at=certificate.not_before)
+            believed[row["file"]] = path.chain == (certificate, issuer) and not poison
+        except CertificateRejected as e:
+            believed[row["file"]] = e.code == "trust.no-path" and poison
+    assert len(believed) >= 7
+    assert [file for file, right in believed.items() if not right] == []

@@ -1,0 +1,206 @@
+"""Who is on the other end of the TLS connection, and why they are not believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected, FormatError, TppkitError
+from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
+from tppkit.trust import PathVerifier, make_anchors
+from tppkit.web import PeerCertificate, QwacPolicy, peer_certificate
+from tppkit.web.peer import MAX_CHAIN
+
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+
+def pem(certificate: EidasCertificate) -> str:
+    return certificate_pem(certificate).decode()
+
+
+def peer(*certificates: EidasCertificate) -> PeerCertificate:
+    return PeerCertificate(tuple(map(pem, certificates)), None, "asgi-tls")
+
+
+def scope(**tls: Any) -> dict[str, Any]:
+    return {"type": "http", "extensions": {"tls": {"client_cert_chain": (), "client_cert_error": None, **tls}}}
+
+
+@pytest.fixture
+def qwacs(paths: PathVerifier) -> QwacPolicy:
+    return QwacPolicy(paths)
+
+
+@pytest.fixture(scope="session")
+def issue(pki: Pki) -> Callable[..., EidasCertificate]:
+    """Issues a QWAC whose extensions are changed by a function."""
+
+    def issued(change: Callable[[x509.ExtensionType], x509.ExtensionType | None]) -> EidasCertificate:
+        template = pki.qwac.certificate.x509
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(template.subject)
+            .issuer_name(template.issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(template.not_valid_before_utc)
+            .not_valid_after(template.not_valid_after_utc)
+        )
+        for extension in template.extensions:
+            value = change(extension.value)
+            if value is not None:
+                builder = builder.add_extension(value, extension.critical)
+        signed = builder.sign(pki.qwac_ca.key, hashes.SHA256())
+        return EidasCertificate.from_der(signed.public_bytes(Encoding.DER))
+
+    return issued
+
+
+@pytest.mark.parametrize(
+    "without",
+    [{"type": "http"}, {"extensions": {}}, {"extensions": {"tls": {}}}, scope(), scope(client_cert_chain=None)],
+)
+def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any]) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        peer_certificate(without)
+    assert caught.value.code == "certificate.missing"
+
+
+def test_the_peer_is_what_the_server_put_into_the_scope(pki: Pki) -> None:
+    chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
+    found = peer_certificate(scope(client_cert_chain=chain, client_cert_error="certificate has expired"))
+    assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
+
+
+def test_a_long_chain_is_cut(pki: Pki) -> None:
+    found = peer_certificate(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100))
+    assert len(found.chain_pem) == MAX_CHAIN
+
+
+def test_a_qwac_of_a_believed_authority_is_believed(qwacs: QwacPolicy, pki: Pki) -> None:
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) == pki.qwac.certificate
+
+
+def test_the_peer_may_send_its_issuing_authority(pki: Pki) -> None:
+    root_only = QwacPolicy(PathVerifier(make_anchors([pki.root.certificate])))
+    with pytest.raises(CertificateRejected):
+        root_only.verify(peer(pki.qwac.certificate), at=AT)
+    assert root_only.verify(peer(pki.qwac.certificate, pki.qwac_ca.certificate), at=AT) == pki.qwac.certificate
+
+
+def test_a_chain_that_the_peer_made_itself_is_not_believed(qwacs: QwacPolicy) -> None:
+    own = make_pki(at=AT, seed=3)
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(own.qwac.certificate, own.qwac_ca.certificate, own.root.certificate), at=AT)
+    assert caught.value.code == "trust.no-path"
+
+
+def test_the_first_certificate_of_the_chain_is_the_peer(qwacs: QwacPolicy, pki: Pki) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(pki.qwac_ca.certificate, pki.qwac.certificate), at=AT)
+    assert caught.value.code == "certificate.is-ca"
+
+
+@pytest.mark.parametrize(
+    ("days", "code"), [(-1, "certificate.not-yet-valid"), (365, "certificate.expired"), (4000, "certificate.expired")]
+)
+def test_a_qwac_outside_its_validity_is_refused(days: int, code: str, qwacs: QwacPolicy, pki: Pki) -> None:
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT)  # what was believed before is judged again
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(pki.qwac.certificate), at=AT + timedelta(days=days))
+    assert caught.value.code == code
+
+
+def test_a_seal_certificate_is_no_qwac(qwacs: QwacPolicy, pki: Pki) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(pki.qseal.certificate), at=AT)
+    assert caught.value.code == "qcstatements.not-web"
+
+
+def test_a_qwac_without_client_authentication_is_refused(
+    qwacs: QwacPolicy, issue: Callable[..., EidasCertificate]
+) -> None:
+    def server_only(value: x509.ExtensionType) -> x509.ExtensionType:
+        server = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.SERVER_AUTH])
+        return server if isinstance(value, x509.ExtendedKeyUsage) else value
+
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(issue(server_only)), at=AT)
+    assert caught.value.code == "certificate.no-client-auth"
+
+
+def test_a_qwac_without_an_extended_key_usage_is_refused(
+    qwacs: QwacPolicy, issue: Callable[..., EidasCertificate]
+) -> None:
+    without = issue(lambda value: None if isinstance(value, x509.ExtendedKeyUsage) else value)
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(without), at=AT)
+    assert caught.value.code == "certificate.no-client-auth"
+
+
+def test_a_qwac_for_another_key_usage_is_refused(qwacs: QwacPolicy, issue: Callable[..., EidasCertificate]) -> None:
+    encipherment, _ = profiles.key_usage("key_encipherment")
+    changed = issue(lambda value: encipherment if isinstance(value, x509.KeyUsage) else value)
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(changed), at=AT)
+    assert caught.value.code == "certificate.key-usage"
+
+
+def test_an_ordinary_website_certificate_is_no_qwac(qwacs: QwacPolicy, pki: Pki) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        qwacs.verify(peer(pki.server.certificate), at=AT)
+    assert caught.value.code == "qcstatements.no-compliance"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("", "certificate.not-found"),
+        ("garbage", "certificate.not-found"),
+        ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "pem.malformed"),
+        ("-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n", "certificate.malformed"),
+        ("x" * 200_000, "certificate.too-large"),
+    ],
+    ids=["empty", "garbage", "no base64", "no certificate", "too long"],
+)
+def test_what_is_no_certificate_is_refused(text: str, code: str, qwacs: QwacPolicy) -> None:
+    with pytest.raises(FormatError) as caught:
+        qwacs.verify(PeerCertificate((text,), None, "asgi-tls"), at=AT)
+    assert caught.value.code == code
+
+
+@given(
+    chain=st.lists(
+        st.text(max_size=50) | st.binary(max_size=60).map(lambda raw: raw.decode("latin-1")), min_size=1, max_size=3
+    )
+)
+def test_only_our_errors_escape_whatever_the_server_hands_over(chain: list[str], paths: PathVerifier) -> None:
+    with pytest.raises(TppkitError):
+        QwacPolicy(paths).verify(PeerCertificate(tuple(chain), None, "asgi-tls"), at=AT)
+
+
+def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
+    policy = QwacPolicy(paths)
+    text = pem(pki.qwac.certificate)
+    for number in range(1500):  # the same certificate, never the same text
+        policy.verify(PeerCertificate((text + "\n" * number,), None, "asgi-tls"), at=AT)
+    assert len(policy._read) <= 512
+
+
+def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
+    other: Issued = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) == pki.qwac.certificate
+    verified = qwacs.verify(peer(other.certificate), at=AT)
+    assert verified.organization_identifier is not None
+    assert verified.organization_identifier.text == "PSDDE-BAFIN-999999"
