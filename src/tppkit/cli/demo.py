@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -236,8 +237,9 @@ def _flip_one_byte(records: Path) -> int:
 def _end(story: Story, folder: Path) -> int:
     story.say("")
     story.say(f"Everything is in {folder}: pki/, archive/, archive-altered/, sandbox.sqlite. Look again with")
-    story.say(f"  tppkit cert show {folder}/pki/qwac.pem")
-    story.say(f"  tppkit audit verify {folder}/archive --trust {folder}/pki")
+    program = "tppkit" if shutil.which("tppkit") else sys.argv[0]
+    story.say(f"  {program} cert show {folder}/pki/qwac.pem")
+    story.say(f"  {program} audit verify {folder}/archive --trust {folder}/pki")
     story.say("")
     if story.surprises:
         story.say(f"demo: {story.steps} steps, {story.surprises} NOT as expected", style="bold red")
