@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from tppkit.errors import FormatError
 from tppkit.protocol.psd2 import (
-    PaymentDetails,
     PaymentInitiated,
     PaymentInitiation,
     PaymentProduct,
@@ -29,13 +25,6 @@ PAYMENT: dict[str, Any] = {
 }
 LINKS = {name: {"href": f"/{name}"} for name in ("scaRedirect", "status", "self")}
 INITIATED = {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS}
-GOOD: dict[type[WireModel], dict[str, Any]] = {
-    PaymentInitiation: PAYMENT,
-    PaymentInitiated: INITIATED,
-    PaymentStatus: {"transactionStatus": "ACSC"},
-    PaymentDetails: PAYMENT | {"paymentId": "p-1", "transactionStatus": "RJCT"},
-}
-MODELS = list(GOOD)
 
 
 def wire(value: object) -> bytes:
@@ -221,84 +210,3 @@ def test_a_model_cannot_be_changed() -> None:
 
 def test_the_products_are_those_of_the_document() -> None:
     assert {product.value for product in PaymentProduct} == {"sepa-credit-transfers", "instant-sepa-credit-transfers"}
-
-
-def declared(model: type[WireModel]) -> set[str]:
-    return {field.alias or name for name, field in model.model_fields.items()}
-
-
-VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**30), 10**30)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)
-UNKNOWN = st.dictionaries(
-    st.text() | st.sampled_from(["x", "self_", "creditor_name", "model_config", "to_wire"]), VALUES, max_size=3
-)
-
-
-@pytest.mark.parametrize("model", MODELS)
-@given(unknown=UNKNOWN)
-def test_unknown_fields_are_kept_as_they_came(model: type[WireModel], unknown: dict[str, Any]) -> None:
-    extra = {name: value for name, value in unknown.items() if name not in declared(model)}
-    read = model.from_wire(wire(GOOD[model] | extra))
-    assert json.loads(read.to_wire()) == GOOD[model] | extra
-
-
-def ibans() -> st.SearchStrategy[str]:
-    def complete(country: str, account: str) -> str:
-        digits = "".join(str(int(character, 36)) for character in account + country + "00")
-        return f"{country}{98 - int(digits) % 97:02}{account}"
-
-    account = st.text(alphabet="0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=11, max_size=30)
-    return st.builds(complete, st.sampled_from(["LT", "DE", "XK"]), account)
-
-
-PRINTABLE = st.characters(exclude_categories=["C", "Z"]) | st.just(" ")
-
-
-def a_payment(cents: int, creditor: str, name: str, remittance: str | None, debtor: str | None) -> PaymentInitiation:
-    return PaymentInitiation(
-        instructed_amount=InstructedAmount(currency="EUR", amount=f"{cents // 100}.{cents % 100:02}"),
-        creditor_account=AccountReference(iban=creditor),
-        creditor_name=name,
-        remittance_information_unstructured=remittance,
-        debtor_account=AccountReference(iban=debtor) if debtor else None,
-    )
-
-
-PAYMENTS = st.builds(
-    a_payment,
-    st.integers(1, 99_999_999_999),
-    ibans(),
-    st.text(PRINTABLE, min_size=1, max_size=70),
-    st.none() | st.text(PRINTABLE, max_size=140),
-    st.none() | ibans(),
-)
-
-
-@given(PAYMENTS)
-def test_a_payment_that_is_written_reads_back(payment: PaymentInitiation) -> None:
-    assert PaymentInitiation.from_wire(payment.to_wire()) == payment
-
-
-@pytest.mark.parametrize("model", MODELS)
-@given(unknown=UNKNOWN)
-def test_what_is_read_and_written_reads_back_the_same(model: type[WireModel], unknown: dict[str, Any]) -> None:
-    read = model.from_wire(wire(unknown | GOOD[model]))
-    assert model.from_wire(read.to_wire()) == read
-
-
-@pytest.mark.parametrize("model", MODELS)
-@given(
-    raw=st.binary()
-    | VALUES.map(wire)
-    | st.dictionaries(st.sampled_from([*PAYMENT, *INITIATED, "debtorAccount"]), VALUES).map(wire)
-)
-def test_only_format_error_escapes_the_readers(model: type[WireModel], raw: bytes) -> None:
-    with suppress(FormatError):
-        model.from_wire(raw)

@@ -29,7 +29,6 @@ def test_a_port_that_is_in_use_is_refused(offset: int, tmp_path: Path, bank_pki_
     with listening(offset) as port, pytest.raises(ConfigurationError) as caught:
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, port=port))
     assert caught.value.code == "port.unavailable"
-    assert str(port + offset) in caught.value.message
 
 
 def test_a_second_sandbox_on_the_same_port_is_refused(

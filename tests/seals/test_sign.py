@@ -152,6 +152,12 @@ def test_a_signer_with_another_key_is_refused(pki: Pki, other_qseal: Issued) -> 
     assert caught.value.code == "seal.key-mismatch"
 
 
+def test_a_signer_that_says_another_key_than_it_signs_with_is_refused(pki: Pki, other_qseal: Issued) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qseal.certificate, RemoteSigner(pki.qseal.key, other_qseal.key.public_key(), "ecdsa-sha256"))
+    assert caught.value.code == "seal.key-mismatch"
+
+
 def test_a_signer_that_says_the_right_key_and_signs_with_another_is_refused(pki: Pki, other_qseal: Issued) -> None:
     with pytest.raises(ConfigurationError) as caught:
         Seal(pki.qseal.certificate, RemoteSigner(other_qseal.key, pki.qseal.key.public_key(), "ecdsa-sha256"))

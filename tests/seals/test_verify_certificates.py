@@ -14,7 +14,9 @@ from sealing import AT, REQUEST, TEMPLATE, fresh_policy, issue_seal, make_certif
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.certificates.qcstatements import write_qc_statements
+from tppkit.errors import FormatError
 from tppkit.httpsig import Message
+from tppkit.protocol.psd2.errors import refusal_for
 from tppkit.seals import Seal, SealPolicy, sign_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
@@ -205,6 +207,18 @@ def test_what_is_no_certificate_is_refused(value: str, code: str, sealed: Messag
 def test_a_certificate_with_something_after_it_is_refused(sealed: Message, pki: Pki, policy: SealPolicy) -> None:
     longer = encode_base64(pki.qseal.certificate.der + b"\x00")
     assert verdict(with_value(sealed, HEADER, longer), policy) == "certificate.malformed"
+
+
+def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_fault(
+    sealed: Message, pki: Pki, policy: SealPolicy
+) -> None:
+    der = pki.qseal.certificate.der
+    place = der.index(b"tppkit TEST Trust Services") - 2
+    # A tag of two bytes, one byte less of text: DER that `cryptography` reads and this project does not.
+    spoilt = der[:place] + bytes([0x1F, 0x1F, der[place + 1] - 1]) + der[place + 3 :]
+    code = verdict(with_value(sealed, HEADER, encode_base64(spoilt)), policy)
+    assert code in {"der.malformed", "certificate.malformed"}
+    assert refusal_for(FormatError(code, "")).status == 401
 
 
 def test_nothing_is_remembered_of_a_refused_certificate(pki: Pki) -> None:

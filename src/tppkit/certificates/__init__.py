@@ -4,7 +4,8 @@ certificate = EidasCertificate.from_pem(pem)
 certificate.organization_identifier.text, certificate.roles
 """
 
-from tppkit.certificates.certificate import EidasCertificate, EidasRequest, ExtensionFacts, KeyFacts
+from tppkit.certificates.certificate import EidasCertificate, EidasRequest, KeyFacts
+from tppkit.certificates.extensions import ExtensionFacts
 from tppkit.certificates.identifier import OrganizationIdentifier, parse_organization_identifier
 from tppkit.certificates.names import DistinguishedName, parse_name
 from tppkit.certificates.qcstatements import PdsLocation, Psd2Statement, QcStatements, RoleOfPsp, parse_qc_statements

@@ -1,43 +1,33 @@
 """What an eIDAS certificate or certificate request says.
 
-Names and QcStatements are read by this project (they are where real certificates differ); signatures, keys and the
-other extensions by `cryptography`. A certificate whose extensions `cryptography` refuses is read extension by extension
-with `asn1crypto`, and the refusal becomes a finding.
+Names, extensions and QcStatements are read by this project, because they are where real certificates differ and what cannot
+be read must become a finding, not a refusal; the frame, the dates and the key by `cryptography`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 
-from asn1crypto import core as asn1
-from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import ExtensionOID
 
 from tppkit._clock import as_utc
 from tppkit.certificates import der, oids
+from tppkit.certificates.extensions import ExtensionFacts, read_extensions
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
 from tppkit.certificates.names import DistinguishedName, read_name
-from tppkit.certificates.qcstatements import QcStatements, read_qc_statements
+from tppkit.certificates.qcstatements import QcStatements
 from tppkit.errors import Finding, FormatError, Severity
 
 MAX_CERTIFICATE_BYTES = 64 * 1024
 
-# RFC 5280 section 4.2.1.3, bit 0 first.
-KEY_USAGES = (
-    "digitalSignature", "nonRepudiation", "keyEncipherment", "dataEncipherment", "keyAgreement",
-    "keyCertSign", "cRLSign", "encipherOnly", "decipherOnly",
-)  # fmt: skip
-_NO_QC_STATEMENTS = QcStatements()
 # RFC 2985 section 5.4.2, and Microsoft's own.
 _EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14"})
 
@@ -55,31 +45,6 @@ class KeyFacts:
     type: str
     bits: int | None = None
     curve: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ExtensionFacts:
-    """What the extensions say; an absent extension gives the empty value.
-
-    Attributes:
-        key_usage: names of RFC 5280 in bit order, for example `("nonRepudiation",)`.
-        extended_key_usage: names where known (`serverAuth`, `clientAuth`), else dotted identifiers.
-        policies: dotted identifiers.
-        dns_names: dNSName entries of the subject alternative name.
-        is_ca: basicConstraints with cA true.
-        qc: the QcStatements; without the extension, one that states nothing.
-        critical: dotted identifiers of the critical extensions.
-        findings: extensions that could not be read.
-    """
-
-    key_usage: tuple[str, ...] = ()
-    extended_key_usage: tuple[str, ...] = ()
-    policies: tuple[str, ...] = ()
-    dns_names: tuple[str, ...] = ()
-    is_ca: bool = False
-    qc: QcStatements = _NO_QC_STATEMENTS
-    critical: tuple[str, ...] = ()
-    findings: tuple[Finding, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -185,7 +150,7 @@ class EidasCertificate(_Subject):
             subject=subject,
             organization_identifier=_organization_identifier(subject),
             key=_read_key_facts(data, parts[first + 5]),
-            extensions=_read_extensions(certificate, data, _certificate_extensions),
+            extensions=read_extensions(data, _certificate_extensions(parts[-1])),
             issuer=issuer,
             serial=serial,
             not_before=not_before,
@@ -278,7 +243,7 @@ class EidasRequest(_Subject):
             subject=subject,
             organization_identifier=_organization_identifier(subject),
             key=_read_key_facts(data, parts[2]),
-            extensions=_read_extensions(request, data, _request_extensions),
+            extensions=read_extensions(data, _requested_extensions(data, parts[-1])),
             x509=request,
         )
 
@@ -338,147 +303,15 @@ def _read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
         return KeyFacts("unknown")
 
 
-def _read_extensions(
-    holder: x509.Certificate | x509.CertificateSigningRequest, data: bytes, locate: Callable[[bytes], der.Element]
-) -> ExtensionFacts:
-    try:
-        return _extension_facts(holder.extensions)
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
-        refused = Finding(
-            "certificate.extension-malformed", Severity.ERROR,
-            f"an extension is not as RFC 5280 has it: {_first_line(e)}", "RFC 5280 section 4.2",
-        )  # fmt: skip
-    try:
-        return _extension_facts_of(data, locate(data), refused)
-    except (FormatError, ValueError, IndexError):  # not even their frame; the finding already says it
-        return ExtensionFacts(findings=(refused,))
+def _certificate_extensions(last: der.Element) -> der.Element | None:
+    """What holds the extensions of a certificate: explicit context tag 3, the last part when it is there."""
+    return last if last.tag == 0xA3 else None
 
 
-def _extension_facts(extensions: x509.Extensions) -> ExtensionFacts:
-    facts: dict[str, Any] = {}
-    critical = []
-    for extension in extensions:
-        if extension.critical:
-            critical.append(extension.oid.dotted_string)
-        reader = _EXTENSION_READERS.get(type(extension.value))
-        if reader is not None:
-            reader(facts, extension.value)
-    return ExtensionFacts(critical=tuple(critical), **facts)
-
-
-def _read_key_usage(facts: dict[str, Any], value: x509.KeyUsage) -> None:
-    facts["key_usage"] = _key_usage_names(value)
-
-
-def _read_extended_key_usage(facts: dict[str, Any], value: x509.ExtendedKeyUsage) -> None:
-    facts["extended_key_usage"] = _usage_names(usage.dotted_string for usage in value)
-
-
-def _read_policies(facts: dict[str, Any], value: x509.CertificatePolicies) -> None:
-    facts["policies"] = tuple(policy.policy_identifier.dotted_string for policy in value)
-
-
-def _read_subject_names(facts: dict[str, Any], value: x509.SubjectAlternativeName) -> None:
-    facts["dns_names"] = tuple(value.get_values_for_type(x509.DNSName))
-
-
-def _read_basic_constraints(facts: dict[str, Any], value: x509.BasicConstraints) -> None:
-    facts["is_ca"] = value.ca
-
-
-def _read_unrecognized(facts: dict[str, Any], value: x509.UnrecognizedExtension) -> None:
-    if value.oid.dotted_string == oids.QC_STATEMENTS:
-        facts["qc"] = read_qc_statements(value.value)
-
-
-_EXTENSION_READERS: Mapping[type, Callable[[dict[str, Any], Any], None]] = MappingProxyType(
-    {
-        x509.KeyUsage: _read_key_usage,
-        x509.ExtendedKeyUsage: _read_extended_key_usage,
-        x509.CertificatePolicies: _read_policies,
-        x509.SubjectAlternativeName: _read_subject_names,
-        x509.BasicConstraints: _read_basic_constraints,
-        x509.UnrecognizedExtension: _read_unrecognized,
-    }
-)
-
-
-def _key_usage_names(usage: x509.KeyUsage) -> tuple[str, ...]:
-    bits = (
-        usage.digital_signature, usage.content_commitment, usage.key_encipherment, usage.data_encipherment,
-        usage.key_agreement, usage.key_cert_sign, usage.crl_sign,
-        usage.key_agreement and usage.encipher_only, usage.key_agreement and usage.decipher_only,
-    )  # fmt: skip
-    return tuple(name for name, bit in zip(KEY_USAGES, bits, strict=True) if bit)
-
-
-def _usage_names(dotted: Iterable[str]) -> tuple[str, ...]:
-    return tuple(oids.EXTENDED_KEY_USAGES.get(oid, oid) for oid in dotted)
-
-
-def _certificate_extensions(data: bytes) -> der.Element:
-    return der.read_children(data, der.expect(_parts(data)[-1], 0xA3))[0]
-
-
-def _request_extensions(data: bytes) -> der.Element:
-    for attribute in der.read_children(data, der.expect(_parts(data)[-1], 0xA0)):
-        kind, values = der.read_children(data, attribute)
-        if der.read_oid(data, kind) in _EXTENSION_REQUESTS:
-            return der.read_children(data, values)[0]
-    raise FormatError("der.malformed", "no extensions are asked for")
-
-
-def _extension_facts_of(data: bytes, extensions: der.Element, refused: Finding) -> ExtensionFacts:
-    facts: dict[str, Any] = {"findings": (refused,)}
-    critical = []
-    for extension in der.read_children(data, der.expect(extensions, der.SEQUENCE)):
-        kind, *flag, value = der.read_children(data, extension)
-        oid = der.read_oid(data, kind)
-        if flag and data[flag[0].start : flag[0].end] != b"\x00":
-            critical.append(oid)
-        reader = _ASN1_READERS.get(oid)
-        if reader is not None:
-            # What cannot be read keeps its empty value; the finding already says that an extension is malformed.
-            with suppress(*_ASN1_FAILURES):
-                reader(facts, data[value.start : value.end])
-    return ExtensionFacts(critical=tuple(critical), **facts)
-
-
-def _asn1_key_usage(facts: dict[str, Any], raw: bytes) -> None:
-    bits = asn1.BitString.load(raw).native
-    facts["key_usage"] = tuple(name for name, bit in zip(KEY_USAGES, bits, strict=False) if bit)
-
-
-def _asn1_extended_key_usage(facts: dict[str, Any], raw: bytes) -> None:
-    facts["extended_key_usage"] = _usage_names(usage.dotted for usage in asn1_x509.ExtKeyUsageSyntax.load(raw))
-
-
-def _asn1_policies(facts: dict[str, Any], raw: bytes) -> None:
-    policies = asn1_x509.CertificatePolicies.load(raw)
-    facts["policies"] = tuple(policy["policy_identifier"].dotted for policy in policies)
-
-
-def _asn1_subject_names(facts: dict[str, Any], raw: bytes) -> None:
-    facts["dns_names"] = tuple(name.native for name in asn1_x509.GeneralNames.load(raw) if name.name == "dns_name")
-
-
-def _asn1_basic_constraints(facts: dict[str, Any], raw: bytes) -> None:
-    facts["is_ca"] = bool(asn1_x509.BasicConstraints.load(raw)["ca"].native)
-
-
-def _qc_statements(facts: dict[str, Any], raw: bytes) -> None:
-    facts["qc"] = read_qc_statements(raw)
-
-
-_ASN1_READERS: Mapping[str, Callable[[dict[str, Any], bytes], None]] = MappingProxyType(
-    {
-        ExtensionOID.KEY_USAGE.dotted_string: _asn1_key_usage,
-        ExtensionOID.EXTENDED_KEY_USAGE.dotted_string: _asn1_extended_key_usage,
-        ExtensionOID.CERTIFICATE_POLICIES.dotted_string: _asn1_policies,
-        ExtensionOID.SUBJECT_ALTERNATIVE_NAME.dotted_string: _asn1_subject_names,
-        ExtensionOID.BASIC_CONSTRAINTS.dotted_string: _asn1_basic_constraints,
-        oids.QC_STATEMENTS: _qc_statements,
-    }
-)
-# What `asn1crypto` raises on content that it cannot read.
-_ASN1_FAILURES = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+def _requested_extensions(data: bytes, last: der.Element) -> der.Element | None:
+    """What holds the extensions that a request's attributes (context tag 0) ask for."""
+    for attribute in der.read_children(data, last) if last.tag == 0xA0 else ():
+        parts = der.read_children(data, attribute)
+        if len(parts) == 2 and der.read_oid(data, parts[0]) in _EXTENSION_REQUESTS:
+            return parts[1]
+    return None

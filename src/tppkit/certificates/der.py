@@ -74,10 +74,12 @@ def read_children(data: bytes, parent: Element) -> list[Element]:
     children, offset, end = [], parent.start, parent.end
     while offset < end:
         # The short form of length is nearly every element; reading it here instead of in `read_element` halves the time.
-        if offset + 2 <= end and (length := data[offset + 1]) < 0x80 and data[offset] & 0x1F != 0x1F:
-            stop = offset + 2 + length
-            if stop <= end:
-                children.append(_new(Element, (data[offset], offset, offset + 2, stop)))
+        start = offset + 2
+        if start <= end:
+            tag, length = data[offset], data[offset + 1]
+            stop = start + length
+            if stop <= end and length < 0x80 and tag & 0x1F != 0x1F:
+                children.append(_new(Element, (tag, offset, start, stop)))
                 offset = stop
                 continue
         child = read_element(data, offset, end)

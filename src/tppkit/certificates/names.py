@@ -46,10 +46,7 @@ class DistinguishedName:
 
     def __str__(self) -> str:
         """RFC 4514 text: most specific first; organizationIdentifier by its name."""
-        return ",".join(
-            "+".join(f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={_escape(value)}" for oid, value in rdn)
-            for rdn in reversed(self.rdns)
-        )
+        return ",".join(["+".join([_readable(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
     def rfc4514(self) -> str:
         """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
@@ -66,6 +63,10 @@ class DistinguishedName:
 
 
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
+
+
+def _readable(oid: str, value: str) -> str:
+    return f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={_escape(value) if _NEEDS_ESCAPE.search(value) else value}"
 
 
 def _strict(oid: str, value: str) -> str:
