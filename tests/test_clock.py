@@ -75,5 +75,11 @@ def test_a_time_without_zone_is_refused(use):
     assert refused.value.code == "time.naive"
 
 
+def test_a_time_that_utc_has_no_year_for_is_refused():
+    with pytest.raises(ConfigurationError) as refused:
+        as_utc(datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-2))))
+    assert refused.value.code == "time.out-of-range"
+
+
 def test_the_present_is_aware_utc():
     assert utc_now().tzinfo is UTC

@@ -68,6 +68,12 @@ def test_the_hint_is_the_one_of_the_table():
     assert TppkitError("digest.mismatch", "").hint == CODES["digest.mismatch"].mend
 
 
+def test_what_a_stranger_sent_cannot_steer_a_terminal_through_a_message():
+    error = TppkitError("digest.mismatch", "name \x1b[2J\r\n\u202eabc é")
+    assert str(error).isprintable()
+    assert error.message == "name \\x1b[2J\\r\\n\\u202eabc é"
+
+
 def test_an_unknown_code_has_no_hint():
     assert TppkitError("no.such-code", "").hint == ""
 

@@ -19,13 +19,18 @@ def as_utc(at: datetime) -> datetime:
     """`at` in UTC.
 
     Raises:
-        ConfigurationError: `time.naive`, `at` has no time zone, so it names no moment.
+        ConfigurationError: `time.naive`, `at` has no time zone, so it names no moment; `time.out-of-range`.
     """
     if at.tzinfo is UTC:
         return at
     if at.tzinfo is None:
         raise ConfigurationError("time.naive", f"the time {at.isoformat()} has no time zone")
-    return at.astimezone(UTC)
+    try:
+        return at.astimezone(UTC)
+    except OverflowError as e:
+        raise ConfigurationError(
+            "time.out-of-range", f"the time {at.isoformat()} is outside the calendar in UTC"
+        ) from e
 
 
 def format_time(at: datetime) -> str:

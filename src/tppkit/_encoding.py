@@ -10,6 +10,7 @@ import json
 import math
 from typing import Any
 
+from tppkit._text import printable
 from tppkit.errors import FormatError
 
 MAX_JSON_DEPTH = 32
@@ -45,7 +46,7 @@ def shown(value: str | bytes, *, limit: int = 80) -> str:
     """Untrusted text for a message: quoted, control characters escaped, shortened to `limit` characters."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut) + '"'
+    return f'"{printable(cut)}"'
 
 
 def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JSON_DEPTH) -> Any:
@@ -114,7 +115,7 @@ def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise FormatError("json.duplicate-name", f"the name {shown(name)} stands twice in one object")
+            raise FormatError("json.duplicate-name", "a name stands twice in one object")
         found[name] = value
     return found
 
@@ -132,5 +133,5 @@ def _bounded_int(digits: str) -> int:
 def _finite_float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):  # it would be written as Infinity, which is not JSON
-        raise FormatError("json.malformed", f"the number {shown(digits)} is too large")
+        raise FormatError("json.malformed", "a number is too large")
     return value

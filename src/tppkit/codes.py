@@ -56,6 +56,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
         ),
+        "certificate.critical-extension": Code(
+            "a critical extension is one that this software does not process",
+            "have the certificate issued without it",
+        ),
         "certificate.expired": Code(
             "the certificate was no longer valid at the time",
             "renew it, or judge a kept request at its time of receipt",
@@ -196,6 +200,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "TLS does not take the certificate or key",
             "see the reason in the message",
         ),
+        "internal.unexpected": Code(
+            "something that nobody foresaw went wrong",
+            "set TPPKIT_TRACEBACK=1, try again, and report what it shows",
+        ),
         "json.duplicate-name": Code(
             "a JSON object has a name twice",
             "send each name once",
@@ -236,9 +244,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a record does not follow from the one before",
             "compare with another copy of the archive: a record was changed, added or removed",
         ),
+        "log.empty": Code(
+            "the archive holds no record",
+            "check that it is the right archive, and what became of its records",
+        ),
         "log.gap": Code(
             "records are missing from the stream",
             "look for the missing records",
+        ),
+        "log.head": Code(
+            "a head that was kept elsewhere is not the end of an archive",
+            "compare with another copy: records were cut off, or the archive was rewritten",
         ),
         "log.other-stream": Code(
             "a record of another stream stands in this archive",
@@ -356,6 +372,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "there is no such payment product",
             "use sepa-credit-transfers or instant-sepa-credit-transfers",
         ),
+        "profile.coverage": Code(
+            "a seal profile does not cover what every seal must",
+            "cover digest, x-request-id and (request-target)",
+        ),
         "qcstatements.bare-statement": Code(
             "one QCStatement stands where a SEQUENCE OF them belongs",
             "have the certificate issued again; adorsys' and Indice's generators write this",
@@ -420,9 +440,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a kept certificate is not the one its name says",
             "compare with another copy of the archive",
         ),
+        "record.leaf": Code(
+            "a record's own hash is not the one written beside it",
+            "compare with another copy of the archive",
+        ),
         "record.malformed": Code(
             "a record is not as its schema has it",
             "compare with another copy of the archive",
+        ),
+        "record.no-qwac": Code(
+            "no QWAC was kept with the record",
+            "keep the QWAC of the connection with every record",
         ),
         "record.signing-input": Code(
             "the signing string is not the one that was recorded",
@@ -519,6 +547,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "time.naive": Code(
             "a time has no time zone",
             "give aware times",
+        ),
+        "time.out-of-range": Code(
+            "a time is outside the calendar in UTC",
+            "give a time between the years 1 and 9999",
         ),
         "tls.anchors": Code(
             "the client authorities for TLS are unusable",

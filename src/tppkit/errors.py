@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from tppkit._text import printable
 from tppkit.codes import CODES
 
 
@@ -70,6 +71,7 @@ class TppkitError(Exception):
     """
 
     def __init__(self, code: str, message: str, *, clause: str | None = None) -> None:
+        message = printable(message)  # it may name what a stranger sent
         super().__init__(message)
         self.code = code
         self.message = message

@@ -22,7 +22,7 @@ def issue(pki: Pki) -> Issue:
     """Issues a QWAC or QSealC of the PKI's provider.
 
     Extensions that are passed take the place of the profile's, or stand beside them; `without` names extension classes to
-    leave out; `qc` is the value of the qcStatements extension.
+    leave out, `critical` holds further extensions that are critical; `qc` is the value of the qcStatements extension.
     """
 
     def issue(
@@ -30,6 +30,7 @@ def issue(pki: Pki) -> Issue:
         *extensions: x509.ExtensionType,
         qc: bytes | None = None,
         without: tuple[type, ...] = (),
+        critical: tuple[x509.ExtensionType, ...] = (),
         subject: x509.Name | None = None,
         public_key: object = None,
     ) -> EidasCertificate:
@@ -38,6 +39,7 @@ def issue(pki: Pki) -> Issue:
         if qc is not None:
             extensions += (x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), qc),)
         chosen |= {extension.oid: (extension, False) for extension in extensions}
+        chosen |= {extension.oid: (extension, True) for extension in critical}
         builder = (
             x509.CertificateBuilder()
             .subject_name(provider_name(pki.provider, "tpp.test.example") if subject is None else subject)

@@ -151,14 +151,14 @@ def test_a_key_on_an_unknown_curve_has_no_size_and_cannot_be_loaded(pki):
     assert refused.value.code == "certificate.key-unreadable"
 
 
-def test_a_key_for_rsassa_pss_only_is_an_rsa_key(rsa_pki):
+def test_a_key_for_rsassa_pss_only_is_told_from_other_rsa_keys(rsa_pki):
     key = rsa_pki.qseal.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     _, bits = der.read_children(key, der.read_whole(key, tag=der.SEQUENCE))
     algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.113549.1.1.10"))
     request = EidasRequest.from_der(
         make_request(key=der.write_element(der.SEQUENCE, algorithm, key[bits.offset : bits.end]))
     )
-    assert request.key == KeyFacts("rsa", 2048)
+    assert request.key == KeyFacts("rsa-pss", 2048)
     assert request.public_key.key_size == 2048
 
 
@@ -210,6 +210,17 @@ def test_more_bytes_than_a_certificate_has_are_refused(read):
     with pytest.raises(FormatError) as refused:
         read(bytes(MAX_CERTIFICATE_BYTES + 1))
     assert refused.value.code == "certificate.too-large"
+
+
+@pytest.mark.parametrize("serial", [0, -1, -(2**100)])
+def test_a_serial_number_that_is_not_positive_is_refused(issue, serial):
+    whole = issue(Use.QWAC).der
+    signed, *rest = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))
+    version, _, *others = (whole[part.offset : part.end] for part in der.read_children(whole, signed))
+    changed = der.write_element(der.SEQUENCE, version, der.write_integer(serial), *others)
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_der(der.write_element(der.SEQUENCE, changed, *(whole[p.offset : p.end] for p in rest)))
+    assert refused.value.code == "certificate.malformed"
 
 
 def test_a_request_is_read_like_a_certificate(pki):

@@ -17,9 +17,6 @@ from tppkit.certificates.names import MAX_NAME_LENGTH
 from tppkit.errors import FormatError
 from tppkit.testpki.profiles import provider_name, qwac_extensions
 
-# A serial number that is not positive makes `cryptography` warn; the certificate is read all the same.
-pytestmark = pytest.mark.filterwarnings("ignore:Parsed a serial number which wasn't positive")
-
 EDITS = st.lists(
     st.tuples(st.integers(0, 4000), st.integers(0, 2), st.binary(min_size=1, max_size=3)), min_size=1, max_size=6
 )

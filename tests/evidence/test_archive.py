@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,12 +102,24 @@ def test_a_line_that_a_crash_cut_off_is_set_aside(filled: Path, append: Callable
     assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
 
 
-def test_a_line_that_lacks_only_its_end_is_set_aside(filled: Path) -> None:
+def test_a_record_that_lacks_only_its_line_end_is_kept(filled: Path, append: Callable[..., None]) -> None:
     whole = (filled / "records.jsonl").read_bytes()
     (filled / "records.jsonl").write_bytes(whole[:-1])
-    EvidenceArchive(filled, stream_id=STREAM).close()
-    assert [record.seq for record in records(filled)] == [0, 1]
-    assert (filled / "records.torn-1").read_bytes() + b"\n" == whole.splitlines(keepends=True)[-1]
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        append(archive, 3)
+    assert (filled / "records.jsonl").read_bytes().startswith(whole)
+    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
+    assert list(filled.glob("records.torn-*")) == []
+
+
+def test_threads_may_share_a_writer(tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> None:
+    record = make_record(make_verified(0))
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive, ThreadPoolExecutor(8) as threads:
+        placed = list(threads.map(archive.append, [record] * 64))
+    assert sorted(one.seq for one in placed) == list(range(64))
+    kept = records(tmp_path)
+    assert [one.seq for one in kept] == list(range(64))
+    assert [one.previous for one in kept[1:]] == [one.leaf for one in kept[:-1]]
 
 
 def test_what_was_set_aside_before_is_never_overwritten(filled: Path) -> None:

@@ -27,7 +27,7 @@ from tppkit.evidence import (
 from tppkit.evidence.record import BodyState
 from tppkit.seals import Message, Seal, SealPolicy, VerifiedRequest, sign_request, verify_request
 from tppkit.seals.key_id import make_key_id
-from tppkit.testpki import Issued, Pki, make_pki
+from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 STREAM = "5a" * 16
@@ -79,10 +79,10 @@ def test_an_archive_in_order_counts_as_such(filled: Path, paths: PathVerifier) -
     assert (counted.verdicts, counted.by_code, counted.first_failures) == ({Verdict.PASSED: 3}, {}, [])
 
 
-def test_an_empty_archive_is_in_order(tmp_path: Path, paths: PathVerifier) -> None:
+def test_an_empty_archive_proves_nothing(tmp_path: Path, paths: PathVerifier) -> None:
     EvidenceArchive(tmp_path, stream_id=STREAM).close()
     assert list(audit_archive(tmp_path, paths=paths)) == []
-    assert AuditSummary().exit_code == 0
+    assert AuditSummary().exit_code == 3
 
 
 def test_an_absent_archive_cannot_be_audited(tmp_path: Path, paths: PathVerifier) -> None:
@@ -132,6 +132,7 @@ def test_a_record_that_was_changed_is_disproved(
         ({"body": None, "body_state": int(BodyState.REDACTED)}, "record.body-redacted"),
         ({"kind": 2}, "record.unknown-kind"),
         ({"profile": "another-bank"}, "record.unknown-profile"),
+        ({"qwac_cert": None}, "record.no-qwac"),
         ({"seal_cert": "0" * 64}, "file.unreadable"),
         ({"qwac_cert": "0" * 64}, "file.unreadable"),
         ({"received_at": RECEIVED + timedelta(days=400)}, "certificate.expired"),
@@ -179,12 +180,18 @@ def test_a_further_column_of_a_later_version_does_not_matter(judge: Callable[...
 
 
 def test_a_seal_of_another_organisation_is_disproved(
-    judge: Callable[..., RecordVerdict], other_qseal: Issued, tmp_path: Path
+    judge: Callable[..., RecordVerdict], pki: Pki, tmp_path: Path
 ) -> None:
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac").certificate
     (tmp_path / "one" / "certs").mkdir(parents=True)
-    (tmp_path / "one" / "certs" / f"{other_qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
-    row = judge({"qwac_cert": other_qseal.certificate.sha256})
+    (tmp_path / "one" / "certs" / f"{other.sha256}.der").write_bytes(other.der)
+    row = judge({"qwac_cert": other.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "seal.other-organisation")
+
+
+def test_a_website_certificate_that_is_none_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:
+    row = judge({"qwac_cert": pki.qseal.certificate.sha256})
+    assert (row.verdict, row.code) == (Verdict.FAILED, "qcstatements.not-web")
 
 
 def test_a_certificate_of_another_key_is_disproved(
@@ -210,8 +217,46 @@ def test_a_swapped_certificate_file_is_disproved(
     assert (counted.exit_code, counted.by_code) == (1, Counter({"record.certificate": 3}))
 
 
-def test_a_request_that_was_kept_without_a_website_certificate_passes(judge: Callable[..., RecordVerdict]) -> None:
-    assert judge({"qwac_cert": None}).verdict is Verdict.PASSED
+@pytest.fixture
+def root_only(pki: Pki) -> PathVerifier:
+    """Believes only what leads to the root by authorities that an archive has kept."""
+    return PathVerifier(make_anchors([pki.root.certificate]))
+
+
+@pytest.fixture
+def with_chains(
+    tmp_path: Path, pki: Pki, root_only: PathVerifier, make_verified: Callable[..., VerifiedRequest]
+) -> Path:
+    """An archive of one record that keeps the authorities of seal and QWAC."""
+    verified = make_verified(0)
+    authorities = (pki.qwac_ca.certificate, pki.root.certificate)
+    with EvidenceArchive(tmp_path / "chains", stream_id=STREAM) as archive:
+        record = make_record(verified, qwac_chain=authorities)
+        archive.append(record, *verified.chain, pki.qwac.certificate, *authorities)
+    return tmp_path / "chains"
+
+
+def test_authorities_that_were_kept_lead_to_the_root(with_chains: Path, root_only: PathVerifier) -> None:
+    assert summary(with_chains, root_only).exit_code == 0
+
+
+def test_authorities_that_were_lost_leave_a_record_unproved(
+    with_chains: Path, root_only: PathVerifier, pki: Pki
+) -> None:
+    (with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der").unlink()
+    counted = summary(with_chains, root_only)
+    assert (counted.exit_code, counted.by_code) == (3, Counter({"trust.no-path": 1}))
+
+
+def test_an_authority_that_was_swapped_is_disproved(with_chains: Path, root_only: PathVerifier, pki: Pki) -> None:
+    file = with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der"
+    file.write_bytes(pki.qseal_ca.certificate.der)
+    assert summary(with_chains, root_only).by_code == {"record.certificate": 1}
+
+
+def test_an_authority_that_nobody_believes_proves_nothing(with_chains: Path) -> None:
+    others = PathVerifier(make_anchors([make_pki(at=RECEIVED, seed=2).root.certificate]))
+    assert summary(with_chains, others).by_code == {"trust.no-path": 1}
 
 
 def test_a_seal_that_covers_its_own_certificate_header_passes(
@@ -230,9 +275,9 @@ def test_a_seal_that_covers_its_own_certificate_header_passes(
         f'signature="{encode_base64(seal.signer.sign(signed.encode()))}"'
     )
     sent = message.with_headers(("Digest", digest), ("TPP-Signature-Certificate", certificate), ("Signature", header))
-    verified = verify_request(sent, qwac=None, at=RECEIVED, policy=SealPolicy(paths))
+    verified = verify_request(sent, qwac=pki.qwac.certificate, at=RECEIVED, policy=SealPolicy(paths))
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
-        archive.append(make_record(verified), *verified.chain)
+        archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
     (row,) = audit_archive(tmp_path, paths=paths)
     assert (row.verdict, row.message) == (Verdict.PASSED, None)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict
+from tppkit.evidence.audit import Head
 
 ROW = RecordVerdict(Path("archive"), 1, 0, "id", Verdict.PASSED)
 FAILED = replace(ROW, verdict=Verdict.FAILED, code="signature.invalid")
@@ -19,7 +20,7 @@ GAP = replace(ROW, stream_code="log.gap")
 @pytest.mark.parametrize(
     ("rows", "exit_code"),
     [
-        ([], 0),
+        ([], 3),
         ([ROW], 0),
         ([ROW, INDETERMINATE], 3),
         ([INDETERMINATE, FAILED, ROW], 1),
@@ -49,3 +50,29 @@ def test_the_first_twenty_failures_are_kept() -> None:
     for line in range(1, 41):
         counted.add(replace(FAILED if line % 2 else ROW, line=line))
     assert [row.line for row in counted.first_failures] == list(range(1, 40, 2))
+
+
+def test_the_head_of_every_stream_is_known_at_its_end() -> None:
+    counted = AuditSummary()
+    for seq in range(3):
+        counted.add(replace(ROW, seq=seq, stream_id="5a" * 16, leaf=f"{seq:064x}"))
+    counted.add(replace(ROW, archive=Path("other"), stream_id="c3" * 16, leaf="f" * 64))
+    assert counted.heads == {
+        Path("archive"): Head("5a" * 16, 3, f"{2:064x}"),
+        Path("other"): Head("c3" * 16, 1, "f" * 64),
+    }
+
+
+@pytest.mark.parametrize(("heads", "exit_code"), [([], 0), (["f" * 64], 0), (["0" * 64], 4), (["f" * 64, "0" * 64], 4)])
+def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads: list[str], exit_code: int) -> None:
+    counted = AuditSummary()
+    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
+    counted.expect([ROW.archive], heads=heads)
+    assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
+
+
+def test_one_archive_of_several_that_is_empty_is_said() -> None:
+    counted = AuditSummary()
+    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
+    counted.expect([ROW.archive, Path("empty")])
+    assert (counted.exit_code, counted.by_code) == (3, {"log.empty": 1})

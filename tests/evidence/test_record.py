@@ -35,7 +35,8 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=10,
 )
-COLUMNS = frozenset(EvidenceRecord.__slots__) - {"extra"}
+COLUMNS = frozenset(EvidenceRecord.__slots__) - {"extra", "kept_leaf"}
+OPTIONAL = frozenset({"session_id", "payment_ref", "body", "qwac_cert", "http_status", "error_code"})
 RECORDS = st.builds(
     EvidenceRecord,
     v=st.just(1), kind=NUMBER, stream_id=hexadecimal(32), seq=NUMBER, previous=hexadecimal(64),
@@ -103,8 +104,15 @@ def test_only_format_error_escapes_from_columns_of_any_value(name: str, value: A
         EvidenceRecord.from_line(changed(line, **{name: value})).to_message(pki.qseal.certificate, profile=PSD2_V1)
 
 
-@pytest.mark.parametrize("name", sorted(COLUMNS))
-def test_every_column_is_needed(name: str, line: bytes) -> None:
+@pytest.mark.parametrize("name", sorted(OPTIONAL))
+def test_an_optional_column_that_is_absent_or_null_is_none(name: str, line: bytes) -> None:
+    absent = {column: value for column, value in json.loads(line).items() if column != name}
+    for columns in (absent, absent | {name: None}):
+        assert getattr(EvidenceRecord.from_line(json.dumps(columns).encode()), name) is None
+
+
+@pytest.mark.parametrize("name", sorted(COLUMNS - OPTIONAL))
+def test_every_other_column_is_needed(name: str, line: bytes) -> None:
     columns = json.loads(line)
     del columns[name]
     with pytest.raises(FormatError) as caught:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
 from tppkit.httpsig import Message, message_components
-from tppkit.httpsig.message import check_field_value, check_start_line
+from tppkit.httpsig.message import require_field_value, require_start_line
 
 MESSAGE = Message("POST", "/a", (("X-A", "1"), ("x-b", "2"), ("x-a", "3")), b"{}")
 
@@ -58,36 +58,36 @@ def test_a_header_cannot_take_the_place_of_the_request_target() -> None:
 
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "PATCH", "M-SEARCH"])
 def test_a_method_in_upper_case_is_taken(method: str) -> None:
-    check_start_line(Message(method, "/"))
+    require_start_line(Message(method, "/"))
 
 
 @pytest.mark.parametrize("target", ["/", "*", "/a?b=c&d=%2F", "https://bank.example/a", "/a//b/../c"])
 def test_a_target_of_visible_characters_is_taken(target: str) -> None:
-    check_start_line(Message("GET", target))
+    require_start_line(Message("GET", target))
 
 
 @pytest.mark.parametrize("method", ["", "get", "Get", "GE T", "GET\n", "GÉT", "GET/", "(GET)"])
 def test_another_method_is_refused(method: str) -> None:
     with pytest.raises(FormatError) as caught:
-        check_start_line(Message(method, "/"))
+        require_start_line(Message(method, "/"))
     assert caught.value.code == "message.malformed"
 
 
 @pytest.mark.parametrize("target", ["", " ", "/a b", "/a\n", "/a\x00", "/é", "/a\u2028b", "/a\x7f"])
 def test_another_target_is_refused(target: str) -> None:
     with pytest.raises(FormatError) as caught:
-        check_start_line(Message("GET", target))
+        require_start_line(Message("GET", target))
     assert caught.value.code == "message.malformed"
 
 
 @pytest.mark.parametrize("value", ["", "a b\tc", "\x80\xff", "~"])
 def test_a_value_of_visible_characters_spaces_and_tabs_is_taken(value: str) -> None:
-    check_field_value("x-a", value)
+    require_field_value("x-a", value)
 
 
 @pytest.mark.parametrize("value", ["\n", "a\n", "\r", "\x00", "\x1f", "\x7f", "\u0100", "\ud800"])
 def test_another_value_is_refused_without_showing_it_raw(value: str) -> None:
     with pytest.raises(FormatError) as caught:
-        check_field_value("x-a", value)
+        require_field_value("x-a", value)
     assert caught.value.code == "header.control-character"
     assert caught.value.message.isprintable()

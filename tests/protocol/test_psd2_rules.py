@@ -16,7 +16,13 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
-from tppkit.protocol.psd2.rules import check_product, check_request_id, check_role, request_fingerprint, same_request
+from tppkit.protocol.psd2.rules import (
+    parse_request_id,
+    request_fingerprint,
+    require_product,
+    require_role,
+    same_request,
+)
 
 REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"
 START = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -37,12 +43,12 @@ UUIDS = (
 
 @pytest.mark.parametrize("text", UUIDS)
 def test_a_uuid_is_taken_and_given_back_as_it_came(text: str) -> None:
-    assert check_request_id(text) == text
+    assert parse_request_id(text) == text
 
 
 def test_an_absent_request_id_is_refused() -> None:
     with pytest.raises(FormatError) as caught:
-        check_request_id(None)
+        parse_request_id(None)
     assert caught.value.code == "request-id.missing"
 
 
@@ -53,7 +59,7 @@ def test_an_absent_request_id_is_refused() -> None:
 )  # fmt: skip
 def test_what_is_no_uuid_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
-        check_request_id(text)
+        parse_request_id(text)
     assert caught.value.code == "request-id.malformed"
     assert caught.value.message.isprintable()
 
@@ -61,23 +67,23 @@ def test_what_is_no_uuid_is_refused(text: str) -> None:
 @given(st.text() | st.text(alphabet="0123456789abcdefABCDEF-", min_size=34, max_size=38))
 def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
     with suppress(FormatError):
-        assert check_request_id(text) == text
+        assert parse_request_id(text) == text
 
 
 def test_the_role_of_the_endpoint_is_enough() -> None:
-    check_role(INITIATE_PAYMENT, ("PSP_AI", "PSP_PI"))
+    require_role(INITIATE_PAYMENT, ("PSP_AI", "PSP_PI"))
 
 
 @pytest.mark.parametrize("roles", [(), ("PSP_AI",), ("psp_pi",), ("PSP_AS", "PSP_IC")])
 def test_a_certificate_without_the_endpoints_role_is_refused(roles: tuple[str, ...]) -> None:
     with pytest.raises(CertificateRejected) as caught:
-        check_role(INITIATE_PAYMENT, roles)
+        require_role(INITIATE_PAYMENT, roles)
     assert caught.value.code == "role.missing"
     assert "PSP_PI" in caught.value.message
 
 
 def test_an_endpoint_without_a_role_takes_every_certificate() -> None:
-    check_role(Endpoint("open", "GET", "/", False, None, 200, "nowhere"), ())
+    require_role(Endpoint("open", "GET", "/", False, None, 200, "nowhere"), ())
 
 
 def payment(amount: str, iban: str = "LT601010012345678901") -> PaymentInitiation:
@@ -90,7 +96,7 @@ def payment(amount: str, iban: str = "LT601010012345678901") -> PaymentInitiatio
 
 def product_fault(amount: str, product: PaymentProduct, *unreachable: str) -> str | None:
     try:
-        check_product(payment(amount), product, cap=CAP, unreachable=unreachable)
+        require_product(payment(amount), product, cap=CAP, unreachable=unreachable)
     except LocalProtocolError as e:
         return e.code
     return None

@@ -108,7 +108,8 @@ def test_a_link_decides_once(first: str, second: str, tpp: RawProvider) -> None:
     payment = tpp.new_payment()
     decide(payment, first)
     before = tpp.status(payment)
-    decide(payment, second)
+    again = decide(payment, second)
+    assert (again.status_code, has_buttons(Page(again.text))) == (200, False)
     assert tpp.status(payment) in ({before, "ACSC"} if first == "approve" else {"RJCT"})
 
 

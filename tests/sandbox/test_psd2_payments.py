@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 from raw_provider import INSTANT, PAYMENT, RawProvider, advance, approval_link, assert_refused, decide
 
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox.psd2.payments import PaymentRules
 from tppkit.testpki import Issued
 
 
@@ -40,12 +43,17 @@ def test_the_details_are_what_was_submitted(tpp: RawProvider) -> None:
     assert details == {**PAYMENT, "paymentId": payment["paymentId"], "transactionStatus": "RCVD"}
 
 
-def test_an_approved_payment_is_executed(caller: RawProvider, fresh_bank: SandboxServer) -> None:
-    payment = caller.new_payment()
-    decide(payment, "approve")
-    assert caller.status(payment) == "ACSP"
-    advance(fresh_bank, 1)
-    assert caller.status(payment) == "ACSC"
+def test_an_approved_payment_is_executed(
+    tmp_path: Path, bank_pki_folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    rules = PaymentRules(execution=timedelta(seconds=1000))
+    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=bank_pki_folder, rules=rules)) as server:
+        caller = connect(server)
+        payment = caller.new_payment()
+        decide(payment, "approve")
+        assert caller.status(payment) == "ACSP"
+        advance(server, 1000)
+        assert caller.status(payment) == "ACSC"
 
 
 def test_a_declined_payment_is_rejected(caller: RawProvider) -> None:

@@ -16,7 +16,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig import parse_signature_header
 from tppkit.seals import Seal, sign_request
-from tppkit.seals.key_id import check_key_id, make_key_id
+from tppkit.seals.key_id import make_key_id, verify_key_id
 from tppkit.testpki import Pki
 
 KEY = ec.derive_private_key(1234567, ec.SECP256R1())
@@ -45,7 +45,7 @@ QTSP = issued_by(
 
 def check(text: str, certificate: EidasCertificate) -> str:
     try:
-        check_key_id(text, certificate)
+        verify_key_id(text, certificate)
     except (FormatError, VerificationError) as e:
         return e.code
     return "names it"
@@ -191,7 +191,7 @@ def test_any_text_is_taken_or_refused_and_nothing_else(text: str) -> None:
 
 def test_a_refusal_names_both_serials() -> None:
     with pytest.raises(VerificationError) as caught:
-        check_key_id("SN=AB12,CA=CN=A", D_TRUST)
+        verify_key_id("SN=AB12,CA=CN=A", D_TRUST)
     assert "AB12" in caught.value.message
     assert "9FA1" in caught.value.message
 

@@ -91,6 +91,10 @@ def test_leaves_are_valid_for_whole_days_from_midnight(days):
         assert leaf.certificate.not_after == datetime(2026, 6, 1, tzinfo=UTC) + timedelta(days=days, seconds=-1)
 
 
+def test_leaves_are_valid_for_a_year_when_nothing_is_said(pki):
+    assert (pki.days, pki.qwac.certificate.not_after) == (365, datetime(2027, 5, 31, 23, 59, 59, tzinfo=UTC))
+
+
 @pytest.mark.parametrize("days", [1, 36_500])
 def test_authorities_live_at_least_as_long_as_their_leaves(days):
     pki = make_pki(at=AT, days=days, seed=1)

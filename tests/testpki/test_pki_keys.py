@@ -28,6 +28,19 @@ def test_a_seed_and_label_give_the_same_key_and_serial_again(seed, label, kind):
     assert first.make_serial(label) == again.make_serial(label)
 
 
+@pytest.mark.parametrize(
+    ("kind", "private_value"),
+    [
+        ("p256", 0xF9482AA079373A306ECF8F38C022EC04E97DA854D3E245AEE0B29FAE6750E68C),
+        ("p384", 0xF0B3276CD3E2AE3D7371953A19BE9AE961140450EA611DBFB20CD367C397FF1D18601C31D0AC4E103379C030F24C94B9),
+    ],
+)
+def test_a_seed_gives_the_same_key_and_serial_in_every_version(kind, private_value):
+    keys = KeySource(kind, seed=1)
+    assert keys.make_key("qwac").private_numbers().private_value == private_value
+    assert keys.make_serial("qwac") == 0x5810CE114A63ECBD88FCD366174D9158
+
+
 def test_other_seeds_labels_and_kinds_give_other_keys():
     made = {
         KeySource(kind, seed=seed).make_key(label).private_numbers().private_value

@@ -100,7 +100,8 @@ def test_a_leaf_says_where_its_status_is(leaf):
     assert {d.access_method for d in access.value} == {Access.OCSP, Access.CA_ISSUERS}
     points = extension(leaf, x509.CRLDistributionPoints)
     urls = [d.access_location.value for d in access.value] + [point.full_name[0].value for point in points.value]
-    assert all(url.startswith("http://pki.test.example/") for url in urls)
+    files = ("ocsp", f"issuing-ca-{leaf.kind}.der", f"issuing-ca-{leaf.kind}.crl")
+    assert urls == [f"http://pki.test.example/{file}" for file in files]
     assert not access.critical
     assert not points.critical
 

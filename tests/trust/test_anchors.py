@@ -17,16 +17,29 @@ def refusal(load, *args) -> ConfigurationError:
     return refused.value
 
 
-def test_self_issued_authorities_are_roots_and_others_intermediates(pki):
+def test_self_signed_authorities_are_roots_and_others_intermediates(pki):
     anchors = make_anchors(pki.authorities)
     assert anchors.roots == (pki.root.certificate,)
     assert anchors.intermediates == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
 
 
-def test_without_a_self_issued_authority_every_authority_is_a_root(pki):
+def test_without_a_self_signed_authority_every_authority_is_a_root(pki):
     anchors = make_anchors([pki.qwac_ca.certificate, pki.qseal_ca.certificate])
     assert anchors.roots == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
     assert anchors.intermediates == ()
+
+
+def test_an_authority_of_the_same_name_signed_with_another_key_is_no_root(certify):
+    # A rollover certificate: the old key certifies the new one under the same name.
+    old = certify("Root")
+    rollover = certify("Root", old)
+    assert rollover.certificate.subject == rollover.certificate.issuer
+    anchors = make_anchors([rollover.certificate, old.certificate])
+    assert (anchors.roots, anchors.intermediates) == ((old.certificate,), (rollover.certificate,))
+
+
+def test_an_authority_that_stands_twice_is_not_its_own_intermediate(pki):
+    assert make_anchors([pki.root.certificate, pki.root.certificate]).intermediates == ()
 
 
 def test_certificates_that_are_no_authority_are_passed_over(pki):

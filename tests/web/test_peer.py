@@ -89,14 +89,15 @@ def test_a_long_chain_is_cut(pki: Pki) -> None:
 
 
 def test_a_qwac_of_a_believed_authority_is_believed(qwacs: QwacPolicy, pki: Pki) -> None:
-    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) == pki.qwac.certificate
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT).chain[0] == pki.qwac.certificate
 
 
 def test_the_peer_may_send_its_issuing_authority(pki: Pki) -> None:
     root_only = QwacPolicy(PathVerifier(make_anchors([pki.root.certificate])))
     with pytest.raises(CertificateRejected):
         root_only.verify(peer(pki.qwac.certificate), at=AT)
-    assert root_only.verify(peer(pki.qwac.certificate, pki.qwac_ca.certificate), at=AT) == pki.qwac.certificate
+    path = root_only.verify(peer(pki.qwac.certificate, pki.qwac_ca.certificate), at=AT)
+    assert path.chain == (pki.qwac.certificate, pki.qwac_ca.certificate, pki.root.certificate)
 
 
 def test_a_chain_that_the_peer_made_itself_is_not_believed(qwacs: QwacPolicy) -> None:
@@ -195,12 +196,12 @@ def test_what_is_remembered_is_bounded(pki: Pki, paths: PathVerifier) -> None:
     text = pem(pki.qwac.certificate)
     for number in range(1500):  # the same certificate, never the same text
         policy.verify(PeerCertificate((text + "\n" * number,), None, "asgi-tls"), at=AT)
-    assert len(policy._read) <= 512
+    assert len(policy._believed) <= 512
 
 
 def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: QwacPolicy, pki: Pki) -> None:
     other: Issued = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
-    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) == pki.qwac.certificate
-    verified = qwacs.verify(peer(other.certificate), at=AT)
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT).chain[0] == pki.qwac.certificate
+    verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]
     assert verified.organization_identifier is not None
     assert verified.organization_identifier.text == "PSDDE-BAFIN-999999"

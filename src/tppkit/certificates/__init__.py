@@ -6,6 +6,7 @@ certificate.organization_identifier.text, certificate.roles
 
 from tppkit.certificates.certificate import EidasCertificate, EidasRequest, KeyFacts
 from tppkit.certificates.extensions import ExtensionFacts
+from tppkit.certificates.files import load_certificates
 from tppkit.certificates.identifier import OrganizationIdentifier, parse_organization_identifier
 from tppkit.certificates.names import DistinguishedName, parse_name
 from tppkit.certificates.qcstatements import PdsLocation, Psd2Statement, QcStatements, RoleOfPsp, parse_qc_statements
@@ -14,6 +15,6 @@ from tppkit.certificates.sources import Source, read_sources
 
 __all__ = [
     "DistinguishedName", "EidasCertificate", "EidasRequest", "ExtensionFacts", "KeyFacts", "OrganizationIdentifier",
-    "PdsLocation", "Psd2Statement", "QcStatements", "RoleOfPsp", "Source", "Use", "check_certificate", "parse_name",
+    "PdsLocation", "Psd2Statement", "QcStatements", "RoleOfPsp", "Source", "Use", "check_certificate", "load_certificates", "parse_name",
     "parse_organization_identifier", "parse_qc_statements", "read_sources",
 ]  # fmt: skip

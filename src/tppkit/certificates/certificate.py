@@ -37,7 +37,7 @@ class KeyFacts:
     """The public key.
 
     Attributes:
-        type: `rsa`, `ec`, `ed25519`, `ed448`, or `unknown`.
+        type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`, or `unknown`.
         bits: size of modulus or field in bits, None when unknown.
         curve: `P-256`, `P-384`, … for `ec`, else None.
     """
@@ -136,6 +136,8 @@ class EidasCertificate(_Subject):
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
             raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a certificate has")
+        if _lacks_positive_serial(data):
+            raise FormatError("certificate.malformed", "this is not a certificate: its serial number is not positive")
         try:
             certificate = x509.load_der_x509_certificate(data)
             not_before, not_after = certificate.not_valid_before_utc, certificate.not_valid_after_utc
@@ -255,6 +257,16 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
+def _lacks_positive_serial(data: bytes) -> bool:
+    # RFC 5280 section 4.1.2.2 forbids zero and less; `cryptography` warns now and will refuse it.
+    try:
+        parts = _parts(data)
+        serial = parts[1 if parts[0].tag == 0xA0 else 0]
+        return serial.tag == der.INTEGER and (data[serial.start] >= 0x80 or data[serial.start : serial.end] == b"\x00")
+    except (FormatError, IndexError):
+        return False  # whatever it is, the reader below says so
+
+
 def _parts(data: bytes) -> list[der.Element]:
     """The parts of the to-be-signed sequence (RFC 5280 section 4.1, RFC 2986 section 4.1)."""
     return der.read_children(data, der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0])
@@ -282,7 +294,9 @@ _CURVES: Mapping[str, KeyFacts] = MappingProxyType(
         "1.3.36.3.3.2.8.1.1.13": KeyFacts("ec", 512, "brainpoolP512r1"),
     }
 )
-_RSA = frozenset({"1.2.840.113549.1.1.1", "1.2.840.113549.1.1.10"})  # the second for RSASSA-PSS only (RFC 4055)
+_RSA: Mapping[str, str] = MappingProxyType(
+    {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
+)  # RFC 4055
 _EC = "1.2.840.10045.2.1"
 
 
@@ -295,7 +309,7 @@ def _read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
         oid = der.read_oid(data, kind)
         if oid in _RSA:
             modulus = der.read_element(data, der.read_element(data, bits.start + 1, bits.end).start, bits.end)
-            return KeyFacts("rsa", int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
+            return KeyFacts(_RSA[oid], int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
         if oid == _EC:
             return _CURVES.get(der.read_oid(data, parameters[0]), KeyFacts("ec"))
         return _KEY_TYPES.get(oid, KeyFacts("unknown"))

@@ -77,10 +77,15 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
     if holder is not None:
         try:
             extensions = der.expect(der.read_element(data, holder.start, holder.end), der.SEQUENCE)
-            for extension in der.read_children(data, extensions):
-                _read_extension(reading, extension)
+            found = der.read_children(data, extensions)
         except FormatError as e:
             reading.malformed(f"the extensions cannot be read: {e.message}", e.offset or holder.offset)
+            found = []
+        for extension in found:
+            try:
+                _read_extension(reading, extension)
+            except FormatError as e:
+                reading.malformed(f"an extension cannot be read: {e.message}", e.offset or extension.offset)
     return ExtensionFacts(critical=tuple(reading.critical), findings=tuple(reading.findings), **reading.facts)
 
 

@@ -24,7 +24,7 @@ _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
 _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r\n]*=[ \t\r\n]*")
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
-_NEEDS_ESCAPE = re.compile(r'[,+"\\<>;\x00-\x1f\x7f]|^[# ]| $')
+_NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
 
 Attribute = tuple[str, str]
 
@@ -66,7 +66,7 @@ _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UI
 
 
 def _readable(oid: str, value: str) -> str:
-    return f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={_escape(value) if _NEEDS_ESCAPE.search(value) else value}"
+    return f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={value if value.isprintable() and not _NEEDS_ESCAPE.search(value) else _escape(value)}"
 
 
 def _strict(oid: str, value: str) -> str:
@@ -80,11 +80,15 @@ def _comparable(rdn: tuple[Attribute, ...]) -> frozenset[Attribute]:
     return frozenset((oid, " ".join(value.split()).casefold()) for oid, value in rdn)
 
 
+def _hex_pairs(character: str) -> str:
+    return "".join([f"\\{byte:02X}" for byte in character.encode("utf-8", "surrogatepass")])
+
+
 def _escape(value: str) -> str:
-    if not _NEEDS_ESCAPE.search(value):
+    if value.isprintable() and not _NEEDS_ESCAPE.search(value):
         return value
     text = _SPECIAL.sub(lambda m: "\\" + m.group(), value)
-    text = "".join(c if c >= " " and c != "\x7f" else f"\\{ord(c):02X}" for c in text)
+    text = "".join([c if c.isprintable() else _hex_pairs(c) for c in text])
     if text.startswith(("#", " ")):
         text = "\\" + text
     return text[:-1] + "\\ " if text.endswith(" ") and len(value) > 1 else text

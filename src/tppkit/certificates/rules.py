@@ -12,6 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from tppkit._clock import as_utc, format_time
+from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.errors import Finding, Severity
@@ -93,6 +94,11 @@ def _is_ca(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return ("it is the certificate of a certification authority", {}) if certificate.extensions.is_ca else None
 
 
+def _unknown_critical(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    unknown = [oid for oid in certificate.extensions.critical if oid not in _PROCESSED]
+    return (f"the critical extension {unknown[0]} is not processed", {"oid": unknown[0]}) if unknown else None
+
+
 def _no_organization_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
     count = len(certificate.subject.values(oids.ORGANIZATION_IDENTIFIER))
     return (
@@ -120,7 +126,7 @@ def _no_roles(certificate: EidasCertificate, at: datetime) -> Fault | None:
 def _role_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | None:
     for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
         if role.oid in oids.PSP_ROLES and role.name != role.standard_name:
-            return f"role {role.oid} is {role.standard_name}, but is named {role.name}", {
+            return f"role {role.oid} is {role.standard_name}, but is named {shown(role.name)}", {
                 "oid": role.oid,
                 "name": role.name,
             }
@@ -148,9 +154,10 @@ def _no_client_auth(certificate: EidasCertificate, at: datetime) -> Fault | None
 
 def _no_signature_usage(certificate: EidasCertificate, at: datetime) -> Fault | None:
     usage = certificate.extensions.key_usage
-    if not usage or "digitalSignature" in usage or "nonRepudiation" in usage:
+    if "digitalSignature" in usage or "nonRepudiation" in usage:
         return None
-    return f"its key usage is {', '.join(usage)}: not for signatures", {"key_usage": ", ".join(usage)}
+    stated = ", ".join(usage) or "absent"
+    return f"its key usage is {stated}: not for signatures", {"key_usage": stated}
 
 
 def _not_for_tls(certificate: EidasCertificate, at: datetime) -> Fault | None:
@@ -160,6 +167,8 @@ def _not_for_tls(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"its key usage is {', '.join(usage)}: not for TLS authentication", {"key_usage": ", ".join(usage)}
 
 
+# Extensions whose criticality is honoured: key usage, subject names, basic constraints, policies, extended key usage.
+_PROCESSED = frozenset({"2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37", oids.QC_STATEMENTS})
 _BOTH = frozenset(Use)
 _QWAC = frozenset({Use.QWAC})
 _QSEALC = frozenset({Use.QSEALC})
@@ -171,6 +180,7 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.not-yet-valid", _BOTH, Severity.ERROR, "RFC 5280 section 4.1.2.5", _not_yet_valid),
     Rule("certificate.expired", _BOTH, Severity.ERROR, "RFC 5280 section 4.1.2.5", _expired),
     Rule("certificate.is-ca", _BOTH, Severity.ERROR, "RFC 5280 section 4.2.1.9", _is_ca),
+    Rule("certificate.critical-extension", _BOTH, Severity.ERROR, "RFC 5280 section 4.2", _unknown_critical),
     Rule("organization-identifier.missing", _BOTH, Severity.ERROR, "TS 119 495 GEN-5.3-3, GEN-5.4-3", _no_organization_identifier),
     Rule("qcstatements.no-compliance", _BOTH, Severity.ERROR, "EN 319 412-5 clause 5", _not_compliant),
     Rule("qcstatements.no-psd2", _BOTH, Severity.ERROR, "TS 119 495 GEN-5.3-2, GEN-5.4-2", _no_psd2_statement),

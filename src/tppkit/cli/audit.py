@@ -16,7 +16,8 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time
-from tppkit.cli.output import json_option, print_json, printable, read_time, say, say_error
+from tppkit._text import printable
+from tppkit.cli.output import json_option, print_json, read_time, say, say_error
 from tppkit.errors import ArchiveError, ConfigurationError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.trust import PathVerifier, load_anchors
@@ -47,8 +48,17 @@ def audit() -> None:
     callback=_read_at,
     help="Judge each at its receipt, or all at TIME.",
 )
+@click.option(
+    "--expect-head",
+    "heads",
+    multiple=True,
+    metavar="LEAF",
+    help="A head kept elsewhere; that it is not the end of an archive is inconsistent.",
+)
 @json_option
-def verify(archives: tuple[Path, ...], trust: Path | None, at: datetime | None, as_json: bool) -> int:
+def verify(
+    archives: tuple[Path, ...], trust: Path | None, at: datetime | None, heads: tuple[str, ...], as_json: bool
+) -> int:
     """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
     try:
         paths = PathVerifier(load_anchors(_given(trust)))
@@ -57,22 +67,26 @@ def verify(archives: tuple[Path, ...], trust: Path | None, at: datetime | None, 
         return _NO_TRUST
     summary = AuditSummary()
     begin = time.perf_counter()
+    unreadable = False
     try:
         for archive in archives:
-            for row in _with_progress(audit_archive(archive, paths=paths, at=at), summary, begin):
-                summary.add(row)
-    except ArchiveError as e:
-        say_error(e)
-        return _UNREADABLE
+            try:
+                for row in _with_progress(audit_archive(archive, paths=paths, at=at), summary, begin):
+                    summary.add(row)
+            except ArchiveError as e:
+                unreadable = True
+                summary.by_code[e.code] += 1
+                say_error(e)
     except KeyboardInterrupt:
         say(f"interrupted after {summary.records} records")
         return _INTERRUPTED
+    summary.expect(archives, heads=heads)
     result = _summary_object(summary, time.perf_counter() - begin)
     if as_json:
         print_json(result)
     else:
         _print(result, summary)
-    return summary.exit_code
+    return _UNREADABLE if unreadable else summary.exit_code
 
 
 def _given(trust: Path | None) -> Path:
@@ -103,6 +117,10 @@ def _summary_object(summary: AuditSummary, seconds: float) -> dict[str, Any]:
         "inconsistent": summary.inconsistent,
         "by_code": dict(sorted(summary.by_code.items())),
         "first_failures": [_row_object(row) for row in summary.first_failures],
+        "heads": [
+            {"archive": str(archive), "stream_id": head.stream_id, "records": head.records, "leaf": head.leaf}
+            for archive, head in summary.heads.items()
+        ],
         "seconds": round(seconds, 6),
         "records_per_second": round(summary.records / seconds, 1) if seconds else 0.0,
         "engine": "local",
@@ -133,9 +151,11 @@ def _print(result: dict[str, Any], summary: AuditSummary) -> None:
     for code, count in result["by_code"].items():
         click.echo(f"  {code}: {count}")
     for row in summary.first_failures:
-        where = f"{row.archive} line {row.line}"
+        where = f"{printable(str(row.archive))} line {row.line}"
         if row.code:
             click.echo(f"  {where}: {row.verdict}: {printable(row.message or '')} [{row.code}]")
         if row.stream_code:
             click.echo(f"  {where}: it does not follow from the line before [{row.stream_code}]")
+    for head in result["heads"]:
+        click.echo(f"head of {printable(head['archive'])}: {head['records']} records, leaf {head['leaf']}")
     say(f"{result['seconds']:.2f} s, {result['records_per_second']:.0f} records/s")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._files import read_bounded
+from tppkit._text import printable
 from tppkit.certificates import EidasCertificate, EidasRequest, OrganizationIdentifier, Source, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
 from tppkit.cli.output import (
@@ -19,7 +22,6 @@ from tppkit.cli.output import (
     json_option,
     print_facts,
     print_json,
-    printable,
     read_input,
     say_error,
 )
@@ -47,29 +49,42 @@ def show(files: tuple[str, ...], password_file: Path | None, as_json: bool) -> i
     entries: list[dict[str, Any]] = []
     failed = False
     for name in files:
-        try:
-            found = [
-                (source, _read(source))
-                for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES), password=password)
-            ]
-        except FormatError as e:
-            failed = True
-            entries.append({"file": name, "error": error_object(e)})
+        for entry, text in _read_all(name, password):
+            entries.append(entry)
+            failed = failed or "error" in entry
             if not as_json:
-                click.echo(printable(name))
-                say_error(e)
-            continue
-        for source, certificate in found:
-            entries.append(_entry(name, source, certificate))
-            if not as_json:
-                _print(name, source, certificate)
+                text()
     if as_json:
         print_json(entries)
     return UNREADABLE if failed else HOLDS
 
 
+def _read_all(name: str, password: bytes | None) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
+    """Each certificate of a file as JSON has it, and how to print it; one that cannot be read hides no other."""
+    try:
+        sources = read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES), password=password)
+    except FormatError as e:
+        yield _failure(name, e)
+        return
+    for source in sources:
+        try:
+            certificate = _read(source)
+        except FormatError as e:
+            yield _failure(name, e)
+        else:
+            yield _entry(name, source, certificate), partial(_print, name, source, certificate)
+
+
+def _failure(name: str, error: FormatError) -> tuple[dict[str, Any], Callable[[], None]]:
+    def tell() -> None:
+        click.echo(printable(name))
+        say_error(error)
+
+    return {"file": name, "error": error_object(error)}, tell
+
+
 def _password(file: Path | None) -> bytes | None:
-    return None if file is None else read_bounded(file, max_bytes=_MAX_PASSWORD_BYTES).splitlines()[0]
+    return None if file is None else read_bounded(file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
 
 
 def _read(source: Source) -> Read:

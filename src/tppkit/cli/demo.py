@@ -81,7 +81,10 @@ def _folder(directory: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="tppkit-demo-"))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigurationError("file.exists", f"{directory} exists and is not overwritten")
-    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{directory} cannot be made: {e.strerror}") from e
     return directory
 
 

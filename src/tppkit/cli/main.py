@@ -61,14 +61,12 @@ def run() -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
-    except Exception as e:
-        from tppkit.cli.output import exit_code_of, say_error
-        from tppkit.errors import TppkitError
+    except Exception as e:  # noqa: BLE001  # the last resort: told as one line
+        from tppkit.cli.output import exit_code_of, say_error, told
 
-        if not isinstance(e, TppkitError):
-            raise
-        say_error(e)
-        sys.exit(exit_code_of(e))
+        error = told(e)
+        say_error(error)
+        sys.exit(exit_code_of(error))
     sys.exit(result if isinstance(result, int) else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -12,8 +13,8 @@ from typing import Any
 import click
 
 from tppkit._clock import parse_time, utc_now
-from tppkit._encoding import shown
 from tppkit._files import read_bounded
+from tppkit._text import printable
 from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, VerificationError
 
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
@@ -52,7 +53,8 @@ def read_input(name: str, *, max_bytes: int) -> bytes:
 
 def print_json(value: Any) -> None:
     """A result as JSON."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    # On a terminal foreign text must not reach it as it is; JSON's own escapes say the same.
+    click.echo(json.dumps(value, indent=2, ensure_ascii=sys.stdout.isatty()))
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
@@ -61,11 +63,6 @@ def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         click.echo(f"  {name:<{width}}  {printable(value)}")
-
-
-def printable(text: str) -> str:
-    """Foreign text that cannot move the cursor or colour the terminal."""
-    return text if text.isprintable() else shown(text, limit=4096)[1:-1]
 
 
 def say(text: str) -> None:
@@ -78,6 +75,17 @@ def say_error(error: TppkitError) -> None:
     say(f"error: {printable(error.message)} [{error.code}]")
     if error.hint:
         say(f"  {error.hint}")
+
+
+def told(error: Exception) -> TppkitError:
+    """Any exception as one of ours; what nobody foresaw is told by its type only, or raised where TPPKIT_TRACEBACK is set."""
+    if isinstance(error, TppkitError):
+        return error
+    if os.environ.get("TPPKIT_TRACEBACK"):
+        raise error
+    if isinstance(error, OSError):
+        return FormatError("file.unreadable", f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}")
+    return TppkitError("internal.unexpected", f"this should not happen: {type(error).__name__}")
 
 
 def exit_code_of(error: TppkitError) -> int:

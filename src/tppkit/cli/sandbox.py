@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from tppkit._text import printable
 from tppkit.cli.output import json_option, print_json, say
 
 
@@ -75,13 +76,7 @@ async def _serve(server: Any, ready_file: Path | None, as_json: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.stop)
-    running = asyncio.ensure_future(server.run())
-    waiting = asyncio.ensure_future(server.ready())
-    await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
-    if not running.done():
-        _announce(server.addresses, ready_file, as_json)
-    await running
+    await server.serve(on_ready=lambda: _announce(server.addresses, ready_file, as_json))
 
 
 def _announce(addresses: Any, ready_file: Path | None, as_json: bool) -> None:
@@ -114,15 +109,16 @@ def advance(duration: str, control_url: str, as_json: bool) -> None:
     from tppkit.errors import TransportError
 
     units = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-    if duration[-1:] not in units or not duration[:-1].isdecimal():
+    if duration[-1:] not in units or not duration[:-1].isdecimal() or len(duration) > 10:
         raise click.BadParameter(f"{duration!r} is not a number with s, m, h or d", param_hint="DURATION")
     try:
         body = {"seconds": int(duration[:-1]) * units[duration[-1]]}
         answer = httpx.post(f"{control_url}/clock/advance", json=body, trust_env=False)
         result = answer.raise_for_status().json()
-    except (httpx.HTTPError, json.JSONDecodeError) as e:
+        now = result["now"]
+    except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError, LookupError, TypeError) as e:
         raise TransportError("transport.failed", f"the sandbox's control host did not answer: {e}") from e
     if as_json:
         print_json(result)
     else:
-        click.echo(result["now"])
+        click.echo(printable(str(now)))

@@ -12,8 +12,7 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -27,7 +26,8 @@ from tppkit.cli.output import (
     say_error,
 )  # fmt: skip
 from tppkit.errors import FormatError, VerificationError
-from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name, parse_request
+from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
     PROFILES,
     KeySigner,
@@ -72,7 +72,8 @@ def sign(
     ready = Seal(_certificate(certificate), signer, profile=PROFILES[profile])
     further = [_header(text) for text in headers]
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
-    message = Message(method.upper(), _target(url), (("X-Request-ID", request_id or str(uuid4())), *further), content)
+    rid = parse_request_id(request_id or str(uuid4()))
+    message = Message(method.upper(), _target(url), (("X-Request-ID", rid), *further), content)
     sealed = sign_request(message, seal=ready)
     if as_json:
         print_json({"headers": [list(header) for header in sealed.headers]})
@@ -143,18 +144,23 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
 
 
 def _certificate(path: Path) -> EidasCertificate:
-    sources = read_sources(read_bounded(path, max_bytes=MAX_SOURCE_BYTES))
-    return EidasCertificate.from_der(sources[0].der)
+    certificates = load_certificates(path)
+    if not certificates:
+        raise FormatError("certificate.not-found", f"{path} holds no certificate")
+    return certificates[0]
 
 
 def _target(url: str) -> str:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as e:
+        raise click.BadParameter(f"{url!r} is not an address", param_hint="--url") from e
     path = parts.path or "/"
     return f"{path}?{parts.query}" if parts.query else path
 
 
 def _header(text: str) -> tuple[str, str]:
     name, separator, value = text.partition(":")
-    if not separator or not name.strip():
-        raise click.BadParameter(f"{text!r} is not 'Name: value'", param_hint="--header")
-    return name.strip(), value.strip()
+    if not separator or not is_field_name(name) or not (value.isascii() and value.isprintable()):
+        raise click.BadParameter(f"{text!r} is not 'Name: value' in printable ASCII", param_hint="--header")
+    return name, value.strip()

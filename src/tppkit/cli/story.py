@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tppkit.cli.output import printable
+from tppkit._text import printable
 from tppkit.errors import TppkitError
 
 if TYPE_CHECKING:

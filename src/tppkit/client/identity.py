@@ -14,8 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.signers import KeySigner, load_private_key
 from tppkit.seals import PSD2_V1, Seal, SealProfile
@@ -98,9 +97,8 @@ class Identity:
         )
 
 
-def _read_certificates(path: Path) -> list[EidasCertificate]:
-    sources = read_sources(read_bounded(path, max_bytes=MAX_SOURCE_BYTES))
-    certificates = [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
+def _read_certificates(path: Path) -> tuple[EidasCertificate, ...]:
+    certificates = load_certificates(path)
     if not certificates:
         raise FormatError("certificate.not-found", f"{path} holds a certificate request, but no certificate")
     return certificates

@@ -40,6 +40,7 @@ from tppkit.protocol.psd2 import (
 )
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import WireModel
+from tppkit.protocol.psd2.rules import parse_redirect_uri
 from tppkit.seals import sign_request
 
 Model = TypeVar("Model", bound=WireModel)
@@ -77,6 +78,7 @@ class Psd2Calls:
         redirect_uri: str | None,
     ) -> Call[PaymentInitiated]:
         """POST /payments/{payment-product}, sealed."""
+        redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)
         further = [("PSU-IP-Address", psu_ip_address), ("TPP-Redirect-URI", redirect_uri)]
         headers = [(name, value) for name, value in further if value is not None]
         return self._call(

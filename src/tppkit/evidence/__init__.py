@@ -6,10 +6,10 @@ for row in audit_archive(folder, paths=PathVerifier(anchors)): ...
 """
 
 from tppkit.evidence.archive import EvidenceArchive, load_certificate, read_lines
-from tppkit.evidence.audit import AuditSummary, RecordVerdict, Verdict, audit_archive
+from tppkit.evidence.audit import AuditSummary, Head, RecordVerdict, Verdict, audit_archive
 from tppkit.evidence.record import EvidenceRecord, make_record
 
 __all__ = [
-    "AuditSummary", "EvidenceArchive", "EvidenceRecord", "RecordVerdict", "Verdict", "audit_archive", "load_certificate", "make_record",
-    "read_lines",
+    "AuditSummary", "EvidenceArchive", "EvidenceRecord", "Head", "RecordVerdict", "Verdict", "audit_archive",
+    "load_certificate", "make_record", "read_lines",
 ]  # fmt: skip

@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self
 
@@ -42,6 +43,7 @@ class EvidenceArchive:
 
     def __init__(self, folder: Path, *, stream_id: str) -> None:
         self.folder = folder
+        self._one_at_a_time = Lock()
         try:
             (folder / CERTIFICATES).mkdir(parents=True, exist_ok=True)
             # Unbuffered: what could not be written must not linger in a buffer and be written later.
@@ -51,7 +53,7 @@ class EvidenceArchive:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
         try:
             self._lock()
-            self._set_torn_line_aside()
+            self._mend_last_line()
             last = self._last_record()
         except BaseException:
             self._file.close()
@@ -71,10 +73,13 @@ class EvidenceArchive:
 
     def close(self) -> None:
         """Release the archive for another writer."""
-        self._file.close()
+        with self._one_at_a_time:
+            self._file.close()
 
     def append(self, record: EvidenceRecord, *certificates: EidasCertificate) -> EvidenceRecord:
         """Place a record at the end of the stream, with the certificates it names, and wait until it is on disk.
+
+        Threads may share one archive; their records are placed one after the other.
 
         Returns:
             The record as it was placed.
@@ -83,6 +88,10 @@ class EvidenceArchive:
             FormatError: the record is not one that `EvidenceRecord.from_line` would read again.
             ArchiveError: `archive.unusable`; the archive holds what it held before.
         """
+        with self._one_at_a_time:
+            return self._append(record, certificates)
+
+    def _append(self, record: EvidenceRecord, certificates: tuple[EidasCertificate, ...]) -> EvidenceRecord:
         placed = record.placed(stream_id=self.stream_id, seq=self._seq, previous=self._previous)
         line = placed.to_line()
         EvidenceRecord.from_line(line)
@@ -135,11 +144,20 @@ class EvidenceArchive:
         except OSError as e:
             raise ArchiveError("archive.locked", f"another process writes to the archive {self.folder}") from e
 
-    def _set_torn_line_aside(self) -> None:
+    def _mend_last_line(self) -> None:
         end = self._file.seek(0, os.SEEK_END)
         start = _last_line_start(self._file, end)
         if start == end:
             return
+        self._file.seek(start)
+        try:
+            EvidenceRecord.from_line(self._file.read(min(end - start, MAX_LINE_BYTES + 1)))
+        except FormatError:
+            self._set_aside(start, end)
+        else:
+            self._write(b"\n")  # a whole record that lost only its line end
+
+    def _set_aside(self, start: int, end: int) -> None:
         self._file.seek(start)
         names = (self.folder / f"records.torn-{number}" for number in count(1))
         aside = next(name for name in names if not name.exists())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tppkit._clock import as_utc
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
 from tppkit.evidence.record import FIRST_PREVIOUS, BodyState, EvidenceRecord, Kind
@@ -40,7 +40,7 @@ class Verdict(StrEnum):
 # signed data or certificate not at hand). Everything else disproves it.
 INDETERMINATE_CODES = frozenset({
     "trust.no-path", "certificate.expired", "certificate.not-yet-valid", "file.unreadable", "record.body-redacted",
-    "record.unknown-profile", "record.unknown-kind",
+    "record.unknown-profile", "record.unknown-kind", "record.no-qwac",
 })  # fmt: skip
 
 
@@ -59,6 +59,8 @@ class RecordVerdict:
         stream_code: None, or what is wrong with its place in the stream (`log.*`).
         organization_identifier: whose seal it is, None unless passed.
         at: the time it was judged at, None when the line cannot be read.
+        stream_id: the stream it belongs to, None when the line cannot be read.
+        leaf: the record's leaf hash, None when the line cannot be read.
     """
 
     archive: Path
@@ -71,6 +73,23 @@ class RecordVerdict:
     stream_code: str | None = None
     organization_identifier: str | None = None
     at: datetime | None = None
+    stream_id: str | None = None
+    leaf: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The end of a stream. Only somebody who kept it elsewhere can see that records were cut off, or all of them rewritten.
+
+    Attributes:
+        stream_id: the stream.
+        records: how many records it has.
+        leaf: leaf hash of the last one.
+    """
+
+    stream_id: str
+    records: int
+    leaf: str
 
 
 @dataclass(slots=True)
@@ -83,6 +102,7 @@ class AuditSummary:
         by_code: how many of each failure code, codes of the stream included.
         inconsistent: places where a stream has a gap, a repetition or a broken chain.
         first_failures: the first 20 rows that are not in order.
+        heads: the end of each archive's stream.
     """
 
     records: int = 0
@@ -90,6 +110,7 @@ class AuditSummary:
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
     first_failures: list[RecordVerdict] = field(default_factory=list)
+    heads: dict[Path, Head] = field(default_factory=dict)
 
     def add(self, row: RecordVerdict) -> None:
         """Count one row."""
@@ -99,17 +120,31 @@ class AuditSummary:
         self.inconsistent += row.stream_code is not None
         if (row.code or row.stream_code) and len(self.first_failures) < MAX_FIRST_FAILURES:
             self.first_failures.append(row)
+        if row.stream_id is not None and row.seq is not None and row.leaf is not None:
+            self.heads[row.archive] = Head(row.stream_id, row.seq + 1, row.leaf)
+
+    def expect(self, archives: Iterable[Path], *, heads: Iterable[str] = ()) -> None:
+        """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
+
+        Args:
+            archives: what was audited.
+            heads: leaf hashes that were kept elsewhere as the last of a stream.
+        """
+        empty = sum(archive not in self.heads for archive in archives)
+        lost = len(set(heads).difference(head.leaf for head in self.heads.values()))
+        self.by_code.update({code: n for code, n in (("log.empty", empty), ("log.head", lost)) if n})
+        self.inconsistent += lost
 
     @property
     def exit_code(self) -> int:
-        """0 all passed; 5 something unreadable; 4 stream inconsistent; 1 any failed; 3 some indeterminate."""
+        """0 all passed; 5 something unreadable; 4 stream inconsistent; 1 any failed; 3 some indeterminate, or nothing there."""
         if self.verdicts[Verdict.UNREADABLE]:
             return 5
         if self.inconsistent:
             return 4
         if self.verdicts[Verdict.FAILED]:
             return 1
-        return 3 if self.verdicts[Verdict.INDETERMINATE] else 0
+        return 3 if self.verdicts[Verdict.INDETERMINATE] or not self.records or self.by_code["log.empty"] else 0
 
 
 def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
@@ -133,6 +168,7 @@ class _Auditor:
     def __init__(self, folder: Path, paths: PathVerifier, at: datetime | None) -> None:
         self._folder = folder
         self._at = at
+        self._paths = paths
         self._policies = {name: SealPolicy(paths, profile=profile) for name, profile in PROFILES.items()}
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
@@ -151,8 +187,9 @@ class _Auditor:
         stream_code = self._check_place(record)
         at = self._at or record.received_at
         row = RecordVerdict(
-            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED, stream_code=stream_code, at=at
-        )
+            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED,
+            stream_code=stream_code, at=at, stream_id=record.stream_id, leaf=self._previous,
+        )  # fmt: skip
         try:
             return replace(row, organization_identifier=self._verify(record, at).organization_identifier)
         except TppkitError as e:
@@ -172,9 +209,9 @@ class _Auditor:
 
     def _verify(self, record: EvidenceRecord, at: datetime) -> VerifiedRequest:
         # 1. The record is of a kind and profile that this version knows.
-        # 2. The body is the one that was kept.
+        # 2. The record is the one that was written, and so is the body.
         # 3. The certificates are at hand.
-        # 4. The seal holds, at the time.
+        # 4. The QWAC was believed, and the seal holds, at the time.
         # 5. The signing string is the one of the day (a difference is drift in this software).
         # 6. The id by which the record is found is the one that was signed.
         policy = self._policies.get(record.profile)
@@ -184,15 +221,34 @@ class _Auditor:
             )
         if policy is None:
             raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
+        if record.kept_leaf not in (None, record.leaf) or record.verdict != "holds":
+            raise SignatureRejected("record.leaf", "the record is not the one that was written: its own hash differs")
         _check_body(record)
-        seal = self._certificate(record.seal_cert)
-        qwac = self._certificate(record.qwac_cert) if record.qwac_cert else None
-        verified = verify_request(record.to_message(seal, profile=policy.profile), qwac=qwac, at=at, policy=policy)
+        if record.qwac_cert is None:
+            raise SignatureRejected(
+                "record.no-qwac", "no QWAC was kept, so nobody can say that the seal is its provider's"
+            )
+        seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert)
+        above = self._authorities(record)
+        self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
+        message = record.to_message(seal, profile=policy.profile)
+        verified = verify_request(message, qwac=qwac, at=at, policy=policy, intermediates=above)
         if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
             raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
         if verified.request_id != record.x_request_id:
             raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
         return verified
+
+    def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
+        """What is at hand of the authorities kept with a record; the trust material may have the others."""
+        authorities = []
+        for name in record.chain:
+            try:
+                authorities.append(self._certificate(name))
+            except FormatError as e:
+                if e.code != "file.unreadable":
+                    raise
+        return authorities
 
 
 def _check_body(record: EvidenceRecord) -> None:

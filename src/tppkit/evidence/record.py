@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from types import MappingProxyType
@@ -74,13 +74,14 @@ class EvidenceRecord:
         body_sha512: its SHA-512, hexadecimal.
         seal_cert: SHA-256 of the seal certificate, hexadecimal.
         qwac_cert: SHA-256 of the website certificate, hexadecimal, or None.
-        chain: SHA-256 of the authorities above the seal, nearest first, hexadecimal.
+        chain: SHA-256 of the authorities above the seal, nearest first, then of those above the QWAC; hexadecimal.
         profile: name of the seal profile it was verified with.
         verdict: `holds`: only verified requests are kept.
         software: what verified it.
         http_status: what was answered, or None.
         error_code: the code that was answered, or None.
         extra: further columns of a later version, kept and hashed.
+        kept_leaf: the leaf hash that stands in the line beside the columns; None when it was not read from a line.
     """
 
     v: int
@@ -112,19 +113,21 @@ class EvidenceRecord:
     http_status: int | None
     error_code: str | None
     extra: Mapping[str, Any]
+    kept_leaf: str | None = field(default=None, compare=False)
 
     @property
     def leaf(self) -> str:
         """SHA-256 over 0x00 and the deterministic CBOR of every column but body and body_state; hexadecimal."""
-        return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
+        try:
+            return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
+        except (TypeError, OverflowError) as e:
+            raise FormatError("record.malformed", "the record holds what cannot be hashed") from e
 
     def _columns(self) -> dict[str, Value]:
-        columns: dict[str, Value] = {
-            f.name: getattr(self, f.name) for f in fields(self) if f.name not in (*_NOT_HASHED, "extra", "received_at")
-        }
-        columns["received_at"] = _microseconds(self.received_at)
-        columns["extra"] = dict(self.extra)
-        return columns
+        # An absent column and one that a later version adds leave the same hash: only what is there is hashed, all at one level.
+        names = (f.name for f in fields(self) if f.name not in (*_NOT_HASHED, "extra", "kept_leaf", "received_at"))
+        columns = {name: value for name in names if (value := getattr(self, name)) is not None}
+        return columns | {"received_at": _microseconds(self.received_at)} | dict(self.extra)
 
     def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
         """The same record at a place in a stream."""
@@ -150,13 +153,17 @@ class EvidenceRecord:
         return Message(self.method, self.target, tuple(headers), self.body or b"")
 
     def to_line(self) -> bytes:
-        """One line of JSON, ended by a line feed: bytes as base64, times as ISO 8601."""
+        """One line of JSON, ended by a line feed: bytes as base64, times as ISO 8601, and the leaf hash beside the columns."""
         values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         values["received_at"] = format_time(self.received_at)
         for name in _BYTES:
             values[name] = None if values[name] is None else encode_base64(values[name])
         extra = values.pop("extra")
-        return json.dumps(values | dict(extra), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        del values["kept_leaf"]
+        present = (
+            {name: value for name, value in values.items() if value is not None} | dict(extra) | {"leaf": self.leaf}
+        )
+        return json.dumps(present, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
@@ -172,10 +179,11 @@ class EvidenceRecord:
             raise FormatError(
                 "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
             )
+        kept_leaf = _read_hex("leaf", values.pop("leaf", None), 64)
         known = {name: _read_column(name, form, values) for name, form in _FORMS.items()}
         extra = {name: value for name, value in values.items() if name not in _FORMS}
         _check_extra(extra)
-        return cls(**known, extra=MappingProxyType(extra))
+        return cls(**known, extra=MappingProxyType(extra), kept_leaf=kept_leaf)
 
 
 def make_record(
@@ -186,6 +194,7 @@ def make_record(
     payment_ref: str | None = None,
     session_id: str | None = None,
     clock_source: str = "system",
+    qwac_chain: Sequence[EidasCertificate] = (),
 ) -> EvidenceRecord:
     """The record of a verified request, not yet placed in a stream.
 
@@ -196,6 +205,7 @@ def make_record(
         payment_ref: the payment it concerns.
         session_id: the TLS connection.
         clock_source: which clock told the time of receipt.
+        qwac_chain: authorities above the QWAC, without which nobody could believe it later.
     """
     body = verified.body
     message = verified.unverified_message
@@ -224,7 +234,7 @@ def make_record(
         body_sha512=hashlib.sha512(body).hexdigest(),
         seal_cert=verified.seal.sha256,
         qwac_cert=verified.qwac.sha256 if verified.qwac else None,
-        chain=tuple(certificate.sha256 for certificate in verified.chain[1:]),
+        chain=tuple(dict.fromkeys(certificate.sha256 for certificate in (*verified.chain[1:], *qwac_chain))),
         profile=verified.profile,
         verdict="holds",
         software=f"tppkit/{__version__}",
@@ -271,11 +281,11 @@ _FORMS: Mapping[str, tuple[type, bool, str]] = MappingProxyType({
 def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, Any]) -> Any:
     kind: Any
     kind, optional, reading = form
-    if name not in values:
-        raise FormatError("record.malformed", f"the record has no {name}")
-    value: Any = values[name]
+    value: Any = values.get(name)
     if value is None and optional:
         return None
+    if value is None:
+        raise FormatError("record.malformed", f"the record has no {name}")
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 63):
         raise FormatError("record.malformed", f"the record's {name} is not what it should be")
     match reading:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
 
 from cryptography.exceptions import InvalidSignature
@@ -88,20 +87,30 @@ def algorithms_for(key: object) -> tuple[Algorithm, ...]:
     return tuple(row for row in ALGORITHMS.values() if row.key == kind)
 
 
-def make_verifiers(key: CertificatePublicKeyTypes) -> Mapping[str, Verify]:
+def make_verifiers(key: CertificatePublicKeyTypes, *, pss_only: bool = False) -> Mapping[str, Verify]:
     """For each algorithm that the key can have, a function (signature, data) that raises `InvalidSignature`.
+
+    Args:
+        key: the public key.
+        pss_only: its certificate restricts it to RSASSA-PSS (RFC 4055 section 1.2), which none of the algorithms is.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`.
     """
+    if pss_only:
+        raise FormatError(
+            "key.unsupported", "the certificate allows its RSA key only PSS signatures, which are not made here"
+        )
     return {row.name: _verifier(key, row) for row in algorithms_for(key)}
 
 
 def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
     if isinstance(key, rsa.RSAPublicKey):
-        return partial(key.verify, padding=_PKCS1, algorithm=row.hash)
+        verify_rsa, rsa_hash = key.verify, row.hash
+        return lambda signature, data: verify_rsa(signature, data, _PKCS1, rsa_hash)
     if isinstance(key, ec.EllipticCurvePublicKey):
-        return partial(key.verify, signature_algorithm=ec.ECDSA(row.hash))
+        verify_ec, ecdsa = key.verify, ec.ECDSA(row.hash)
+        return lambda signature, data: verify_ec(signature, data, ecdsa)
     raise FormatError("key.unsupported", f"no algorithm here verifies with a {type(key).__name__}")
 
 
@@ -137,5 +146,7 @@ def make_sign(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, algorithm: Al
     if key_kind(key) != algorithm.key:
         raise FormatError("signature.algorithm", f"a {key_kind(key)} key cannot sign with {algorithm.name}")
     if isinstance(key, rsa.RSAPrivateKey):
-        return partial(key.sign, padding=_PKCS1, algorithm=algorithm.hash)
-    return partial(key.sign, signature_algorithm=ec.ECDSA(algorithm.hash))
+        sign_rsa, rsa_hash = key.sign, algorithm.hash
+        return lambda data: sign_rsa(data, _PKCS1, rsa_hash)
+    sign_ec, ecdsa = key.sign, ec.ECDSA(algorithm.hash)
+    return lambda data: sign_ec(data, ecdsa)

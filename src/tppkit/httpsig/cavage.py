@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig.message import check_field_value
+from tppkit.httpsig.message import require_field_value
 
 MAX_HEADER_LENGTH = 8192
 
@@ -122,7 +122,7 @@ def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -
     text = "".join(lines)
     if not (text.isascii() and text.isprintable()):
         for name in covered:
-            check_field_value(name, components[name])
+            require_field_value(name, components[name])
     return "\n".join(lines).encode("latin-1")
 
 

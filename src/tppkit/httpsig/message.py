@@ -79,7 +79,7 @@ def message_components(
     return components, doubled
 
 
-def check_start_line(message: Message) -> None:
+def require_start_line(message: Message) -> None:
     """Refuse a method or target that could not stand in a start line.
 
     Raises:
@@ -92,7 +92,7 @@ def check_start_line(message: Message) -> None:
         raise FormatError("message.malformed", f"the target {shown(message.target)} holds a space or control character")
 
 
-def check_field_value(name: str, value: str) -> None:
+def require_field_value(name: str, value: str) -> None:
     """Refuse a header value that holds a control character (a line break would forge another header).
 
     Raises:

@@ -11,7 +11,8 @@ from tppkit.httpsig.message import Message
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _START_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.[01]")
-_FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\r\n\x00]*?)[ \t]*")
+_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_FORBIDDEN = re.compile(rb"[\x00\r\n]")
 
 
 def parse_request(raw: bytes) -> Message:
@@ -53,10 +54,15 @@ def _split(raw: bytes) -> tuple[list[bytes], bytes]:
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:
-    match = _FIELD.fullmatch(line)
-    if match is None:
+    name, separator, value = line.partition(b":")
+    if not separator or not _NAME.fullmatch(name) or _FORBIDDEN.search(value):
         raise FormatError("message.malformed", f"the line {shown(line)} is not a header")
-    return match.group(1), match.group(2)
+    return name, value.strip(b" \t")
+
+
+def is_field_name(name: str) -> bool:
+    """Whether `name` can be a header's name (RFC 9110 section 5.1)."""
+    return name.isascii() and bool(_NAME.fullmatch(name.encode("ascii")))
 
 
 def _check_length(message: Message) -> None:

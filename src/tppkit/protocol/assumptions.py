@@ -88,7 +88,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
         "any version, 8-4-4-4-12 hexadecimal digits in either case, echoed as sent", "RFC 9562 section 4",
-        "protocol.psd2.rules.check_request_id",
+        "protocol.psd2.rules.parse_request_id",
     ),
     Assumption(
         "payment-declined", "psd2", "the move of a payment that the customer declines",
@@ -101,11 +101,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "execution-time", "psd2", "how long execution takes",
-        "1 second after approval in the sandbox", "long enough to see ACSP, short enough for tests", "SandboxSettings.execution_s",
+        "1 second after approval in the sandbox", "long enough to see ACSP, short enough for tests", "PaymentRules.execution",
     ),
     Assumption(
         "inactivity", "psd2", "the exact inactivity limit (about 5 minutes) and what refreshes it",
-        "300 seconds after initiation or the last opening of the approval link", "section 3 of part A", "SandboxSettings.inactivity_s",
+        "300 seconds after initiation or the last opening of the approval link", "section 3 of part A", "PaymentRules.inactivity",
     ),
     Assumption(
         "payment-currency", "psd2", "which currencies a SEPA payment takes",
@@ -124,12 +124,42 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "instant-cap", "psd2", "the instant amount cap and which banks cannot be reached",
         "100000.00 EUR; a creditor IBAN whose country is in a list (empty by default) is unreachable",
-        "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "SandboxSettings.instant_cap, instant_unreachable",
+        "the cap that SEPA instant had until 2025; it makes PRODUCT_INVALID reachable", "PaymentRules.instant_cap, instant_unreachable",
     ),
     Assumption(
         "scheme-links", "psd2", "the form of the self and status links",
         "absolute paths from /psd2/v1, as section 2 says of _links; scaRedirect is a whole address",
         "section 2 of part A", "sandbox.psd2.payments",
+    ),
+    Assumption(
+        "instant-execution", "psd2", "what happens when the instant product can no longer be kept at execution",
+        "nothing in the sandbox: cap and reachability are settings that do not change between initiation and execution",
+        "the document says they are enforced again then", "PaymentRules",
+    ),
+    Assumption(
+        "debtor-account", "psd2", "how debtorAccount constrains the approving customer",
+        "the sandbox has no customers' accounts yet, so whoever approves matches", "approval in the sandbox is one button",
+        "sandbox.psd2.payments",
+    ),
+    Assumption(
+        "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
+        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came, https only",
+        "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
+    ),
+    Assumption(
+        "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
+        "400 FORMAT_ERROR for a malformed or doubled header, body or X-Request-ID (413 when too large), 404 PRODUCT_UNKNOWN for a product,"
+        " 404 RESOURCE_UNKNOWN for a path, 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR when the sandbox cannot store",
+        "guidelines 1.3.8 section 14.11 where it has them", "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "seal-certificate-codes", "psd2", "the code for a seal certificate that is not believed",
+        "401 CERTIFICATE_INVALID or CERTIFICATE_EXPIRED, as for the website certificate; SIGNATURE_INVALID for everything else of a seal",
+        "guidelines 1.3.8 section 14.11 name certificates apart", "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "refused-request-id", "psd2", "whether a refused request uses up its X-Request-ID",
+        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.psd2.payments",
     ),
 )
 # fmt: on

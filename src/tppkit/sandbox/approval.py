@@ -37,7 +37,7 @@ _HEADERS = {
 
 
 class ApprovalHost:
-    """Approval links: opening one shows the payment, sending the form decides it; a used link shows only the final state.
+    """Approval links: opening one shows the payment, sending the form decides it; a used link can decide nothing more and shows the state.
 
     Args:
         payments: the bank's payments.

@@ -12,6 +12,7 @@ from starlette.routing import Route
 from tppkit._clock import format_time
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError, TppkitError
+from tppkit.protocol.psd2.rules import require_json
 from tppkit.sandbox.clock import SandboxClock
 from tppkit.web import read_message
 
@@ -42,8 +43,7 @@ class ControlHost:
 
     async def _advance(self, request: Request) -> Response:
         try:
-            if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-                raise FormatError("message.content-type", "the body is not application/json")
+            require_json(request.headers.get("content-type"))
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
             now = self._clock.advance(_seconds(message.body))
         except TppkitError as e:

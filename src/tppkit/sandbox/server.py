@@ -6,7 +6,8 @@ import asyncio
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ import uvicorn
 from tppkit._files import PRIVATE, write_new
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.app import Sandbox, SandboxSettings
+from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.tls import make_http_protocol
 
 _PSD2, _APPROVAL, _CONTROL = 0, 1, 3
@@ -54,9 +56,12 @@ class Addresses:
             ConfigurationError: `file.unwritable`.
         """
         partial = path.with_name(f".{path.name}.part")
-        partial.unlink(missing_ok=True)
-        write_new(partial, f"{json.dumps(asdict(self), indent=2)}\n".encode(), mode=PRIVATE)
-        partial.replace(path)
+        try:
+            partial.unlink(missing_ok=True)
+            write_new(partial, f"{json.dumps(asdict(self), indent=2)}\n".encode(), mode=PRIVATE)
+            partial.replace(path)
+        except OSError as e:
+            raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
 
 
 class _Server(uvicorn.Server):
@@ -68,7 +73,7 @@ class _Server(uvicorn.Server):
 
 
 class SandboxServer:
-    """A sandbox with its listening sockets; `run()` serves until `stop()`.
+    """A sandbox with its listening sockets; `serve()` serves until `stop()`.
 
     Args:
         settings: how it is set up.
@@ -96,7 +101,7 @@ class SandboxServer:
     def _config(self, app: Any, offset: int) -> uvicorn.Config:
         return uvicorn.Config(
             app,
-            http=make_http_protocol(self.sandbox.tls) if offset == _PSD2 else "auto",
+            http=make_http_protocol(self.sandbox.tls, inner=BoundedHttp) if offset == _PSD2 else BoundedHttp,
             lifespan="off",
             ws="none",
             log_config=None,
@@ -107,28 +112,33 @@ class SandboxServer:
             timeout_graceful_shutdown=2,
         )
 
-    async def run(self) -> None:
-        """Serve every host until `stop()` is called."""
+    async def serve(self, *, on_ready: Callable[[], None]) -> None:
+        """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""
         try:
-            await asyncio.gather(*(self._serve(offset) for offset in self._servers))
+            running = asyncio.gather(*(self._serve(offset) for offset in self._servers))
+            while not running.done() and not all(server.started for server in self._servers.values()):
+                await asyncio.sleep(0.01)
+            try:
+                if not running.done():
+                    on_ready()
+            except BaseException:
+                self.stop()
+                await running
+                raise
+            await running
         finally:
             self.close()
 
     async def _serve(self, offset: int) -> None:
         await self._servers[offset].serve([self._sockets[offset]])
 
-    async def ready(self) -> None:
-        """Wait until every host answers."""
-        while not all(server.started for server in self._servers.values()):
-            await asyncio.sleep(0.01)
-
     def stop(self) -> None:
-        """Ask every host to finish; `run()` then returns."""
+        """Ask every host to finish; `serve()` then returns."""
         for server in self._servers.values():
             server.should_exit = True
 
     def close(self) -> None:
-        """Release ports and folder; `run()` does it at its end, so only a server that was never run needs it."""
+        """Release ports and folder; `serve()` does it at its end, so only a server that never served needs it."""
         self._opened.close()
 
 
@@ -140,19 +150,19 @@ def run_sandbox(settings: SandboxSettings) -> Iterator[SandboxServer]:
         ConfigurationError: as `SandboxServer`.
     """
     server = SandboxServer(settings)
-    started = threading.Event()
+    ready: Future[None] = Future()
 
-    async def main() -> None:
-        running = asyncio.ensure_future(server.run())
-        waiting = asyncio.ensure_future(server.ready())
-        await asyncio.wait({running, waiting}, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        started.set()
-        await running
+    def main() -> None:
+        try:
+            asyncio.run(server.serve(on_ready=lambda: ready.set_result(None)))
+        except BaseException as e:
+            if ready.done():
+                raise
+            ready.set_exception(e)
 
-    thread = threading.Thread(target=asyncio.run, args=(main(),), name="tppkit-sandbox", daemon=True)
+    thread = threading.Thread(target=main, name="tppkit-sandbox", daemon=True)
     thread.start()
-    started.wait()
+    ready.result()
     try:
         yield server
     finally:

@@ -5,6 +5,7 @@ One transaction a request; on SQLite it takes the write lock at its start, so tw
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,8 @@ from sqlalchemy import (
 )  # fmt: skip
 from sqlalchemy.exc import SQLAlchemyError
 
+from tppkit._extras import missing_extra
+from tppkit._files import PRIVATE
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
@@ -119,18 +122,35 @@ class Store:
         try:
             self._engine = create_engine(url, hide_parameters=True)  # values hold bodies and link tokens: not for logs
             if self._engine.dialect.name == "sqlite":
+                _make_private(self._engine.url.database)
                 _prepare_sqlite(self._engine)
             _METADATA.create_all(self._engine)
-        except (SQLAlchemyError, ImportError) as e:
+            self._check_tables()
+        except ImportError as e:
+            raise missing_extra("postgres", e) from e
+        except (SQLAlchemyError, OSError) as e:
             raise ConfigurationError(
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
-        """One transaction: committed at the end, undone when the body fails."""
+        """One transaction: committed at the end, undone when the body fails.
+
+        Raises:
+            ConfigurationError: `database.unusable`.
+        """
+        try:
+            with self._engine.begin() as connection:
+                yield Transaction(connection)
+        except SQLAlchemyError as e:
+            raise ConfigurationError("database.unusable", f"the sandbox's database fails: {type(e).__name__}") from e
+
+    def _check_tables(self) -> None:
+        # A table of the same name that somebody else made would fail every request later.
         with self._engine.begin() as connection:
-            yield Transaction(connection)
+            for table in _METADATA.sorted_tables:
+                connection.execute(select(table).limit(1))
 
     def close(self) -> None:
         """Close every connection."""
@@ -212,6 +232,12 @@ class Transaction:
             row.redirect_uri,
             progress,
         )
+
+
+def _make_private(file: str | None) -> None:
+    # The database holds payments and live approval links; SQLite gives its side files the mode of the main one.
+    if file and not file.startswith((":", "file:")):
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE))
 
 
 def _prepare_sqlite(engine: Engine) -> None:

@@ -24,7 +24,7 @@ def make_key_id(certificate: EidasCertificate) -> str:
     return f"SN={certificate.serial_hex},CA={quote(certificate.issuer.rfc4514(), safe=_SAFE)}"
 
 
-def check_key_id(text: str, certificate: EidasCertificate) -> None:
+def verify_key_id(text: str, certificate: EidasCertificate) -> None:
     """Check that a keyId names this certificate.
 
     Raises:

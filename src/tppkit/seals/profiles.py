@@ -10,6 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from tppkit.errors import ConfigurationError
+
+_ALWAYS_COVERED = ("digest", "x-request-id", "(request-target)")
+
 
 @dataclass(frozen=True, slots=True)
 class SealProfile:
@@ -21,6 +25,9 @@ class SealProfile:
         digest_algorithm: the Digest we write, `SHA-256` or `SHA-512`; both are read.
         certificate_header: the header that carries base64 of the seal certificate's DER.
         source: where the row comes from.
+
+    Raises:
+        ConfigurationError: `profile.coverage`, a seal without these would prove neither the body nor where it was sent.
     """
 
     name: str
@@ -28,6 +35,13 @@ class SealProfile:
     digest_algorithm: str
     certificate_header: str
     source: str
+
+    def __post_init__(self) -> None:
+        missing = [name for name in _ALWAYS_COVERED if name not in self.covered]
+        if missing:
+            raise ConfigurationError(
+                "profile.coverage", f"the profile {self.name!r} does not cover {', '.join(missing)}"
+            )
 
 
 PSD2_V1 = SealProfile(

@@ -10,7 +10,7 @@ from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejec
 from tppkit.httpsig.algorithms import make_verifiers, verify_signature
 from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.digest import make_digest
-from tppkit.httpsig.message import Message, check_start_line, message_components
+from tppkit.httpsig.message import Message, message_components, require_start_line
 from tppkit.httpsig.signers import Signer
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
@@ -34,7 +34,7 @@ class Seal:
     def __init__(self, certificate: EidasCertificate, signer: Signer, *, profile: SealProfile = PSD2_V1) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
-        verifiers = make_verifiers(certificate.public_key)
+        verifiers = make_verifiers(certificate.public_key, pss_only=certificate.key.type == "rsa-pss")
         try:
             verify_signature(verifiers, signer.algorithm.name, signer.sign(_PROBE), _PROBE)
         except SignatureRejected as e:
@@ -72,7 +72,7 @@ def sign_request(message: Message, *, seal: Seal) -> Message:
 
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10.
     """
-    check_start_line(message)
+    require_start_line(message)
     values, doubled = message_components(message, only=seal._watched)
     if doubled or not seal._written.isdisjoint(values):
         names = ", ".join(sorted({*doubled, *seal._written.intersection(values)}))

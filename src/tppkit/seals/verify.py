@@ -5,7 +5,7 @@ The same function serves the bank's door (at = now) and the auditor's desk years
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -22,8 +22,8 @@ from tppkit.httpsig.cavage import (
     parse_signature_header,
 )
 from tppkit.httpsig.digest import verify_digest
-from tppkit.httpsig.message import REQUEST_TARGET, Message, check_start_line, message_components
-from tppkit.seals.key_id import check_key_id
+from tppkit.httpsig.message import REQUEST_TARGET, Message, message_components, require_start_line
+from tppkit.seals.key_id import verify_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
 from tppkit.trust import PathVerifier, TrustedPath
 
@@ -64,14 +64,16 @@ class SealPolicy:
         self._seals: dict[str, _Seal] = {}
         self._parameters: dict[tuple[str, str], SignatureParameters] = {}
 
-    def _seal(self, header: str, at: datetime) -> _Seal:
+    def _seal(self, header: str, at: datetime, intermediates: Sequence[EidasCertificate]) -> _Seal:
         """The seal certificate in a header, when it fits the profile and is believed at the time."""
         seal = self._seals.get(header)
         if seal is not None and seal.path.not_before <= at <= seal.path.not_after:
             return seal
         certificate = _read_certificate(header)
-        path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at)
-        return _Seal(certificate, path, make_verifiers(certificate.public_key))
+        path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)
+        return _Seal(
+            certificate, path, make_verifiers(certificate.public_key, pss_only=certificate.key.type == "rsa-pss")
+        )
 
     def _remember(self, certificate_header: str, seal: _Seal, head: str, parameters: SignatureParameters) -> None:
         if len(self._seals) >= _REMEMBERED or len(self._parameters) >= _REMEMBERED:
@@ -142,7 +144,12 @@ class VerifiedRequest:
 
 
 def verify_request(
-    message: Message, *, qwac: EidasCertificate | None, at: datetime, policy: SealPolicy
+    message: Message,
+    *,
+    qwac: EidasCertificate | None,
+    at: datetime,
+    policy: SealPolicy,
+    intermediates: Sequence[EidasCertificate] = (),
 ) -> VerifiedRequest:
     """Verify Digest and Signature of a provider's request.
 
@@ -152,6 +159,8 @@ def verify_request(
             was no connection (a file on a desk); then the result says so.
         at: the time to judge at, aware. Pass the receipt time when checking a kept request.
         policy: the anchors and the dialect.
+        intermediates: authorities that may stand above the seal, for example those kept with it; believed only through an
+            anchor.
 
     Returns:
         What was proven.
@@ -184,14 +193,14 @@ def verify_request(
     if new:
         _check_coverage(parameters, policy)  # 3
     verify_digest(values["digest"], message.body)  # 4
-    seal = policy._seal(certificate_header, at)  # 5
+    seal = policy._seal(certificate_header, at, intermediates)  # 5
     if new:
-        check_key_id(parameters.key_id, seal.certificate)
+        verify_key_id(parameters.key_id, seal.certificate)
     if not policy._singletons.issuperset(parameters.headers):
         values, _ = message_components(message)
     signing_string = make_signing_string(parameters.headers, values)  # 6
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
-    if new:
+    if new or policy._seals.get(certificate_header) is not seal:
         policy._remember(certificate_header, seal, head, parameters)
     if qwac is not None:
         _check_organisation(seal.certificate, qwac)  # 7
@@ -222,7 +231,7 @@ def _read_signature(value: str, certificate_header: str, policy: SealPolicy) -> 
 
 
 def _collect(message: Message, policy: SealPolicy) -> dict[str, str]:
-    check_start_line(message)
+    require_start_line(message)
     values, doubled = message_components(message, only=policy._singletons)
     if doubled:
         raise FormatError("header.duplicate", f"the {doubled[0]} header stands more than once")

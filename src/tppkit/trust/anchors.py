@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
+from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, FormatError
 
 CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
@@ -31,17 +31,29 @@ class Anchors:
 def make_anchors(certificates: Iterable[EidasCertificate]) -> Anchors:
     """Sort certification authorities into roots and intermediates.
 
-    Self-issued authorities are roots, other authorities intermediates; when none is self-issued, every authority is a
+    Self-signed authorities are roots, other authorities intermediates; when none is self-signed, every authority is a
     root. Certificates that are no authority are passed over.
 
     Raises:
         ConfigurationError: `trust.no-anchors`, there is no authority among them.
     """
     authorities = [certificate for certificate in certificates if certificate.extensions.is_ca]
-    roots = [c for c in authorities if c.subject == c.issuer] or authorities
+    roots = [certificate for certificate in authorities if _is_self_signed(certificate)] or authorities
     if not roots:
         raise ConfigurationError("trust.no-anchors", "no certification authority stands in the trust material")
-    return Anchors(tuple(roots), tuple(c for c in authorities if c not in roots))
+    anchored = {root.sha256 for root in roots}
+    return Anchors(tuple(roots), tuple(c for c in authorities if c.sha256 not in anchored))
+
+
+def _is_self_signed(certificate: EidasCertificate) -> bool:
+    # The name alone is not enough: a rollover certificate has the same name twice, but another key's signature.
+    if certificate.subject != certificate.issuer:
+        return False
+    try:
+        certificate.x509.verify_directly_issued_by(certificate.x509)
+    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def load_anchors(path: Path) -> Anchors:
@@ -59,12 +71,9 @@ def load_anchors(path: Path) -> Anchors:
             if not path.is_dir()
             else sorted(p for p in path.iterdir() if p.suffix.lower() in CERTIFICATE_SUFFIXES)
         )
-        certificates = [certificate for file in files[:MAX_FILES] for certificate in _read(file)]
+        if len(files) > MAX_FILES:
+            raise ConfigurationError("trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files")
+        certificates = [certificate for file in files for certificate in load_certificates(file)]
     except (FormatError, OSError) as e:
         raise ConfigurationError("trust.unreadable", f"the trust material at {path} cannot be read: {e}") from e
     return make_anchors(certificates)
-
-
-def _read(file: Path) -> list[EidasCertificate]:
-    sources = read_sources(read_bounded(file, max_bytes=MAX_SOURCE_BYTES))
-    return [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]

@@ -119,7 +119,7 @@ class PathVerifier:
             raise CertificateRejected(
                 "trust.no-path",
                 f"no chain leads from {certificate.subject} (issued by {certificate.issuer}) to a trusted authority"
-                f" at {format_time(at)}: {(str(e).splitlines() or [type(e).__name__])[0][:160]}",
+                f" at {format_time(at)}: {_reason(e)}",
                 clause="RFC 5280 section 6",
             ) from e
         return TrustedPath(
@@ -132,6 +132,11 @@ class PathVerifier:
         known = (*self.anchors.roots, *self.anchors.intermediates)
         found = next((authority for authority in known if authority.x509 == link), None)
         return found or EidasCertificate.from_der(link.public_bytes(Encoding.DER))
+
+
+def _reason(error: Exception) -> str:
+    # The library appends a printout of the certificate that it was processing.
+    return str(error).partition(" (encountered processing")[0][:160] or type(error).__name__
 
 
 def _check_validity(certificate: EidasCertificate, at: datetime) -> None:

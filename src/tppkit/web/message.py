@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from tppkit._encoding import shown
 from tppkit.errors import FormatError, TransportError
 from tppkit.httpsig.message import Message
+
+# A scope extension of servers that hand over the target as it stood on the wire: {"target": bytes}.
+RAW_TARGET = "tppkit.raw_target"
 
 Scope = Mapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -16,12 +20,13 @@ async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -
     """Read the whole request without decoding anything that was signed.
 
     Args:
-        scope: an ASGI `http` scope; its `raw_path` is what stood on the wire.
+        scope: an ASGI `http` scope; its raw target (extension `tppkit.raw_target`) or `raw_path` is what stood on the wire.
         receive: the ASGI receive callable.
         max_body_bytes: a longer body is refused as soon as it is.
 
     Raises:
-        FormatError: `message.too-large`; `message.no-raw-path` when the server gives only the decoded path.
+        FormatError: `message.too-large`; `message.malformed` for a target that is no path; `message.no-raw-path` when the
+            server gives only the decoded path.
         TransportError: `transport.disconnected`, the client left before the body's end.
     """
     return Message.from_wire(
@@ -30,6 +35,14 @@ async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -
 
 
 def _target(scope: Scope) -> bytes:
+    raw = scope.get("extensions", {}).get(RAW_TARGET)
+    target = bytes(raw["target"]) if raw else _from_path(scope)
+    if not target.startswith(b"/") or b"#" in target:
+        raise FormatError("message.malformed", f"the target {shown(target)} is not a path with a query")
+    return target
+
+
+def _from_path(scope: Scope) -> bytes:
     raw_path = scope.get("raw_path")
     if not raw_path:
         raise FormatError("message.no-raw-path", "the ASGI server gives no raw_path, so the signed target is not known")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, FormatError
-from tppkit.trust import PathVerifier
+from tppkit.trust import PathVerifier, TrustedPath
 
 MAX_CHAIN = 10
 _REMEMBERED = 512
+_MAX_PEM = 2 * 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ def peer_certificate(scope: Mapping[str, Any]) -> PeerCertificate:
 
 
 class QwacPolicy:
-    """Believes QWACs; remembers the PEM texts that it has read (at most 512).
+    """Believes QWACs; remembers the chains of those that it believed (at most 512).
 
     Args:
         paths: believes certificates.
@@ -56,30 +59,46 @@ class QwacPolicy:
 
     def __init__(self, paths: PathVerifier) -> None:
         self.paths = paths
-        self._read: dict[str, EidasCertificate] = {}
+        self._believed: dict[tuple[str, ...], TrustedPath] = {}
 
-    def verify(self, peer: PeerCertificate, *, at: datetime) -> EidasCertificate:
-        """The peer's QWAC, which fits its profile and chains to an anchor at the time.
+    def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
+        """Believe the peer's QWAC: it fits its profile and chains to an anchor at the time.
 
         Args:
             peer: the peer's certificates.
             at: the time to judge at, aware.
 
+        Returns:
+            The chain, the QWAC first.
+
         Raises:
-            FormatError: `certificate.*`, `pem.malformed`.
+            FormatError: the QWAC cannot be read: `certificate.*`, `der.*`, `pem.malformed`.
             CertificateRejected: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`, `trust.no-path`.
         """
-        qwac, *others = [self._certificate(pem) for pem in peer.chain_pem]
-        self.paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=[c for c in others if c.extensions.is_ca])
-        return qwac
+        at = as_utc(at)
+        known = self._believed.get(peer.chain_pem)
+        if known is not None and known.not_before <= at <= known.not_after:
+            return known
+        qwac = _read(peer.chain_pem[0])
+        path = self.paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=_authorities(peer.chain_pem[1:]))
+        if len(self._believed) >= _REMEMBERED:
+            self._believed.clear()
+        self._believed[peer.chain_pem] = path
+        return path
 
-    def _certificate(self, pem: str) -> EidasCertificate:
-        certificate = self._read.get(pem)
-        if certificate is None:
-            if len(pem) > 2 * 64 * 1024:
-                raise FormatError("certificate.too-large", "the peer's certificate is too long")
-            certificate = EidasCertificate.from_pem(pem)
-            if len(self._read) >= _REMEMBERED:
-                self._read.clear()
-            self._read[pem] = certificate
-        return certificate
+
+def _read(pem: str) -> EidasCertificate:
+    if len(pem) > _MAX_PEM:
+        raise FormatError("certificate.too-large", "the peer's certificate is too long")
+    return EidasCertificate.from_pem(pem)
+
+
+def _authorities(chain_pem: tuple[str, ...]) -> list[EidasCertificate]:
+    """The authorities among what the peer sent besides; what cannot be read helps nobody and hurts nobody."""
+    authorities = []
+    for pem in chain_pem:
+        with suppress(FormatError):
+            certificate = _read(pem)
+            if certificate.extensions.is_ca:
+                authorities.append(certificate)
+    return authorities

@@ -13,12 +13,13 @@ from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
+MAX_REDIRECT_URI = 2048
 IDEMPOTENCY_WINDOW = timedelta(hours=1)
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
-def check_request_id(text: str | None) -> str:
+def parse_request_id(text: str | None) -> str:
     """The X-Request-ID, when it is a UUID (assumption request-id-form).
 
     Raises:
@@ -33,7 +34,34 @@ def check_request_id(text: str | None) -> str:
     return text
 
 
-def check_role(endpoint: Endpoint, roles: Collection[str]) -> None:
+def parse_redirect_uri(text: str) -> str:
+    """The TPP-Redirect-URI, when a browser can be sent there: https, printable ASCII, at most 2048 characters.
+
+    Raises:
+        FormatError: `header.redirect-uri`.
+    """
+    if len(text) > MAX_REDIRECT_URI or not text.startswith("https://") or not (text.isascii() and text.isprintable()):
+        raise FormatError(
+            "header.redirect-uri", "the TPP-Redirect-URI is not an https address of at most 2048 characters"
+        )
+    return text
+
+
+def require_json(content_type: str | None) -> None:
+    """Check the Content-Type of an initiation.
+
+    Raises:
+        FormatError: `message.content-type`.
+
+    Source: section 4, payment initiation headers.
+    """
+    if (content_type or "").partition(";")[0].strip().lower() != "application/json":
+        raise FormatError(
+            "message.content-type", f"the Content-Type is {shown(content_type or 'absent')}, not application/json"
+        )
+
+
+def require_role(endpoint: Endpoint, roles: Collection[str]) -> None:
     """Check that the website certificate has the endpoint's role.
 
     Args:
@@ -53,7 +81,7 @@ def check_role(endpoint: Endpoint, roles: Collection[str]) -> None:
         )  # fmt: skip
 
 
-def check_product(
+def require_product(
     payment: PaymentInitiation, product: PaymentProduct, *, cap: Decimal, unreachable: Collection[str]
 ) -> None:
     """Check that the instant product can carry this payment (assumption instant-cap).

@@ -22,15 +22,14 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, ENDPOINTS, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.errors import Refusal, refusal_for
 from tppkit.protocol.psd2.models import MAX_BODY_BYTES
-from tppkit.protocol.psd2.rules import check_request_id, check_role
+from tppkit.protocol.psd2.rules import parse_redirect_uri, parse_request_id, require_json, require_role
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
 from tppkit.sandbox.store import Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
-from tppkit.trust import PathVerifier
+from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web import QwacPolicy, peer_certificate, read_message
 
 _LOG = logging.getLogger("tppkit.sandbox.psd2")
-_MAX_REDIRECT_URI = 2048
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +39,11 @@ class _Call:
     endpoint: Endpoint
     request: Request
     message: Message
-    qwac: EidasCertificate
+    qwac_path: TrustedPath
+
+    @property
+    def qwac(self) -> EidasCertificate:
+        return self.qwac_path.chain[0]
 
     @property
     def organization(self) -> str:
@@ -105,11 +108,14 @@ class Psd2Host:
         # 2. X-Request-ID is there once and is a UUID.
         # 3. The QWAC has the endpoint's role.
         # 4. The body is within its limit.
-        qwac = self._qwacs.verify(peer_certificate(request.scope), at=self._now())  # 1
-        check_request_id(_single(request, "x-request-id"))  # 2
-        check_role(row, qwac.roles)  # 3
+        path = self._provider(request)  # 1
+        parse_request_id(_single(request, "x-request-id"))  # 2
+        require_role(row, path.chain[0].roles)  # 3
         message = await read_message(request.scope, request.receive, max_body_bytes=MAX_BODY_BYTES)  # 4
-        return _Call(row, request, message, qwac)
+        return _Call(row, request, message, path)
+
+    def _provider(self, request: Request) -> TrustedPath:
+        return self._qwacs.verify(peer_certificate(request.scope), at=self._now())
 
     def _initiate_payment(self, call: _Call) -> Answer:
         now = self._now()
@@ -117,24 +123,31 @@ class Psd2Host:
         try:
             with self._store.transaction() as tx:
                 product = parse_product(call.request.path_params["product"])
+                require_json(_single(call.request, "content-type"))
                 redirect_uri = _redirect_uri(call.request)
                 answer = self._payments.initiate(
                     verified, product, organization=call.organization, redirect_uri=redirect_uri, now=now, tx=tx
                 )
-                self._keep(verified, answer.status, None, answer.payment_id)
+                self._keep(call, verified, answer.status, None, answer.payment_id)
                 return answer
         except TppkitError as e:
             refusal = refusal_for(e)
             if refusal.status < 500:
-                self._keep(verified, refusal.status, refusal.code, None)
+                self._keep(call, verified, refusal.status, refusal.code, None)
             raise
 
-    def _keep(self, verified: VerifiedRequest, status: int, code: str | None, payment_id: str | None) -> None:
+    def _keep(
+        self, call: _Call, verified: VerifiedRequest, status: int, code: str | None, payment_id: str | None
+    ) -> None:
         record = make_record(
-            verified, http_status=status, error_code=code, payment_ref=payment_id, clock_source="sandbox"
+            verified,
+            http_status=status,
+            error_code=code,
+            payment_ref=payment_id,
+            clock_source="sandbox",
+            qwac_chain=call.qwac_path.chain[1:],
         )
-        qwac = [verified.qwac] if verified.qwac else []
-        self._archive.append(record, *verified.chain, *qwac)
+        self._archive.append(record, *verified.chain, *call.qwac_path.chain)
 
     def _payment_status(self, call: _Call) -> Answer:
         with self._store.transaction() as tx:
@@ -154,6 +167,10 @@ class Psd2Host:
         return self._payments.of_provider(call.organization, product, parameters["payment_id"], now=self._now(), tx=tx)
 
     async def _not_routed(self, request: Request, error: Exception) -> Response:
+        try:
+            self._provider(request)  # a stranger is not told what there is (section 5 rule 3)
+        except TppkitError as e:
+            return _refusal_response(request, e)
         if isinstance(error, HTTPException) and error.status_code == 405:
             return self._wrong_method(request)
         return _refusal_response(request, LocalProtocolError("endpoint.unknown", "no endpoint has this path"))
@@ -175,20 +192,15 @@ def _single(request: Request, name: str) -> str | None:
 
 
 def _redirect_uri(request: Request) -> str | None:
+    # Assumption uncovered-headers: nobody signed it.
     uri = _single(request, "tpp-redirect-uri")
-    if uri is None:
-        return None
-    if len(uri) > _MAX_REDIRECT_URI or not uri.startswith("https://") or not (uri.isascii() and uri.isprintable()):
-        raise FormatError(
-            "header.redirect-uri", "the TPP-Redirect-URI is not an https address of at most 2048 characters"
-        )
-    return uri
+    return None if uri is None else parse_redirect_uri(uri)
 
 
 def _response(request: Request, body: bytes, status: int) -> Response:
     headers = {"Cache-Control": "no-store"}
     with suppress(FormatError):  # what is no request id is not echoed
-        headers["X-Request-ID"] = check_request_id(_single(request, "x-request-id"))
+        headers["X-Request-ID"] = parse_request_id(_single(request, "x-request-id"))
     return Response(body, status_code=status, media_type="application/json", headers=headers)
 
 

@@ -20,7 +20,7 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import Href, PaymentLinks
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, check_product, request_fingerprint, same_request
+from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, request_fingerprint, require_product, same_request
 from tppkit.sandbox.store import StoredPayment, Transaction, UsedRequestId
 from tppkit.seals import VerifiedRequest
 
@@ -92,7 +92,7 @@ class Payments:
         if used and same_request(fingerprint=fingerprint, first=used.fingerprint, first_at=used.first_at, now=now):
             return Answer(used.http_status, used.answer, used.payment_id)
         model = PaymentInitiation.from_wire(request.body)
-        check_product(model, product, cap=self.rules.instant_cap, unreachable=self.rules.instant_unreachable)
+        require_product(model, product, cap=self.rules.instant_cap, unreachable=self.rules.instant_unreachable)
         payment_id, link_token = self._new_ids(tx)
         payment = StoredPayment(
             payment_id,

@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError
+from tppkit.httpsig.wire import is_field_name, parse_request
+
+
+def test_a_raw_request_is_read_as_it_stands():
+    message = parse_request(b"POST /a%2Fb?c HTTP/1.1\r\nHost: x\r\nX-A:  b \r\nX-A: c\r\nContent-Length: 2\r\n\r\n\r\n")
+    assert (message.method, message.target, message.body) == ("POST", "/a%2Fb?c", b"\r\n")
+    assert message.values("x-a") == ("b", "c")
+
+
+def test_a_file_with_line_feeds_only_is_read_too():
+    assert parse_request(b"GET / HTTP/1.1\nHost: x\n\nbody\r\n").body == b"body\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"", b"hello", b"GET / HTTP/1.1\r\n", b"GET  / HTTP/1.1\r\n\r\n", b"GET / HTTP/2\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", b"GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\n", b"GET / HTTP/1.1\r\nA : b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_request_is_refused(raw: bytes):
+    with pytest.raises(FormatError) as caught:
+        parse_request(raw)
+    assert caught.value.code == "message.malformed"
+
+
+def test_a_long_run_of_spaces_in_a_header_costs_nothing():
+    # With a pattern that backtracks this takes hours.
+    assert parse_request(b"GET / HTTP/1.1\r\nA: b" + b" " * 60_000 + b"c\r\n\r\n").values("a")[0].endswith("c")
+    with pytest.raises(FormatError):
+        parse_request(b"GET / HTTP/1.1\r\nA: " + b" " * 60_000 + b"\x00\r\n\r\n")
+
+
+@given(st.binary())
+def test_only_format_error_escapes(raw: bytes):
+    with suppress(FormatError):
+        parse_request(raw)
+    with suppress(FormatError):
+        parse_request(b"GET / HTTP/1.1\r\n" + raw + b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(("name", "is_one"), [("X-A", True), ("", False), ("a b", False), ("Ü", False), ("a:", False)])
+def test_field_names_are_tokens(name: str, is_one: bool):
+    assert is_field_name(name) is is_one
