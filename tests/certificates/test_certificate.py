@@ -125,7 +125,10 @@ KEYS = [
     (ec.derive_private_key(1, ec.SECP256R1()).public_key(), KeyFacts("ec", 256, "P-256")),
     (ec.derive_private_key(1, ec.SECP384R1()).public_key(), KeyFacts("ec", 384, "P-384")),
     (ec.derive_private_key(1, ec.SECP521R1()).public_key(), KeyFacts("ec", 521, "P-521")),
+    (ec.derive_private_key(1, ec.SECP256K1()).public_key(), KeyFacts("ec", 256, "secp256k1")),
     (ec.derive_private_key(1, ec.BrainpoolP256R1()).public_key(), KeyFacts("ec", 256, "brainpoolP256r1")),
+    (ec.derive_private_key(1, ec.BrainpoolP384R1()).public_key(), KeyFacts("ec", 384, "brainpoolP384r1")),
+    (ec.derive_private_key(1, ec.BrainpoolP512R1()).public_key(), KeyFacts("ec", 512, "brainpoolP512r1")),
     (ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("ed25519", 256)),
     (ed448.Ed448PrivateKey.from_private_bytes(bytes(57)).public_key(), KeyFacts("ed448", 448)),
     (x25519.X25519PrivateKey.from_private_bytes(bytes(32)).public_key(), KeyFacts("unknown")),
@@ -137,7 +140,7 @@ def test_type_and_size_of_the_key_are_read(issue, key, facts):
     assert issue(Use.QSEALC, public_key=key).key == facts
 
 
-@pytest.mark.parametrize(("key", "facts"), KEYS[:5], ids=[f"{f.type} {f.curve or f.bits}" for _, f in KEYS[:5]])
+@pytest.mark.parametrize(("key", "facts"), KEYS[:8], ids=[f"{f.type} {f.curve or f.bits}" for _, f in KEYS[:8]])
 def test_the_facts_of_a_key_are_those_of_the_loaded_key(issue, key, facts):
     assert issue(Use.QSEALC, public_key=key).public_key.key_size == facts.bits
 
@@ -210,6 +213,22 @@ def test_more_bytes_than_a_certificate_has_are_refused(read):
     with pytest.raises(FormatError) as refused:
         read(bytes(MAX_CERTIFICATE_BYTES + 1))
     assert refused.value.code == "certificate.too-large"
+
+
+def test_a_certificate_of_version_1_is_read(pki):
+    whole = pki.qwac.certificate.der
+    signed, *rest = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))
+    _, *parts, _ = (
+        whole[part.offset : part.end] for part in der.read_children(whole, signed)
+    )  # no version, no extensions
+    first = EidasCertificate.from_der(
+        der.write_element(
+            der.SEQUENCE, der.write_element(der.SEQUENCE, *parts), *(whole[p.offset : p.end] for p in rest)
+        )
+    )
+    for fact in ("subject", "issuer", "serial", "key", "not_before", "not_after", "organization_identifier"):
+        assert getattr(first, fact) == getattr(pki.qwac.certificate, fact)
+    assert first.roles == ()
 
 
 @pytest.mark.parametrize("serial", [0, -1, -(2**100)])

@@ -99,6 +99,7 @@ def test_only_format_error_escapes_from_der(raw, name, place, change):
         ("2.5.4.97=PSDLT-BL-1", (((ORG_ID, "PSDLT-BL-1"),),)),
         ("2.5.4.97=#0c0161 , CN=b", (((CN, "b"),), ((ORG_ID, "a"),))),
         ("CN=#130161", (((CN, "a"),),)),
+        ("E=a,SURNAME=b,GIVENNAME=c,S=d", parse_name("emailAddress=a,SN=b,GN=c,ST=d").rdns),
         ("CN=\\C3\\A9", (((CN, "é"),),)),
         ("CN=a\\2Cb", (((CN, "a,b"),),)),
         ("CN=  a  b  ", (((CN, "a  b"),),)),

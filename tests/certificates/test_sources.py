@@ -129,6 +129,12 @@ def test_the_first_certificate_of_a_pem_text_is_taken(pki):
     assert EidasCertificate.from_pem(text) == EidasCertificate.from_pem(text.decode()) == pki.qwac.certificate
 
 
+def test_a_pem_text_without_a_certificate_holds_none(pki):
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_pem(key_pem(pki.qwac.key))
+    assert refused.value.code == "certificate.not-found"
+
+
 @pytest.mark.parametrize("password", [None, b"password", "pässword".encode()])
 @pytest.mark.parametrize("form", ["file", "base64"])
 def test_a_pkcs12_file_gives_its_certificate_and_chain(pki, password, form):

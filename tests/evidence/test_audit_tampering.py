@@ -42,9 +42,9 @@ def kept(filled: Path, paths: PathVerifier) -> Kept:
     return Kept(filled, paths)
 
 
-def parsed(lines: list[bytes]) -> list[EvidenceRecord] | None:
+def parsed(lines: list[bytes]) -> list[tuple[EvidenceRecord, str | None]] | None:
     try:
-        return [EvidenceRecord.from_line(line) for line in lines]
+        return [(record, record.kept_leaf) for record in map(EvidenceRecord.from_line, lines)]
     except FormatError:
         return None
 

@@ -91,5 +91,5 @@ def test_a_request_without_a_body_is_kept_as_one_without(make_verified: Callable
 
 def test_headers_that_nobody_signed_are_not_kept(make_verified: Callable[..., VerifiedRequest]) -> None:
     verified = make_verified(3)
-    sent = replace(verified, unverified_message=verified.unverified_message.with_headers(("Cookie", "secret")))
+    sent = verified._replace(unverified_message=verified.unverified_message.with_headers(("Cookie", "secret")))
     assert b"secret" not in make_record(sent).to_line()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -71,7 +70,7 @@ def test_covered_cannot_be_changed(sealed: Message, policy: SealPolicy) -> None:
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
     with pytest.raises(TypeError):
         verified.covered["psu-id"] = "x"  # type: ignore[index]
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         verified.qwac = None  # type: ignore[misc]
 
 

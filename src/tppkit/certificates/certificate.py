@@ -136,16 +136,15 @@ class EidasCertificate(_Subject):
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
             raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a certificate has")
-        if _lacks_positive_serial(data):
-            raise FormatError("certificate.malformed", "this is not a certificate: its serial number is not positive")
+        parts = _parts(data, count=6)
+        first = 1 if parts[0].tag == 0xA0 else 0  # version 1 certificates leave the version out
+        _require_positive_serial(data, parts[first])
         try:
             certificate = x509.load_der_x509_certificate(data)
             not_before, not_after = certificate.not_valid_before_utc, certificate.not_valid_after_utc
             serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"this is not a certificate: {_first_line(e)}") from e
-        parts = _parts(data)
-        first = 1 if parts[0].tag == 0xA0 else 0  # version 1 certificates leave the version out
         issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
         return cls(
             der=bytes(data),
@@ -234,11 +233,11 @@ class EidasRequest(_Subject):
         """
         if len(data) > MAX_CERTIFICATE_BYTES:
             raise FormatError("certificate.too-large", f"{len(data)} bytes are more than a request has")
+        parts = _parts(data, count=3)
         try:
             request = x509.load_der_x509_csr(data)
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"this is not a certificate request: {_first_line(e)}") from e
-        parts = _parts(data)
         subject = read_name(data, parts[1])
         return cls(
             der=bytes(data),
@@ -257,19 +256,26 @@ def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:120]
 
 
-def _lacks_positive_serial(data: bytes) -> bool:
-    # RFC 5280 section 4.1.2.2 forbids zero and less; `cryptography` warns now and will refuse it.
+def _parts(data: bytes, *, count: int) -> list[der.Element]:
+    """The parts of the to-be-signed sequence (RFC 5280 section 4.1, RFC 2986 section 4.1): at least `count`.
+
+    Raises:
+        FormatError: `certificate.malformed`.
+    """
     try:
-        parts = _parts(data)
-        serial = parts[1 if parts[0].tag == 0xA0 else 0]
-        return serial.tag == der.INTEGER and (data[serial.start] >= 0x80 or data[serial.start : serial.end] == b"\x00")
-    except (FormatError, IndexError):
-        return False  # whatever it is, the reader below says so
+        whole = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
+        parts = der.read_children(data, whole[0]) if whole else []
+    except FormatError as e:
+        raise FormatError("certificate.malformed", f"this is not a certificate: {e.message}", offset=e.offset) from e
+    if len(parts) < count:
+        raise FormatError("certificate.malformed", f"this is not a certificate: it has {len(parts)} parts")
+    return parts
 
 
-def _parts(data: bytes) -> list[der.Element]:
-    """The parts of the to-be-signed sequence (RFC 5280 section 4.1, RFC 2986 section 4.1)."""
-    return der.read_children(data, der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0])
+def _require_positive_serial(data: bytes, serial: der.Element) -> None:
+    # RFC 5280 section 4.1.2.2 forbids zero and less; `cryptography` warns now and will refuse it.
+    if data[serial.start] >= 0x80 or (serial.end - serial.start == 1 and data[serial.start] == 0):
+        raise FormatError("certificate.malformed", "this is not a certificate: its serial number is not positive")
 
 
 def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifier | None:

@@ -155,7 +155,14 @@ class EvidenceArchive:
         except FormatError:
             self._set_aside(start, end)
         else:
-            self._write(b"\n")  # a whole record that lost only its line end
+            self._end_line()
+
+    def _end_line(self) -> None:
+        """A whole record lost only its line end."""
+        try:
+            self._write(b"\n")
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"{self.folder} cannot be written: {e.strerror}") from e
 
     def _set_aside(self, start: int, end: int) -> None:
         self._file.seek(start)

@@ -63,9 +63,19 @@ def message_components(
         message: the request.
         only: lower-case names to look at; all when absent.
 
+    Raises:
+        FormatError: `message.malformed`, method or target could not stand in a start line.
+
     Source: draft-cavage-http-signatures-10 section 2.3.
     """
-    components = {REQUEST_TARGET: f"{message.method.lower()} {message.target}"}
+    target = message.target
+    if (
+        message.method not in _USUAL_METHODS
+        or not (target.isascii() and target.isprintable() and target)
+        or " " in target
+    ):
+        require_start_line(message)
+    components = {REQUEST_TARGET: f"{message.method.lower()} {target}"}
     doubled: tuple[str, ...] = ()
     for name, value in message.headers:
         name = name.lower()

@@ -92,7 +92,7 @@ class SandboxServer:
             self.sandbox = opened.enter_context(Sandbox(settings, approval_url=approval_url))
             self.addresses = Addresses(
                 psd2_url=f"https://{urls[_PSD2]}", approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
-                control_url=f"http://{urls[_CONTROL]}", api_key=None, pki=str(self.sandbox.pki),
+                control_url=f"http://localhost:{self._sockets[_CONTROL].getsockname()[1]}", api_key=None, pki=str(self.sandbox.pki),
             )  # fmt: skip
             apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
             self._servers = {offset: _Server(self._config(app, offset)) for offset, app in apps.items()}
@@ -171,19 +171,18 @@ def run_sandbox(settings: SandboxSettings) -> Iterator[SandboxServer]:
 
 
 def _listen(settings: SandboxSettings, offset: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    host = "127.0.0.1" if offset == _CONTROL else settings.host  # control moves the clock: never for others
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(
         family, socket.SOCK_STREAM, socket.IPPROTO_TCP
     )  # asyncio sets TCP_NODELAY only where it sees TCP
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((settings.host, settings.port + offset if settings.port else 0))
+        bound.bind((host, settings.port + offset if settings.port else 0))
         bound.listen()  # until somebody listens, another could bind the same port
     except (OSError, OverflowError) as e:
         bound.close()
-        raise ConfigurationError(
-            "port.unavailable", f"{settings.host} port {settings.port + offset} cannot be used: {e}"
-        ) from e
+        raise ConfigurationError("port.unavailable", f"{host} port {settings.port + offset} cannot be used: {e}") from e
     return bound
 
 

@@ -10,7 +10,7 @@ from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejec
 from tppkit.httpsig.algorithms import make_verifiers, verify_signature
 from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.digest import make_digest
-from tppkit.httpsig.message import Message, message_components, require_start_line
+from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.signers import Signer
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
@@ -44,6 +44,7 @@ class Seal:
         self.certificate = certificate
         self.signer = signer
         self._sign = signer.sign
+        self._covered = profile.covered
         self.profile = profile
         self._written = frozenset({"digest", "signature", profile.certificate_header.lower()})
         self._watched = self._written.union(profile.covered)
@@ -72,7 +73,6 @@ def sign_request(message: Message, *, seal: Seal) -> Message:
 
     Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10.
     """
-    require_start_line(message)
     values, doubled = message_components(message, only=seal._watched)
     if doubled or not seal._written.isdisjoint(values):
         names = ", ".join(sorted({*doubled, *seal._written.intersection(values)}))
@@ -80,7 +80,7 @@ def sign_request(message: Message, *, seal: Seal) -> Message:
             "seal.header-present", f"{names}: a header that sealing writes, or twice one it covers"
         )
     digest = values["digest"] = make_digest(message.body, algorithm=seal.profile.digest_algorithm)
-    signature = seal._sign(make_signing_string(seal.profile.covered, values))
+    signature = seal._sign(make_signing_string(seal._covered, values))
     text = b2a_base64(signature, newline=False).decode("ascii")
     written = (("Digest", digest), ("Signature", f'{seal._parameters}{text}"'), seal._certificate_header)
     return Message(message.method, message.target, message.headers + written, message.body)
