@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tppkit.certificates import der
@@ -46,9 +46,18 @@ def test_written_children_are_read_again(children):
 
 
 @given(st.integers(-(2**255), 2**255 - 1))
+@example(-(2**255))
 def test_a_written_integer_is_read_again(value):
     data = der.write_integer(value)
     assert der.read_integer(data, whole(data)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [(0, b"\x00"), (127, b"\x7f"), (128, b"\x00\x80"), (-1, b"\xff"), (-128, b"\x80"), (-129, b"\xff\x7f")],
+)
+def test_an_integer_is_written_as_short_as_it_can_be(value, content):
+    assert der.write_integer(value) == bytes([der.INTEGER, len(content)]) + content
 
 
 @given(OIDS)

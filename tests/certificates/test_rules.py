@@ -12,7 +12,7 @@ from tppkit.certificates import Psd2Statement, RoleOfPsp, Use, check_certificate
 from tppkit.certificates.qcstatements import write_qc_statements
 from tppkit.certificates.rules import RULES, first_error
 from tppkit.errors import ConfigurationError, Finding, Severity
-from tppkit.testpki.profiles import key_usage
+from tppkit.testpki.profiles import key_usage, qwac_extensions
 
 TYPES = {Use.QWAC: "web", Use.QSEALC: "eseal"}
 PI = RoleOfPsp("0.4.0.19495.1.2", "PSP_PI")
@@ -134,6 +134,15 @@ def test_a_seal_may_have_any_key_usage_that_is_for_signatures(issue, pki, names)
 def test_a_qwac_may_also_encipher_keys_or_state_no_key_usage(issue, pki, names):
     extensions, without = ([usage(*names)], ()) if names else ([], (x509.KeyUsage,))
     assert check_certificate(issue(Use.QWAC, *extensions, without=without), as_=Use.QWAC, at=pki.not_before) == ()
+
+
+@pytest.mark.parametrize("oid", ["2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37", oids.QC_STATEMENTS])
+def test_an_extension_that_is_read_may_be_critical(issue, pki, oid):
+    profile = [extension for extension, _ in qwac_extensions(pki.provider)]
+    known = [*profile, x509.BasicConstraints(ca=False, path_length=None)]
+    certificate = issue(Use.QWAC, critical=[extension for extension in known if extension.oid.dotted_string == oid])
+    assert oid in certificate.extensions.critical
+    assert check_certificate(certificate, as_=Use.QWAC, at=pki.not_before) == ()
 
 
 def test_a_role_that_is_registered_elsewhere_is_no_fault(issue, pki):

@@ -17,15 +17,15 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from tppkit.certificates import EidasCertificate, Source, read_sources
+from tppkit.certificates import EidasCertificate, Source, der, read_sources
 from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES
 from tppkit.errors import FormatError
 from tppkit.testpki import certificate_pem, key_pem
 from tppkit.testpki.profiles import provider_name
 
 
-def pem(der: bytes, label: str = "CERTIFICATE") -> bytes:
-    lines = base64.encodebytes(der).replace(b"\n", b"")
+def pem(data: bytes, label: str = "CERTIFICATE") -> bytes:
+    lines = base64.encodebytes(data).replace(b"\n", b"")
     body = b"\n".join(lines[i : i + 64] for i in range(0, len(lines), 64))
     return f"-----BEGIN {label}-----\n".encode() + body + f"\n-----END {label}-----\n".encode()
 
@@ -33,23 +33,23 @@ def pem(der: bytes, label: str = "CERTIFICATE") -> bytes:
 # How one certificate or request is written: DER and PEM label to bytes.
 FILES: dict[str, Callable[[bytes, str], bytes]] = {
     "PEM": pem,
-    "PEM with CRLF": lambda der, label: pem(der, label).replace(b"\n", b"\r\n"),
-    "PEM after a text": lambda der, label: b"Bag Attributes\n  localKeyID: 01-02\nsubject=C = LT\n" + pem(der, label),
-    "DER": lambda der, label: der,
+    "PEM with CRLF": lambda data, label: pem(data, label).replace(b"\n", b"\r\n"),
+    "PEM after a text": lambda data, label: b"Bag Attributes\n  localKeyID: 01-02\nsubject=C = LT\n" + pem(data, label),
+    "DER": lambda data, label: data,
 }
 HEADERS: dict[str, Callable[[bytes, str], bytes]] = {
-    "base64 of DER": lambda der, label: base64.b64encode(der),
-    "base64 of PEM": lambda der, label: base64.b64encode(pem(der, label)),
-    "base64 with white space around": lambda der, label: b" " + base64.b64encode(der) + b"\r\n",
-    "URL-escaped PEM": lambda der, label: urllib.parse.quote(pem(der, label), safe="").encode(),
-    "URL-escaped PEM with dashes and slashes": lambda der, label: urllib.parse.quote(
-        pem(der, label), safe="-/"
+    "base64 of DER": lambda data, label: base64.b64encode(data),
+    "base64 of PEM": lambda data, label: base64.b64encode(pem(data, label)),
+    "base64 with white space around": lambda data, label: b" " + base64.b64encode(data) + b"\r\n",
+    "URL-escaped PEM": lambda data, label: urllib.parse.quote(pem(data, label), safe="").encode(),
+    "URL-escaped PEM with dashes and slashes": lambda data, label: urllib.parse.quote(
+        pem(data, label), safe="-/"
     ).encode(),
-    "URL-escaped PEM in lower case": lambda der, label: (
-        urllib.parse.quote(pem(der, label)).replace("%2B", "%2b").encode()
+    "URL-escaped PEM in lower case": lambda data, label: (
+        urllib.parse.quote(pem(data, label)).replace("%2B", "%2b").encode()
     ),
-    "form-escaped PEM": lambda der, label: urllib.parse.quote_plus(pem(der, label)).encode(),
-    "RFC 9440": lambda der, label: b":" + base64.b64encode(der) + b":",
+    "form-escaped PEM": lambda data, label: urllib.parse.quote_plus(pem(data, label)).encode(),
+    "RFC 9440": lambda data, label: b":" + base64.b64encode(data) + b":",
 }
 FORMS = {**FILES, **HEADERS}
 
@@ -60,12 +60,10 @@ def request_der(pki) -> bytes:
     return builder.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
-def make_pkcs12(pki, password: bytes | None, *, key: bool = True) -> bytes:
+def make_pkcs12(pki, password: bytes | None) -> bytes:
     encryption = BestAvailableEncryption(password) if password else NoEncryption()
     certificate, issuer = pki.qwac.certificate.x509, pki.qwac_ca.certificate.x509
-    return pkcs12.serialize_key_and_certificates(
-        b"qwac", pki.qwac.key if key else None, certificate, [issuer], encryption
-    )
+    return pkcs12.serialize_key_and_certificates(b"qwac", pki.qwac.key, certificate, [issuer], encryption)
 
 
 def refusal(data: bytes, *, password: bytes | None = None) -> str:
@@ -76,14 +74,14 @@ def refusal(data: bytes, *, password: bytes | None = None) -> str:
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_a_certificate_is_read_in_every_form(pki, form):
-    der = pki.qwac.certificate.der
-    assert read_sources(form(der, "CERTIFICATE")) == (Source("certificate", der),)
+    data = pki.qwac.certificate.der
+    assert read_sources(form(data, "CERTIFICATE")) == (Source("certificate", data),)
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_an_rsa_certificate_is_read_in_every_form(rsa_pki, form):
-    der = rsa_pki.qseal.certificate.der
-    assert read_sources(form(der, "CERTIFICATE")) == (Source("certificate", der),)
+    data = rsa_pki.qseal.certificate.der
+    assert read_sources(form(data, "CERTIFICATE")) == (Source("certificate", data),)
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
@@ -102,6 +100,17 @@ def test_a_header_with_a_request_holds_no_certificate(request_der):
     with pytest.raises(FormatError) as refused:
         EidasCertificate.from_header(base64.b64encode(request_der).decode())
     assert refused.value.code == "certificate.not-found"
+
+
+def test_a_request_without_attributes_is_told_from_a_certificate(request_der):
+    info, *rest = der.read_children(request_der, der.read_whole(request_der, tag=der.SEQUENCE))
+    version, name, key, _ = (request_der[part.offset : part.end] for part in der.read_children(request_der, info))
+    without = der.write_element(
+        der.SEQUENCE,
+        der.write_element(der.SEQUENCE, version, name, key),
+        *(request_der[p.offset : p.end] for p in rest),
+    )
+    assert read_sources(without) == (Source("csr", without),)
 
 
 def test_a_bundle_gives_every_certificate_in_order(pki):

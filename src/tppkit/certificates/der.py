@@ -204,7 +204,8 @@ def _base128(arc: int) -> bytes:
 
 def write_integer(value: int) -> bytes:
     """An INTEGER."""
-    return write_element(INTEGER, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    size = (value if value >= 0 else ~value).bit_length() // 8 + 1
+    return write_element(INTEGER, value.to_bytes(size, "big", signed=True))
 
 
 def write_text(text: str, *, tag: int = UTF8_STRING) -> bytes:

@@ -109,9 +109,9 @@ class PathVerifier:
             .extension_policies(ca_policy=ExtensionPolicy.webpki_defaults_ca(), ee_policy=ExtensionPolicy.permit_all())
             .build_client_verifier()
         )
-        helpers = [c.x509 for c in (*self.anchors.intermediates, *intermediates)]
+        between = [c.x509 for c in (*self.anchors.intermediates, *intermediates)]
         try:
-            chain = verifier.verify(certificate.x509, helpers).chain
+            chain = verifier.verify(certificate.x509, between).chain
             not_after = min(link.not_valid_after_utc for link in chain)
             if at > not_after:  # by less than a second, which the verifier does not see
                 raise ValueError(f"an authority expired on {format_time(not_after)}")
