@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -116,7 +117,15 @@ def _content(reading: _Reading, value: der.Element, tag: int) -> der.Element:
 
 def _read_nothing(reading: _Reading, value: der.Element) -> der.Element:
     """The one element that an extension's value consists of, which is all that is asked of an extension not read further."""
-    element = der.read_element(reading.data, value.start, value.end)
+    data, start, end = reading.data, value.start, value.end
+    if (
+        end - start >= 2
+        and data[start + 1] < 0x80
+        and start + 2 + data[start + 1] == end
+        and data[start] & 0x1F != 0x1F
+    ):
+        return der.Element(data[start], start, start + 2, end)  # the short form, which nearly all have
+    element = der.read_element(data, start, end)
     if element.end != value.end:
         raise FormatError("der.malformed", "bytes stand after its end", offset=element.end)
     return element
@@ -127,9 +136,13 @@ def _read_key_usage(reading: _Reading, value: der.Element) -> None:
     content = reading.data[bits.start : bits.end]
     if not 1 <= len(content) <= 3 or content[0] > 7 or (len(content) == 1 and content[0]):
         raise FormatError("der.malformed", "its bit string is impossible", offset=bits.offset)
-    number = int.from_bytes(content[1:], "big")
-    length = 8 * (len(content) - 1)
-    reading.facts["key_usage"] = tuple(
+    reading.facts["key_usage"] = _key_usages(content[1:])
+
+
+@lru_cache(maxsize=64)
+def _key_usages(bits: bytes) -> tuple[str, ...]:
+    number, length = int.from_bytes(bits, "big"), 8 * len(bits)
+    return tuple(
         [name for place, name in enumerate(KEY_USAGES, 1) if place <= length and number >> (length - place) & 1]
     )
 
