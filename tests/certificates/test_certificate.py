@@ -7,9 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa, x25519
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import (
     EidasCertificate,
@@ -25,38 +23,9 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.testpki.profiles import provider_name, qseal_extensions
 
 ISSUER_ALTERNATIVE_NAME = x509.ObjectIdentifier("2.5.29.18")
 BROKEN = x509.UnrecognizedExtension(ISSUER_ALTERNATIVE_NAME, b"\x30\x01")
-MICROSOFT_EXTENSIONS = "1.3.6.1.4.1.311.2.1.14"
-
-
-P256 = ec.derive_private_key(1, ec.SECP256R1()).public_key()
-
-
-def make_request(
-    *attributes: bytes, key: bytes = P256.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-) -> bytes:
-    """DER of a request with an empty name; its signature is none."""
-    info = der.write_element(
-        der.SEQUENCE,
-        der.write_integer(0),
-        der.write_element(der.SEQUENCE),
-        key,
-        der.write_element(0xA0, *attributes),
-    )
-    algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
-    return der.write_element(der.SEQUENCE, info, algorithm, der.write_element(der.BIT_STRING, b"\x00"))
-
-
-def key_usage_extension() -> bytes:
-    usage = der.write_element(der.OCTET_STRING, der.write_element(der.BIT_STRING, b"\x07\x80"))
-    return der.write_element(der.SEQUENCE, der.write_oid("2.5.29.15"), usage)
-
-
-def attribute(oid: str, *values: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, *values))
 
 
 def test_a_qwac_says_who_holds_it(pki):
@@ -154,17 +123,6 @@ def test_a_key_on_an_unknown_curve_has_no_size_and_cannot_be_loaded(pki):
     assert refused.value.code == "certificate.key-unreadable"
 
 
-def test_a_key_for_rsassa_pss_only_is_told_from_other_rsa_keys(rsa_pki):
-    key = rsa_pki.qseal.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    _, bits = der.read_children(key, der.read_whole(key, tag=der.SEQUENCE))
-    algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.113549.1.1.10"))
-    request = EidasRequest.from_der(
-        make_request(key=der.write_element(der.SEQUENCE, algorithm, key[bits.offset : bits.end]))
-    )
-    assert request.key == KeyFacts("rsa-pss", 2048)
-    assert request.public_key.key_size == 2048
-
-
 def test_a_key_of_no_known_type_is_named(issue):
     certificate = issue(Use.QSEALC, public_key=KEYS[-1][0])
     assert [finding.code for finding in certificate.findings] == ["certificate.key-unreadable"]
@@ -240,36 +198,3 @@ def test_a_serial_number_that_is_not_positive_is_refused(issue, serial):
     with pytest.raises(FormatError) as refused:
         EidasCertificate.from_der(der.write_element(der.SEQUENCE, changed, *(whole[p.offset : p.end] for p in rest)))
     assert refused.value.code == "certificate.malformed"
-
-
-def test_a_request_is_read_like_a_certificate(pki):
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "seal"))
-    for extension, critical in qseal_extensions(pki.provider):
-        builder = builder.add_extension(extension, critical)
-    request = EidasRequest.from_der(builder.sign(pki.qseal.key, hashes.SHA256()).public_bytes(Encoding.DER))
-    assert str(request.subject).startswith("CN=seal,organizationIdentifier=PSDLT-BL-LB000000")
-    assert request.organization_identifier == pki.qseal.certificate.organization_identifier
-    assert request.qc == pki.qseal.certificate.qc
-    assert request.roles == ("PSP_PI", "PSP_AI")
-    assert request.key == KeyFacts("ec", 256, "P-256")
-    assert request.findings == ()
-
-
-def test_a_request_may_ask_for_no_extensions():
-    assert EidasRequest.from_der(make_request()).extensions.key_usage == ()
-
-
-@pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
-@pytest.mark.parametrize("copies", [1, 2])
-def test_extensions_that_a_request_asks_for_are_read_even_when_one_stands_twice(oid, copies):
-    value = der.write_element(der.SEQUENCE, *[key_usage_extension()] * copies)
-    request = EidasRequest.from_der(make_request(attribute(oid, value)))
-    assert request.extensions.key_usage == ("digitalSignature",)
-    assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"] * (copies - 1)
-
-
-@pytest.mark.parametrize("values", [(), (b"\x04\x01x",), (b"\x30\x03\x02\x01\x01",)])
-@pytest.mark.parametrize("oid", ["1.2.840.113549.1.9.14", MICROSOFT_EXTENSIONS])
-def test_a_request_for_extensions_that_are_none_is_named(oid, values):
-    request = EidasRequest.from_der(make_request(attribute(oid, *values)))
-    assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"]

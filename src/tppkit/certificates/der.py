@@ -53,7 +53,7 @@ def read_element(data: bytes, offset: int, end: int) -> Element:
         length, start = _long_length(data, start, length & 0x7F, end)
     if start + length > end:
         raise FormatError("der.malformed", f"the element at byte {offset} is longer than what holds it", offset=offset)
-    return Element(tag, offset, start, start + length)
+    return _new(Element, (tag, offset, start, start + length))
 
 
 def _long_length(data: bytes, start: int, count: int, end: int) -> tuple[int, int]:

@@ -34,7 +34,8 @@ def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
         body: the bytes exactly as they will be sent.
         algorithm: `SHA-256` or `SHA-512`.
     """
-    return f"{algorithm}={b2a_base64(_HASHES[algorithm](body).digest(), newline=False).decode('ascii')}"
+    hashed = hashlib.sha256(body) if algorithm == "SHA-256" else _HASHES[algorithm](body)
+    return f"{algorithm}={b2a_base64(hashed.digest(), newline=False).decode('ascii')}"
 
 
 def parse_digest(value: str) -> Mapping[str, bytes]:
