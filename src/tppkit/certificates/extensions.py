@@ -92,8 +92,10 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
 
 def _read_extension(reading: _Reading, extension: der.Element) -> None:
     data = reading.data
-    parts = der.read_children(data, der.expect(extension, der.SEQUENCE))
-    if len(parts) not in (2, 3):
+    if extension.tag != der.SEQUENCE:
+        der.expect(extension, der.SEQUENCE)
+    parts = der.read_children(data, extension)
+    if not 2 <= len(parts) <= 3:
         raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=extension.offset)
     oid, value = der.read_oid(data, parts[0]), parts[-1]
     if oid in reading.seen:
@@ -105,14 +107,17 @@ def _read_extension(reading: _Reading, extension: der.Element) -> None:
             reading.malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset)
         reading.critical.append(oid)
     try:
-        _READERS.get(oid, _read_nothing)(reading, der.expect(value, der.OCTET_STRING))
+        if value.tag != der.OCTET_STRING:
+            der.expect(value, der.OCTET_STRING)
+        _READERS.get(oid, _read_nothing)(reading, value)
     except FormatError as e:
         reading.malformed(f"extension {oid} cannot be read: {e.message}", e.offset or value.offset)
 
 
 def _content(reading: _Reading, value: der.Element, tag: int) -> der.Element:
     """The one element of this tag that an extension's value consists of."""
-    return der.expect(_read_nothing(reading, value), tag)
+    element = _read_nothing(reading, value)
+    return element if element.tag == tag else der.expect(element, tag)
 
 
 def _read_nothing(reading: _Reading, value: der.Element) -> der.Element:

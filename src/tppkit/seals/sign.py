@@ -55,6 +55,9 @@ class Seal:
         )
 
 
+_new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
+
+
 def sign_request(message: Message, *, seal: Seal) -> Message:
     """Seal a request.
 
@@ -83,4 +86,4 @@ def sign_request(message: Message, *, seal: Seal) -> Message:
     signature = seal._sign(make_signing_string(seal._covered, values))
     text = b2a_base64(signature, newline=False).decode("ascii")
     written = (("Digest", digest), ("Signature", f'{seal._parameters}{text}"'), seal._certificate_header)
-    return Message(message.method, message.target, message.headers + written, message.body)
+    return _new(Message, (message.method, message.target, message.headers + written, message.body))
