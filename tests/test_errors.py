@@ -96,3 +96,9 @@ def test_findings_can_stand_in_a_set():
     finding = Finding("certificate.expired", Severity.ERROR, "it expired", values={"at": "now"})
     same = Finding("certificate.expired", Severity.ERROR, "it expired", values={"at": "now"})
     assert len({finding, same}) == 1
+
+
+def test_a_message_that_names_foreign_text_cannot_forge_a_line_or_colour_a_terminal() -> None:
+    error = FormatError("json.malformed", "it says x\n201 forged \x1b[31m \u202e \x9b")
+    assert error.message.isprintable()
+    assert str(error).splitlines() == [str(error)]

@@ -55,6 +55,8 @@ class Addresses:
         Raises:
             ConfigurationError: `file.unwritable`.
         """
+        if not path.name:
+            raise ConfigurationError("file.unwritable", f"{path} is a folder, not a file")
         partial = path.with_name(f".{path.name}.part")
         try:
             partial.unlink(missing_ok=True)
