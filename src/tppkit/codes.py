@@ -384,6 +384,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a statement stands twice",
             "have the certificate issued again",
         ),
+        "qcstatements.explicit-tag": Code(
+            "an explicit tag stands around a part of the PSD2 statement",
+            "have the certificate issued again; the statement's ASN.1 module has no tags",
+        ),
         "qcstatements.flattened-roles": Code(
             "several roles stand in one RoleOfPSP",
             "have the certificate issued again; an OBIE OpenSSL profile writes this",

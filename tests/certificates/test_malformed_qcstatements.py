@@ -44,12 +44,35 @@ FORGIVEN = {
         seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + der.write_text("LT-BL", tag=0x1E))), "qcstatements.string-type", ("PSP_PI",),
     ),
     "role without identifier": (seq(psd2(seq(PSP_AI), seq(PI, PSP_PI))), "qcstatements.role-malformed", ("PSP_PI",)),
-    "role identifier as text": (seq(psd2(seq(PI, PSP_PI), seq(PSP_AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_PI",)),
-    "role name as number": (seq(psd2(seq(PI, b"\x02\x01\x01"), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
-    "role name that is no UTF-8": (seq(psd2(seq(PI, b"\x0c\x01\xff"), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
-    "role with three parts": (seq(psd2(seq(PI, PSP_PI, AI), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "role name as number": (
+        seq(psd2(seq(PI, b"\x02\x01\x01"), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_PI", "PSP_AI"),
+    ),
+    "role name that is no UTF-8": (
+        seq(psd2(seq(PI, b"\x0c\x01\xff"), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_PI", "PSP_AI"),
+    ),
+    "role without name": (seq(psd2(seq(PI), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_PI", "PSP_AI")),
+    "roles without their sequence": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(PI, PSP_PI), NCA_NAME, NCA_ID))), "qcstatements.flattened-roles", ("PSP_PI",),
+    ),
+    "role in an explicit tag": (
+        seq(psd2(der.write_element(0xA0, seq(PI, PSP_PI)), seq(AI, PSP_AI))), "qcstatements.explicit-tag", ("PSP_PI", "PSP_AI"),
+    ),
+    "roles in an explicit tag": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(der.write_element(0xA1, seq(seq(PI, PSP_PI))), NCA_NAME, NCA_ID))),
+        "qcstatements.explicit-tag", ("PSP_PI",),
+    ),
+    "role name in an explicit tag": (
+        seq(psd2(seq(PI, der.write_element(0xA1, PSP_PI)))), "qcstatements.explicit-tag", ("PSP_PI",),
+    ),
+    "PSD2 without authority": (seq(psd2(seq(PI, PSP_PI), tail=b"")), "qcstatements.malformed", ("PSP_PI",)),
+    "PSD2 with a fourth part": (
+        seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + NCA_ID + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "authority name as number": (
+        seq(psd2(seq(PI, PSP_PI), tail=b"\x02\x01\x01" + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
+    ),
     "empty role": (seq(psd2(seq(), seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
-    "role that is no sequence": (seq(psd2(PI, seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
+    "role that is no sequence": (seq(psd2(PSP_PI, seq(AI, PSP_AI))), "qcstatements.role-malformed", ("PSP_AI",)),
     "statement twice": (seq(psd2(seq(PI, PSP_PI)), GOOD_PSD2), "qcstatements.duplicate", ("PSP_PI",)),
     "statement without identifier": (seq(seq(b"\x80\x01x"), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI")),
     "empty statement": (seq(seq(), GOOD_PSD2), "qcstatements.malformed", ("PSP_PI", "PSP_AI")),
@@ -73,10 +96,6 @@ FORGIVEN = {
 # Nothing of the PSD2 statement can be read.
 REFUSED = {
     "PSD2 without content": seq(seq(der.write_oid(oids.QC_PSD2))),
-    "PSD2 without authority": seq(psd2(seq(PI, PSP_PI), tail=b"")),
-    "PSD2 with a fourth part": seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + NCA_ID + NCA_ID)),
-    "authority name as number": seq(psd2(seq(PI, PSP_PI), tail=b"\x02\x01\x01" + NCA_ID)),
-    "roles that are no sequence": seq(seq(der.write_oid(oids.QC_PSD2), seq(PSP_PI, NCA_NAME, NCA_ID))),
     "set in place of the sequence": der.write_element(der.SET, GOOD_PSD2),
     "indefinite length": b"\x30\x80" + GOOD_PSD2 + b"\x00\x00",
     "length of five bytes": b"\x30\x85\x00\x00\x00\x00" + bytes([len(GOOD_PSD2)]) + GOOD_PSD2,
@@ -112,6 +131,34 @@ def test_a_finding_names_the_byte_where_it_was_seen():
     (finding,) = read_qc_statements(seq(COMPLIANCE, psd2(seq(PI, PSP_PI), seq(PSP_AI)))).findings
     assert finding.offset is not None
     assert seq(COMPLIANCE, psd2(seq(PI, PSP_PI), seq(PSP_AI)))[finding.offset :].startswith(seq(PSP_AI))
+
+
+def test_roles_that_lack_their_identifier_are_kept_and_nobody_has_them():
+    read = read_qc_statements(seq(psd2(seq(PI, PSP_PI), seq(der.write_text("0.4.0.19495.1.3"), PSP_AI))))
+    assert read.psd2 is not None
+    kept = (RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"), RoleOfPsp("", "0.4.0.19495.1.3"), RoleOfPsp("", "PSP_AI"))
+    assert (read.psd2.roles, read.psd2.role_names) == (kept, ("PSP_PI",))
+    assert {finding.code for finding in read.findings} == {"qcstatements.role-malformed"}
+
+
+def test_all_that_is_wrong_with_a_role_is_named():
+    read = read_qc_statements(seq(psd2(seq(PI, PSP_PI, AI), seq(AI, PSP_AI))))
+    assert read.psd2 is not None
+    assert read.psd2.role_names == ("PSP_PI", "PSP_AI", "PSP_AI")
+    assert [finding.code for finding in read.findings] == [
+        "qcstatements.flattened-roles",
+        "qcstatements.role-malformed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tail", "authority"),
+    [(b"", ("", "")), (NCA_NAME, ("Bank of Lithuania", "")), (b"\x02\x01\x01" + NCA_ID, ("", "LT-BL"))],
+)
+def test_of_an_authority_what_can_be_read_is_read(tail, authority):
+    read = read_qc_statements(seq(psd2(seq(PI, PSP_PI), tail=tail)))
+    assert read.psd2 is not None
+    assert (read.psd2.nca_name, read.psd2.nca_id) == authority
 
 
 def test_a_bare_statement_of_another_kind_is_read_too():

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.certificates import PdsLocation, Psd2Statement, RoleOfPsp, der, oids, parse_qc_statements
-from tppkit.certificates.qcstatements import QcStatements, read_qc_statements, write_qc_statements
+from tppkit.certificates.qcstatements import QcStatements, read_qc_statements
+from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import FormatError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)

@@ -9,8 +9,8 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tppkit.certificates import Psd2Statement, RoleOfPsp, Use, check_certificate, der, oids
-from tppkit.certificates.qcstatements import write_qc_statements
 from tppkit.certificates.rules import RULES, first_error
+from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.testpki.profiles import key_usage, qwac_extensions
 
@@ -172,7 +172,7 @@ def test_all_broken_rules_are_reported_in_the_order_of_the_table(issue, pki):
 
 
 def test_what_was_malformed_comes_before_the_rules(issue, pki):
-    findings = check_certificate(issue(Use.QWAC, qc=b"\x30\x01"), as_=Use.QWAC, at=pki.not_before)
+    findings = check_certificate(issue(Use.QWAC, qc=b"\x30\x02\x05\x00"), as_=Use.QWAC, at=pki.not_before)
     assert codes(findings)[0] == "qcstatements.malformed"
     assert "qcstatements.no-psd2" in codes(findings)
 

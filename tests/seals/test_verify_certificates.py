@@ -13,7 +13,7 @@ from sealing import AT, REQUEST, TEMPLATE, fresh_policy, issue_seal, make_certif
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate, oids
-from tppkit.certificates.qcstatements import write_qc_statements
+from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import FormatError
 from tppkit.httpsig import Message
 from tppkit.protocol.psd2.errors import refusal_for

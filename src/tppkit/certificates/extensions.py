@@ -1,19 +1,21 @@
 """What a certificate's extensions say, read as RFC 5280 has them.
 
-An extension that cannot be read becomes a finding and does not hide the others; those that say nothing about a provider (key
-identifiers, addresses of services) are left to the path verifier.
+An extension that cannot be read becomes a finding and does not hide the others.
+
+Certificates of one authority share most of their extensions byte for byte, so readings of small extensions are remembered.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tppkit.certificates import der, oids
-from tppkit.certificates.qcstatements import QcStatements, read_qc_statements
+from tppkit.certificates.qcstatements import QcStatements, read_qc_statements_at
 from tppkit.errors import Finding, FormatError, Severity
 
 # RFC 5280 section 4.2.1.3, bit 0 first.
@@ -21,9 +23,12 @@ KEY_USAGES = (
     "digitalSignature", "nonRepudiation", "keyEncipherment", "dataEncipherment", "keyAgreement",
     "keyCertSign", "cRLSign", "encipherOnly", "decipherOnly",
 )  # fmt: skip
-_DNS_NAME = 0x82  # GeneralName, context tag 2 (RFC 5280 section 4.2.1.6)
+# GeneralName choices (RFC 5280 section 4.2.1.6).
+_DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 _TRUE = b"\xff"
 _NO_QC_STATEMENTS = QcStatements()
+Facts = Mapping[str, Any]  # fields of ExtensionFacts
+_REMEMBERED, _REMEMBERED_BYTES = 1024, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,16 @@ class ExtensionFacts:
         extended_key_usage: names where known (`serverAuth`, `clientAuth`), else dotted identifiers.
         policies: dotted identifiers.
         dns_names: dNSName entries of the subject alternative name.
+        ip_addresses: iPAddress entries of the subject alternative name, as text.
         is_ca: basicConstraints with cA true.
+        path_length: basicConstraints' pathLenConstraint, or None.
+        subject_key_identifier: the key identifier, or None.
+        authority_key_identifier: keyIdentifier of the authority key identifier, or None.
+        ocsp_urls: where OCSP answers are, from the authority information access.
+        ca_issuers_urls: where the issuer's certificate is, from the same.
+        crl_urls: where the CRL is.
         qc: the QcStatements; without the extension, one that states nothing.
+        present: dotted identifiers of all extensions, in order.
         critical: dotted identifiers of the critical extensions.
         findings: extensions that are malformed, each with its byte offset in the certificate.
     """
@@ -45,26 +58,32 @@ class ExtensionFacts:
     extended_key_usage: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()
     dns_names: tuple[str, ...] = ()
+    ip_addresses: tuple[str, ...] = ()
     is_ca: bool = False
+    path_length: int | None = None
+    subject_key_identifier: bytes | None = None
+    authority_key_identifier: bytes | None = None
+    ocsp_urls: tuple[str, ...] = ()
+    ca_issuers_urls: tuple[str, ...] = ()
+    crl_urls: tuple[str, ...] = ()
     qc: QcStatements = _NO_QC_STATEMENTS
+    present: tuple[str, ...] = ()
     critical: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def is_precertificate(self) -> bool:
+        """Certificate transparency's poison is there: this was never meant to be believed (RFC 6962 section 3.1)."""
+        return oids.PRECERTIFICATE_POISON in self.present
 
-@dataclass(slots=True)
-class _Reading:
-    """The extensions while they are read."""
 
-    data: bytes
-    facts: dict[str, Any] = field(default_factory=dict)
-    seen: set[str] = field(default_factory=set)
-    critical: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+class _Extension(NamedTuple):
+    """One extension, read."""
 
-    def malformed(self, message: str, offset: int) -> None:
-        self.findings.append(
-            Finding("certificate.extension-malformed", Severity.ERROR, message, "RFC 5280 section 4.2", offset=offset)
-        )
+    oid: str
+    critical: bool
+    facts: Facts
+    findings: tuple[Finding, ...]
 
 
 def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
@@ -74,132 +93,192 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
         data: the certificate or request.
         holder: the element of `data` whose content is the sequence; None when there is none.
     """
-    reading = _Reading(data)
-    if holder is not None:
-        try:
-            extensions = der.expect(der.read_element(data, holder.start, holder.end), der.SEQUENCE)
-            found = der.read_children(data, extensions)
-        except FormatError as e:
-            reading.malformed(f"the extensions cannot be read: {e.message}", e.offset or holder.offset)
-            found = []
-        for extension in found:
-            try:
-                _read_extension(reading, extension)
-            except FormatError as e:
-                reading.malformed(f"an extension cannot be read: {e.message}", e.offset or extension.offset)
-    return ExtensionFacts(critical=tuple(reading.critical), findings=tuple(reading.findings), **reading.facts)
-
-
-def _read_extension(reading: _Reading, extension: der.Element) -> None:
-    data = reading.data
-    if extension.tag != der.SEQUENCE:
-        der.expect(extension, der.SEQUENCE)
-    parts = der.read_children(data, extension)
-    if not 2 <= len(parts) <= 3:
-        raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=extension.offset)
-    oid, value = der.read_oid(data, parts[0]), parts[-1]
-    if oid in reading.seen:
-        reading.malformed(f"the extension {oid} stands twice; the first one is read", extension.offset)
-        return
-    reading.seen.add(oid)
-    if len(parts) == 3:
-        if data[parts[1].start : parts[1].end] != _TRUE:
-            reading.malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset)
-        reading.critical.append(oid)
+    if holder is None:
+        return ExtensionFacts()
     try:
-        if value.tag != der.OCTET_STRING:
-            der.expect(value, der.OCTET_STRING)
-        _READERS.get(oid, _read_nothing)(reading, value)
+        extensions = der.expect(der.read_element(data, holder.start, holder.end), der.SEQUENCE)
+        found = der.read_children(data, extensions)
     except FormatError as e:
-        reading.malformed(f"extension {oid} cannot be read: {e.message}", e.offset or value.offset)
+        return ExtensionFacts(
+            findings=(_malformed(f"the extensions cannot be read: {e.message}", e.offset or holder.offset),)
+        )
+    facts: dict[str, Any] = {}
+    present: list[str] = []
+    seen: set[str] = set()
+    critical: list[str] = []
+    findings: list[Finding] = []
+    for element in found:
+        extension = _known_or_read(data, element)
+        findings += extension.findings
+        oid = extension.oid
+        if not oid:
+            continue
+        if oid in seen:
+            findings.append(_malformed(f"the extension {oid} stands twice; the first one is read", element.offset))
+            continue
+        seen.add(oid)
+        present.append(oid)
+        if extension.critical:
+            critical.append(oid)
+        facts.update(extension.facts)
+    return ExtensionFacts(present=tuple(present), critical=tuple(critical), findings=tuple(findings), **facts)
 
 
-def _content(reading: _Reading, value: der.Element, tag: int) -> der.Element:
-    """The one element of this tag that an extension's value consists of."""
-    element = _read_nothing(reading, value)
-    return element if element.tag == tag else der.expect(element, tag)
+def _malformed(message: str, offset: int) -> Finding:
+    return Finding("certificate.extension-malformed", Severity.ERROR, message, "RFC 5280 section 4.2", offset=offset)
 
 
-def _read_nothing(reading: _Reading, value: der.Element) -> der.Element:
-    """The one element that an extension's value consists of, which is all that is asked of an extension not read further."""
-    data, start, end = reading.data, value.start, value.end
-    if (
-        end - start >= 2
-        and data[start + 1] < 0x80
-        and start + 2 + data[start + 1] == end
-        and data[start] & 0x1F != 0x1F
-    ):
-        return der.Element(data[start], start, start + 2, end)  # the short form, which nearly all have
-    element = der.read_element(data, start, end)
-    if element.end != value.end:
-        raise FormatError("der.malformed", "bytes stand after its end", offset=element.end)
-    return element
+def _known_or_read(data: bytes, element: der.Element) -> _Extension:
+    if element.end - element.offset <= _REMEMBERED_BYTES:
+        extension = _remembered(data[element.offset : element.end])
+        if not extension.findings:
+            return extension
+    return _read_extension(data, element)  # what is malformed is read where it stands: its offset is the certificate's
 
 
-def _read_key_usage(reading: _Reading, value: der.Element) -> None:
-    bits = _content(reading, value, der.BIT_STRING)
-    content = reading.data[bits.start : bits.end]
+@lru_cache(maxsize=_REMEMBERED)
+def _remembered(encoded: bytes) -> _Extension:
+    return _read_extension(encoded, der.read_element(encoded, 0, len(encoded)))
+
+
+def _read_extension(data: bytes, element: der.Element) -> _Extension:
+    oid, critical = "", False
+    findings: list[Finding] = []
+    try:
+        parts = der.read_children(data, der.expect(element, der.SEQUENCE))
+        if not 2 <= len(parts) <= 3:
+            raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
+        oid = der.read_oid(data, parts[0])
+        if len(parts) == 3:
+            critical = True
+            if data[parts[1].start : parts[1].end] != _TRUE:
+                findings.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
+        value = der.expect(parts[-1], der.OCTET_STRING)
+        content = der.read_element(data, value.start, value.end)
+        if content.end != value.end:
+            raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
+        reader = _READERS.get(oid)
+        facts = reader(data, content, findings) if reader else {}
+        return _Extension(oid, critical, facts, tuple(findings))
+    except FormatError as e:
+        name = f"extension {oid}" if oid else "an extension"
+        findings.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
+        return _Extension(oid, critical, {}, tuple(findings))
+
+
+def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:
+    der.expect(bits, der.BIT_STRING)
+    content = data[bits.start : bits.end]
     if not 1 <= len(content) <= 3 or content[0] > 7 or (len(content) == 1 and content[0]):
         raise FormatError("der.malformed", "its bit string is impossible", offset=bits.offset)
-    reading.facts["key_usage"] = _key_usages(content[1:])
+    number, length = int.from_bytes(content[1:], "big"), 8 * (len(content) - 1)
+    names = [name for place, name in enumerate(KEY_USAGES, 1) if place <= length and number >> (length - place) & 1]
+    return {"key_usage": tuple(names)}
 
 
-@lru_cache(maxsize=64)
-def _key_usages(bits: bytes) -> tuple[str, ...]:
-    number, length = int.from_bytes(bits, "big"), 8 * len(bits)
-    return tuple(
-        [name for place, name in enumerate(KEY_USAGES, 1) if place <= length and number >> (length - place) & 1]
-    )
+def _read_extended_key_usage(data: bytes, usages: der.Element, findings: list[Finding]) -> Facts:
+    named = [der.read_oid(data, usage) for usage in der.read_children(data, der.expect(usages, der.SEQUENCE))]
+    return {"extended_key_usage": tuple([oids.EXTENDED_KEY_USAGES.get(oid, oid) for oid in named])}
 
 
-def _read_extended_key_usage(reading: _Reading, value: der.Element) -> None:
-    data = reading.data
-    usages = [der.read_oid(data, usage) for usage in der.read_children(data, _content(reading, value, der.SEQUENCE))]
-    reading.facts["extended_key_usage"] = tuple([oids.EXTENDED_KEY_USAGES.get(oid, oid) for oid in usages])
-
-
-def _read_policies(reading: _Reading, value: der.Element) -> None:
-    data, found = reading.data, []
-    for policy in der.read_children(data, _content(reading, value, der.SEQUENCE)):
+def _read_policies(data: bytes, policies: der.Element, findings: list[Finding]) -> Facts:
+    found = []
+    for policy in der.read_children(data, der.expect(policies, der.SEQUENCE)):
         parts = der.read_children(data, der.expect(policy, der.SEQUENCE))
         if not parts:
             raise FormatError("der.malformed", "a policy is empty", offset=policy.offset)
         found.append(der.read_oid(data, parts[0]))
-    reading.facts["policies"] = tuple(found)
+    return {"policies": tuple(found)}
 
 
-def _read_subject_names(reading: _Reading, value: der.Element) -> None:
-    data, found = reading.data, []
-    for name in der.read_children(data, _content(reading, value, der.SEQUENCE)):
+def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]) -> Facts:
+    dns_names, addresses = [], []
+    for name in der.read_children(data, der.expect(names, der.SEQUENCE)):
+        content = data[name.start : name.end]
         if name.tag == _DNS_NAME:
-            text = data[name.start : name.end]
-            if not text.isascii():
-                raise FormatError("der.malformed", "a dNSName is not ASCII", offset=name.offset)
-            found.append(text.decode("ascii"))
-    reading.facts["dns_names"] = tuple(found)
+            if content.isascii():
+                dns_names.append(content.decode("ascii"))
+            else:
+                findings.append(_malformed("a dNSName is not ASCII", name.offset))
+        elif name.tag == _IP_ADDRESS:
+            if len(content) in (4, 16):
+                addresses.append(str(ipaddress.ip_address(content)))
+            else:
+                findings.append(_malformed(f"an iPAddress has {len(content)} bytes, not 4 or 16", name.offset))
+    return {"dns_names": tuple(dns_names), "ip_addresses": tuple(addresses)}
 
 
-def _read_basic_constraints(reading: _Reading, value: der.Element) -> None:
-    data = reading.data
-    parts = der.read_children(data, _content(reading, value, der.SEQUENCE))
+def _read_uri(data: bytes, name: der.Element) -> str:
+    text = data[name.start : name.end]
+    if not text.isascii():
+        raise FormatError("der.malformed", "an address is not ASCII", offset=name.offset)
+    return text.decode("ascii")
+
+
+def _read_basic_constraints(data: bytes, constraints: der.Element, findings: list[Finding]) -> Facts:
+    parts = der.read_children(data, der.expect(constraints, der.SEQUENCE))
+    is_ca = False
     if parts and parts[0].tag == der.BOOLEAN:
         stated = data[parts[0].start : parts[0].end]
         if stated != _TRUE:
-            reading.malformed("basicConstraints writes its default, cA false, which DER leaves out", parts[0].offset)
-        reading.facts["is_ca"] = stated not in (b"\x00", b"")
+            findings.append(
+                _malformed("basicConstraints writes its default, cA false, which DER leaves out", parts[0].offset)
+            )
+        is_ca = stated not in (b"\x00", b"")  # any other byte is TRUE in BER; whoever says so is no end entity
+        del parts[0]
+    return {"is_ca": is_ca, "path_length": der.read_integer(data, parts[0]) if parts else None}
 
 
-def _read_qc(reading: _Reading, value: der.Element) -> None:
-    reading.facts["qc"] = read_qc_statements(reading.data[value.start : value.end])
+def _read_subject_key(data: bytes, key: der.Element, findings: list[Finding]) -> Facts:
+    der.expect(key, der.OCTET_STRING)
+    return {"subject_key_identifier": data[key.start : key.end]}
 
 
-_READERS: Mapping[str, Callable[[_Reading, der.Element], object]] = MappingProxyType(
+def _read_authority_key(data: bytes, identifier: der.Element, findings: list[Finding]) -> Facts:
+    for part in der.read_children(data, der.expect(identifier, der.SEQUENCE)):
+        if part.tag == 0x80:  # keyIdentifier [0]
+            return {"authority_key_identifier": data[part.start : part.end]}
+    return {}
+
+
+def _read_information_access(data: bytes, access: der.Element, findings: list[Finding]) -> Facts:
+    urls: dict[str, list[str]] = {oids.ACCESS_OCSP: [], oids.ACCESS_CA_ISSUERS: []}
+    for description in der.read_children(data, der.expect(access, der.SEQUENCE)):
+        parts = der.read_children(data, der.expect(description, der.SEQUENCE))
+        if len(parts) != 2:
+            raise FormatError("der.malformed", "an access description is not a pair", offset=description.offset)
+        method, location = parts
+        if location.tag == _URI:
+            urls.get(der.read_oid(data, method), []).append(_read_uri(data, location))
+    return {"ocsp_urls": tuple(urls[oids.ACCESS_OCSP]), "ca_issuers_urls": tuple(urls[oids.ACCESS_CA_ISSUERS])}
+
+
+def _read_distribution_points(data: bytes, points: der.Element, findings: list[Finding]) -> Facts:
+    # DistributionPoint ::= SEQUENCE { distributionPoint [0] { fullName [0] GeneralNames } … } (RFC 5280 section 4.2.1.13)
+    urls = []
+    for point in der.read_children(data, der.expect(points, der.SEQUENCE)):
+        for part in der.read_children(data, der.expect(point, der.SEQUENCE)):
+            for name in der.read_children(data, part) if part.tag == 0xA0 else ():
+                names = der.read_children(data, name) if name.tag == 0xA0 else ()
+                urls += [_read_uri(data, general) for general in names if general.tag == _URI]
+    return {"crl_urls": tuple(urls)}
+
+
+def _read_qc(data: bytes, statements: der.Element, findings: list[Finding]) -> Facts:
+    return {"qc": read_qc_statements_at(data, statements)}
+
+
+_READERS: Mapping[str, Callable[[bytes, der.Element, list[Finding]], Facts]] = MappingProxyType(
     {
-        "2.5.29.15": _read_key_usage,
-        "2.5.29.37": _read_extended_key_usage,
-        "2.5.29.32": _read_policies,
-        "2.5.29.17": _read_subject_names,
-        "2.5.29.19": _read_basic_constraints,
+        oids.SUBJECT_KEY_IDENTIFIER: _read_subject_key,
+        oids.KEY_USAGE: _read_key_usage,
+        oids.SUBJECT_ALTERNATIVE_NAME: _read_subject_names,
+        oids.BASIC_CONSTRAINTS: _read_basic_constraints,
+        oids.CRL_DISTRIBUTION_POINTS: _read_distribution_points,
+        oids.CERTIFICATE_POLICIES: _read_policies,
+        oids.AUTHORITY_KEY_IDENTIFIER: _read_authority_key,
+        oids.EXTENDED_KEY_USAGE: _read_extended_key_usage,
+        oids.AUTHORITY_INFORMATION_ACCESS: _read_information_access,
         oids.QC_STATEMENTS: _read_qc,
     }
 )

@@ -9,7 +9,26 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 ORGANIZATION_IDENTIFIER = "2.5.4.97"
+
+# Extensions (RFC 5280 section 4.2, RFC 3739 section 3.2.6, RFC 6962 section 3).
+SUBJECT_KEY_IDENTIFIER = "2.5.29.14"
+KEY_USAGE = "2.5.29.15"
+SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
+BASIC_CONSTRAINTS = "2.5.29.19"
+NAME_CONSTRAINTS = "2.5.29.30"
+CRL_DISTRIBUTION_POINTS = "2.5.29.31"
+CERTIFICATE_POLICIES = "2.5.29.32"
+POLICY_MAPPINGS = "2.5.29.33"
+AUTHORITY_KEY_IDENTIFIER = "2.5.29.35"
+POLICY_CONSTRAINTS = "2.5.29.36"
+EXTENDED_KEY_USAGE = "2.5.29.37"
+INHIBIT_ANY_POLICY = "2.5.29.54"
+AUTHORITY_INFORMATION_ACCESS = "1.3.6.1.5.5.7.1.1"
 QC_STATEMENTS = "1.3.6.1.5.5.7.1.3"
+PRECERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"
+
+ACCESS_OCSP = "1.3.6.1.5.5.7.48.1"
+ACCESS_CA_ISSUERS = "1.3.6.1.5.5.7.48.2"
 
 QCS_SYNTAX_V1 = "1.3.6.1.5.5.7.11.1"
 QCS_SYNTAX_V2 = "1.3.6.1.5.5.7.11.2"
@@ -20,6 +39,8 @@ QC_SSCD = "0.4.0.1862.1.4"
 QC_PDS = "0.4.0.1862.1.5"
 QC_TYPE = "0.4.0.1862.1.6"
 QC_CC_LEGISLATION = "0.4.0.1862.1.7"
+QC_IDENTIFICATION_METHOD = "0.4.0.1862.1.8"
+QC_QSCD_LEGISLATION = "0.4.0.1862.1.9"
 QC_PSD2 = "0.4.0.19495.2"
 
 SEMANTICS_LEGAL = "0.4.0.194121.1.2"
@@ -29,6 +50,16 @@ QC_TYPES: Mapping[str, str] = MappingProxyType(
         "0.4.0.1862.1.6.1": "esign",
         "0.4.0.1862.1.6.2": "eseal",
         "0.4.0.1862.1.6.3": "web",
+    }
+)
+
+# EN 319 412-5 clause 4.3.5: how the holder was identified, by the paragraphs of eIDAS article 24.
+IDENTIFICATION_METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        "0.4.0.1862.1.8.1": "eIDAS1-ab",
+        "0.4.0.1862.1.8.2": "eIDAS1-cd",
+        "0.4.0.1862.1.8.3": "eIDAS2-acd",
+        "0.4.0.1862.1.8.4": "eIDAS2-b",
     }
 )
 

@@ -8,13 +8,14 @@ be dropped in silence. Judging is elsewhere (`rules.py`): there, each of these f
     PSD2QcType   ::= SEQUENCE { rolesOfPSP RolesOfPSP, nCAName UTF8String, nCAId UTF8String }
     RolesOfPSP   ::= SEQUENCE OF SEQUENCE { roleOfPspOid OBJECT IDENTIFIER, roleOfPspName UTF8String }
 
-Sources: RFC 3739 section 3.2.6, ETSI EN 319 412-5, ETSI TS 119 495 clause 5.1 and annex A.
+Sources: RFC 3739 section 3.2.6, ETSI EN 319 412-5 clauses 4.2 and 4.3, ETSI TS 119 495 clause 5.1 and annex A.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from tppkit.certificates import der, oids
 from tppkit.errors import Finding, FormatError, Severity
@@ -27,7 +28,7 @@ class RoleOfPsp:
     """One PSD2 role.
 
     Attributes:
-        oid: dotted object identifier; this decides.
+        oid: dotted object identifier; this decides. Empty when it cannot be read: then nobody has the role.
         name: the name written beside it.
     """
 
@@ -46,8 +47,8 @@ class Psd2Statement:
 
     Attributes:
         roles: in the order of the certificate.
-        nca_name: name of the competent authority.
-        nca_id: its identifier, `CC-AUTHORITY`.
+        nca_name: name of the competent authority; empty when it cannot be read.
+        nca_id: its identifier, `CC-AUTHORITY`; empty when it cannot be read.
     """
 
     roles: tuple[RoleOfPsp, ...]
@@ -56,8 +57,8 @@ class Psd2Statement:
 
     @property
     def role_names(self) -> tuple[str, ...]:
-        """The roles' names as in TS 119 495, for example `("PSP_PI", "PSP_AI")`."""
-        return tuple(role.standard_name for role in self.roles)
+        """The names as in TS 119 495 of the roles that have an identifier, for example `("PSP_PI", "PSP_AI")`."""
+        return tuple([role.standard_name for role in self.roles if role.oid])
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,21 @@ class PdsLocation:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitValue:
+    """The largest transaction that the certificate may be used for: `amount` times ten to the power of `exponent`.
+
+    Attributes:
+        currency: ISO 4217, three letters or a number as text.
+        amount: a whole number.
+        exponent: of ten.
+    """
+
+    currency: str
+    amount: int
+    exponent: int
+
+
+@dataclass(frozen=True, slots=True)
 class QcStatements:
     """Everything that the qcStatements extension says.
 
@@ -82,24 +98,33 @@ class QcStatements:
         compliance: QcCompliance is stated: an EU qualified certificate.
         types: of `esign`, `eseal`, `web`; an unknown type as its dotted identifier.
         sscd: the private key is in a qualified device.
-        pds: PKI disclosure statements.
-        psd2: roles and authority, None when there is no such statement or nothing of it can be read.
-        semantics: dotted identifier of the subject name's semantics (RFC 3739 syntax v2), or None.
+        limit_value: QcLimitValue, or None.
         retention_years: QcRetentionPeriod, or None.
+        pds: PKI disclosure statements.
         cc_legislation: countries of QcCClegislation.
+        identification_methods: of QcIdentMethod: `eIDAS1-ab`, `eIDAS1-cd`, `eIDAS2-acd`, `eIDAS2-b`; an unknown one as its
+            dotted identifier.
+        qscd_legislation: countries of QcQSCDlegislation.
+        semantics: dotted identifier of the subject name's semantics (RFC 3739 syntax v2), or None.
+        name_registration_authorities: addresses (URIs) of those who register the subject's names (RFC 3739).
+        psd2: roles and authority, None when there is no such statement or nothing of it can be read.
         unknown: statements that are not read further: (dotted identifier, DER of the statementInfo).
-        findings: what was malformed, each with its byte offset in the extension value.
+        findings: what was malformed, each with its byte offset: in the certificate, or in the value that was read alone.
     """
 
     statement_oids: tuple[str, ...] = ()
     compliance: bool = False
     types: tuple[str, ...] = ()
     sscd: bool = False
-    pds: tuple[PdsLocation, ...] = ()
-    psd2: Psd2Statement | None = None
-    semantics: str | None = None
+    limit_value: LimitValue | None = None
     retention_years: int | None = None
+    pds: tuple[PdsLocation, ...] = ()
     cc_legislation: tuple[str, ...] = ()
+    identification_methods: tuple[str, ...] = ()
+    qscd_legislation: tuple[str, ...] = ()
+    semantics: str | None = None
+    name_registration_authorities: tuple[str, ...] = ()
+    psd2: Psd2Statement | None = None
     unknown: tuple[tuple[str, bytes], ...] = ()
     findings: tuple[Finding, ...] = ()
 
@@ -127,28 +152,21 @@ class _Reading:
         )
 
 
+_Reader = Callable[[_Reading, der.Element], None]
+
+
 def read_qc_statements(value: bytes) -> QcStatements:
     """Read the value of a qcStatements extension; never raises, what cannot be read becomes a finding.
 
     Args:
         value: DER of the extension value (`1.3.6.1.5.5.7.1.3`).
     """
-    reading = _Reading(value)
     try:
-        if len(value) > MAX_EXTENSION_BYTES:
-            raise FormatError("qcstatements.malformed", f"{len(value)} bytes of qcStatements", offset=0)
-        statements = _statements(reading)
+        return read_qc_statements_at(value, der.read_whole(value, tag=der.SEQUENCE))
     except FormatError as e:
+        reading = _Reading(value)
         reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or 0)
         return reading.done()
-    for statement in statements:
-        try:
-            _read_statement(reading, statement)
-        except FormatError as e:
-            reading.note(
-                "qcstatements.malformed", f"a statement cannot be read: {e.message}", e.offset or statement.offset
-            )
-    return reading.done()
 
 
 def parse_qc_statements(value: bytes) -> QcStatements:
@@ -164,9 +182,23 @@ def parse_qc_statements(value: bytes) -> QcStatements:
     return statements
 
 
-def _statements(reading: _Reading) -> list[der.Element]:
-    whole = der.read_whole(reading.data, tag=der.SEQUENCE)
-    children = der.read_children(reading.data, whole)
+def read_qc_statements_at(data: bytes, whole: der.Element) -> QcStatements:
+    """As `read_qc_statements`, for the element of `data` that is the extension's content; offsets are those of `data`."""
+    reading = _Reading(data)
+    try:
+        statements = _statements(reading, whole)
+    except FormatError as e:
+        reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or whole.offset)
+        return reading.done()
+    for statement in statements:
+        _read_statement(reading, statement)
+    return reading.done()
+
+
+def _statements(reading: _Reading, whole: der.Element) -> list[der.Element]:
+    if whole.end - whole.offset > MAX_EXTENSION_BYTES:
+        raise FormatError("qcstatements.malformed", f"{whole.end - whole.offset} bytes of qcStatements")
+    children = der.read_children(reading.data, der.expect(whole, der.SEQUENCE))
     if children and children[0].tag == der.OID:
         reading.note(
             "qcstatements.bare-statement",
@@ -178,184 +210,207 @@ def _statements(reading: _Reading) -> list[der.Element]:
 
 
 def _read_statement(reading: _Reading, statement: der.Element) -> None:
-    data = reading.data
-    parts = der.read_children(data, der.expect(statement, der.SEQUENCE))
-    if not parts or len(parts) > 2:
-        reading.note("qcstatements.malformed", f"a statement has {len(parts)} parts", statement.offset)
-        return
-    oid = der.read_oid(data, parts[0])
-    reading.statement_oids.append(oid)
-    info = parts[1] if len(parts) == 2 else None
-    if oid in reading.seen:
-        reading.note(
-            "qcstatements.duplicate", f"the statement {oid} stands twice; the first one is read", statement.offset
-        )
-        return
-    reading.seen.add(oid)
-    reader = _READERS.get(oid)
-    if reader is None:
-        reading.unknown.append((oid, data[info.offset : info.end] if info else b""))
-        return
+    data, oid = reading.data, ""
     try:
-        reader(reading, info)
+        parts = der.read_children(data, der.expect(statement, der.SEQUENCE))
+        if not 1 <= len(parts) <= 2:
+            raise FormatError("der.malformed", f"it has {len(parts)} parts", offset=statement.offset)
+        oid = der.read_oid(data, parts[0])
+        reading.statement_oids.append(oid)
+        if oid in reading.seen:
+            message = f"the statement {oid} stands twice; the first one is read"
+            reading.note("qcstatements.duplicate", message, statement.offset)
+            return
+        reading.seen.add(oid)
+        if oid in _FLAGS:
+            _read_flag(reading, _FLAGS[oid], parts)
+        elif oid not in _READERS:
+            reading.unknown.append((oid, data[parts[1].offset : parts[1].end] if len(parts) == 2 else b""))
+        elif len(parts) == 2:
+            _READERS[oid](reading, parts[1])
+        elif oid not in _OPTIONAL_INFO:
+            raise FormatError("der.malformed", "its statementInfo is absent", offset=statement.offset)
     except FormatError as e:
-        reading.note(
-            "qcstatements.malformed", f"statement {oid} cannot be read: {e.message}", e.offset or statement.offset
-        )
+        name = f"statement {oid}" if oid else "a statement"
+        reading.note("qcstatements.malformed", f"{name} cannot be read: {e.message}", e.offset or statement.offset)
 
 
-def _required(info: der.Element | None) -> der.Element:
-    if info is None:
-        raise FormatError("der.malformed", "its statementInfo is absent")
-    return info
+def _read_flag(reading: _Reading, name: str, parts: list[der.Element]) -> None:
+    reading.facts[name] = True
+    if len(parts) == 2:
+        known = " (NULL, as ING's example certificates have it)" if parts[1].tag == der.NULL else ""
+        message = f"the {name} statement carries a statementInfo{known}"
+        reading.note("qcstatements.unexpected-info", message, parts[1].offset)
 
 
-def _flag(name: str) -> Callable[[_Reading, der.Element | None], None]:
-    def read(reading: _Reading, info: der.Element | None) -> None:
-        reading.facts[name] = True
-        if info is not None:
-            known = " (NULL, as ING's example certificates have it)" if info.tag == der.NULL else ""
+def _oids(reading: _Reading, info: der.Element) -> list[str]:
+    return [der.read_oid(reading.data, oid) for oid in der.read_children(reading.data, der.expect(info, der.SEQUENCE))]
+
+
+def _read_types(reading: _Reading, info: der.Element) -> None:
+    reading.facts["types"] = tuple([oids.QC_TYPES.get(oid, oid) for oid in _oids(reading, info)])
+
+
+def _read_identification_methods(reading: _Reading, info: der.Element) -> None:
+    methods = [oids.IDENTIFICATION_METHODS.get(oid, oid) for oid in _oids(reading, info)]
+    reading.facts["identification_methods"] = tuple(methods)
+
+
+def _read_pds(reading: _Reading, info: der.Element) -> None:
+    locations: list[PdsLocation] = []
+    for location in der.read_children(reading.data, der.expect(info, der.SEQUENCE)):
+        try:
+            parts = der.read_children(reading.data, der.expect(location, der.SEQUENCE))
+            if len(parts) != 2:
+                raise FormatError("der.malformed", "it is not a pair", offset=location.offset)
+            url = _read_string(reading, parts[0], der.IA5_STRING, "a PDS address")
+            language = _read_string(reading, parts[1], der.PRINTABLE_STRING, "a PDS language")
+            locations.append(PdsLocation(url, language))
+        except FormatError as e:
             reading.note(
-                "qcstatements.unexpected-info", f"the {name} statement carries a statementInfo{known}", info.offset
+                "qcstatements.malformed", f"a PDS location cannot be read: {e.message}", e.offset or location.offset
             )
+    reading.facts["pds"] = tuple(locations)
+
+
+def _read_limit_value(reading: _Reading, info: der.Element) -> None:
+    parts = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
+    if len(parts) != 3:
+        raise FormatError("der.malformed", f"a MonetaryValue has {len(parts)} parts, not 3", offset=info.offset)
+    currency, *numbers = parts
+    numeric = currency.tag == der.INTEGER
+    text = str(der.read_integer(reading.data, currency)) if numeric else der.read_text(reading.data, currency)
+    amount, exponent = (der.read_integer(reading.data, number) for number in numbers)
+    reading.facts["limit_value"] = LimitValue(text, amount, exponent)
+
+
+def _read_retention(reading: _Reading, info: der.Element) -> None:
+    reading.facts["retention_years"] = der.read_integer(reading.data, info)
+
+
+def _countries(name: str) -> _Reader:
+    def read(reading: _Reading, info: der.Element) -> None:
+        countries = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
+        reading.facts[name] = tuple([der.read_text(reading.data, country) for country in countries])
 
     return read
 
 
-def _read_types(reading: _Reading, info: der.Element | None) -> None:
-    kinds = der.read_children(reading.data, der.expect(_required(info), der.SEQUENCE))
-    names = (der.read_oid(reading.data, kind) for kind in kinds)
-    reading.facts["types"] = tuple(oids.QC_TYPES.get(oid, oid) for oid in names)
+def _read_semantics(reading: _Reading, info: der.Element) -> None:
+    # SemanticsInformation ::= SEQUENCE { semanticsIdentifier OID OPTIONAL, nameRegistrationAuthorities GeneralNames OPTIONAL }
+    data = reading.data
+    for part in der.read_children(data, der.expect(info, der.SEQUENCE)):
+        if part.tag == der.OID:
+            reading.facts["semantics"] = der.read_oid(data, part)
+        else:
+            names = der.read_children(data, der.expect(part, der.SEQUENCE))
+            uris = [data[name.start : name.end].decode("ascii", "replace") for name in names if name.tag == _URI]
+            reading.facts["name_registration_authorities"] = tuple(uris)
 
 
-def _read_pds(reading: _Reading, info: der.Element | None) -> None:
-    locations = []
-    for location in der.read_children(reading.data, der.expect(_required(info), der.SEQUENCE)):
-        parts = der.read_children(reading.data, der.expect(location, der.SEQUENCE))
-        if len(parts) != 2:
-            raise FormatError("der.malformed", "a PDS location is not a pair", offset=location.offset)
-        locations.append(PdsLocation(*(der.read_text(reading.data, part) for part in parts)))
-    reading.facts["pds"] = tuple(locations)
-
-
-def _read_semantics(reading: _Reading, info: der.Element | None) -> None:
-    if info is not None:
-        parts = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
-        if parts and parts[0].tag == der.OID:
-            reading.facts["semantics"] = der.read_oid(reading.data, parts[0])
-
-
-def _read_retention(reading: _Reading, info: der.Element | None) -> None:
-    reading.facts["retention_years"] = der.read_integer(reading.data, _required(info))
-
-
-def _read_countries(reading: _Reading, info: der.Element | None) -> None:
-    countries = der.read_children(reading.data, der.expect(_required(info), der.SEQUENCE))
-    reading.facts["cc_legislation"] = tuple(der.read_text(reading.data, country) for country in countries)
-
-
-def _read_psd2(reading: _Reading, info: der.Element | None) -> None:
-    parts = der.read_children(reading.data, der.expect(_required(info), der.SEQUENCE))
+def _read_psd2(reading: _Reading, info: der.Element) -> None:
+    parts = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
     if len(parts) != 3:
-        raise FormatError(
-            "der.malformed", f"the PSD2 statement has {len(parts)} parts, not 3", offset=_required(info).offset
-        )
+        message = f"the PSD2 statement has {len(parts)} parts, not roles, NCAName and NCAId"
+        reading.note("qcstatements.malformed", message, info.offset)
     roles: list[RoleOfPsp] = []
-    for role in der.read_children(reading.data, der.expect(parts[0], der.SEQUENCE)):
-        try:
-            roles += _read_role(reading, role)
-        except FormatError as e:
-            reading.note("qcstatements.role-malformed", f"a role cannot be read: {e.message}", role.offset)
-    nca_name = _read_utf8(reading, parts[1], "NCAName")
-    nca_id = _read_utf8(reading, parts[2], "NCAId")
+    texts: list[str] = []
+    for part in parts:
+        part = _untagged(reading, part)
+        if part.tag == der.SEQUENCE:
+            roles += _read_roles(reading, part)
+        else:
+            what = "NCAId" if texts else "NCAName"
+            texts.append(_read_text_or_nothing(reading, part, what, "qcstatements.malformed"))
+    nca_name, nca_id, *_ = (*texts, "", "")
     reading.facts["psd2"] = Psd2Statement(tuple(roles), nca_name, nca_id)
 
 
-def _read_role(reading: _Reading, role: der.Element) -> list[RoleOfPsp]:
-    data = reading.data
-    parts = der.read_children(data, der.expect(role, der.SEQUENCE))
-    if len(parts) > 2 and len(parts) % 2 == 0:
-        reading.note(
-            "qcstatements.flattened-roles",
-            f"{len(parts) // 2} roles stand in one RoleOfPSP, as an OBIE OpenSSL profile writes them",
-            role.offset,
-        )
-    elif len(parts) != 2:
-        raise FormatError("der.malformed", f"it has {len(parts)} parts, not 2", offset=role.offset)
-    pairs = zip(parts[::2], parts[1::2], strict=True)
-    return [RoleOfPsp(der.read_oid(data, oid), _read_utf8(reading, name, "role name")) for oid, name in pairs]
+def _read_text_or_nothing(reading: _Reading, element: der.Element, what: str, code: str) -> str:
+    try:
+        return _read_string(reading, element, der.UTF8_STRING, what)
+    except FormatError as e:
+        reading.note(code, f"{what} cannot be read: {e.message}", element.offset)
+        return ""
 
 
-def _read_utf8(reading: _Reading, element: der.Element, what: str) -> str:
+def _untagged(reading: _Reading, element: der.Element) -> der.Element:
+    """The element itself, or what stands alone inside the explicit tag that some encoders add."""
+    if element.tag & 0xE0 != 0xA0:
+        return element
+    inner = der.read_children(reading.data, element)
+    if len(inner) != 1:
+        return element
+    message = f"an explicit tag 0x{element.tag:02x} stands around a part of the PSD2 statement, which has none"
+    reading.note("qcstatements.explicit-tag", message, element.offset)
+    return inner[0]
+
+
+def _read_roles(reading: _Reading, roles: der.Element) -> list[RoleOfPsp]:
+    found: list[RoleOfPsp] = []
+    try:
+        children = der.read_children(reading.data, roles)
+        if children and children[0].tag == der.OID:
+            children = [roles]  # the SEQUENCE OF is missing; whoever reads one role says so
+            message = "a RoleOfPSP stands where a SEQUENCE OF them belongs"
+            reading.note("qcstatements.flattened-roles", message, roles.offset)
+    except FormatError as e:
+        reading.note("qcstatements.role-malformed", f"the roles cannot be read: {e.message}", e.offset or roles.offset)
+        return found
+    for child in children:
+        try:
+            _read_role(reading, _untagged(reading, child), found)
+        except FormatError as e:
+            reading.note("qcstatements.role-malformed", f"a role cannot be read: {e.message}", e.offset or child.offset)
+    return found
+
+
+def _read_role(reading: _Reading, role: der.Element, found: list[RoleOfPsp]) -> None:
+    parts = [_untagged(reading, part) for part in der.read_children(reading.data, der.expect(role, der.SEQUENCE))]
+    if len(parts) > 2:
+        message = "several roles stand in one RoleOfPSP, as an OBIE OpenSSL profile writes them"
+        reading.note("qcstatements.flattened-roles", message, role.offset)
+    # Every identifier begins a role, and the text behind it is its name; what lacks the other is kept and named.
+    pairs: list[tuple[der.Element | None, der.Element | None]] = []
+    for part in parts:
+        if part.tag == der.OID:
+            pairs.append((part, None))
+        elif pairs and pairs[-1][1] is None:
+            pairs[-1] = (pairs[-1][0], part)
+        else:
+            pairs.append((None, part))
+    for oid, name in pairs or [(None, None)]:
+        if oid is None or name is None:
+            lacking = "object identifier" if oid is None else "name"
+            reading.note("qcstatements.role-malformed", f"a role has no {lacking}", role.offset)
+        text = _read_text_or_nothing(reading, name, "a role name", "qcstatements.role-malformed") if name else ""
+        if oid or text:
+            found.append(RoleOfPsp(der.read_oid(reading.data, oid) if oid else "", text))
+
+
+def _read_string(reading: _Reading, element: der.Element, tag: int, what: str) -> str:
     text = der.read_text(reading.data, element)
-    if element.tag != der.UTF8_STRING:
-        reading.note("qcstatements.string-type", f"{what} has tag 0x{element.tag:02x}, not UTF8String", element.offset)
+    if element.tag != tag:
+        message = f"{what} has tag 0x{element.tag:02x}, not {_STRING_TYPES[tag]}"
+        reading.note("qcstatements.string-type", message, element.offset)
     return text
 
 
-_READERS: dict[str, Callable[[_Reading, der.Element | None], None]] = {
-    oids.QC_COMPLIANCE: _flag("compliance"),
-    oids.QC_SSCD: _flag("sscd"),
-    oids.QC_TYPE: _read_types,
-    oids.QC_PDS: _read_pds,
-    oids.QCS_SYNTAX_V1: _read_semantics,
-    oids.QCS_SYNTAX_V2: _read_semantics,
-    oids.QC_RETENTION_PERIOD: _read_retention,
-    oids.QC_CC_LEGISLATION: _read_countries,
-    oids.QC_PSD2: _read_psd2,
-}
-
-
-def write_qc_statements(
-    *,
-    qc_type: str,
-    psd2: Psd2Statement | None,
-    pds: tuple[PdsLocation, ...],
-    compliance: bool = True,
-    sscd: bool = False,
-    semantics: str | None = oids.SEMANTICS_LEGAL,
-) -> bytes:
-    """The DER of a qcStatements extension value.
-
-    Args:
-        qc_type: `esign`, `eseal` or `web`.
-        psd2: roles and authority, or None for no such statement.
-        pds: PKI disclosure statements; none writes no statement.
-        compliance: state EU qualification.
-        sscd: state a qualified device.
-        semantics: dotted identifier of the subject name's semantics, or None.
-    """
-    type_oid = next(oid for oid, name in oids.QC_TYPES.items() if name == qc_type)
-    statements = [
-        _statement(oids.QC_COMPLIANCE) if compliance else b"",
-        _statement(oids.QC_SSCD) if sscd else b"",
-        _statement(oids.QC_PDS, der.write_element(der.SEQUENCE, *map(_pds, pds))) if pds else b"",
-        _statement(oids.QC_TYPE, der.write_element(der.SEQUENCE, der.write_oid(type_oid))),
-        _statement(oids.QCS_SYNTAX_V2, der.write_element(der.SEQUENCE, der.write_oid(semantics))) if semantics else b"",
-        _statement(oids.QC_PSD2, _psd2(psd2)) if psd2 else b"",
-    ]
-    return der.write_element(der.SEQUENCE, *statements)
-
-
-def _statement(oid: str, *info: bytes) -> bytes:
-    return der.write_element(der.SEQUENCE, der.write_oid(oid), *info)
-
-
-def _pds(location: PdsLocation) -> bytes:
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_text(location.url, tag=der.IA5_STRING),
-        der.write_text(location.language, tag=der.PRINTABLE_STRING),
-    )
-
-
-def _psd2(statement: Psd2Statement) -> bytes:
-    roles = (
-        der.write_element(der.SEQUENCE, der.write_oid(role.oid), der.write_text(role.name)) for role in statement.roles
-    )
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, *roles),
-        der.write_text(statement.nca_name),
-        der.write_text(statement.nca_id),
-    )
+_URI = 0x86  # GeneralName, context tag 6 (RFC 5280 section 4.2.1.6)
+_STRING_TYPES = {der.UTF8_STRING: "UTF8String", der.IA5_STRING: "IA5String", der.PRINTABLE_STRING: "PrintableString"}
+_FLAGS: Mapping[str, str] = MappingProxyType({oids.QC_COMPLIANCE: "compliance", oids.QC_SSCD: "sscd"})
+_OPTIONAL_INFO = frozenset({oids.QCS_SYNTAX_V1, oids.QCS_SYNTAX_V2})
+_READERS: Mapping[str, _Reader] = MappingProxyType(
+    {
+        oids.QC_TYPE: _read_types,
+        oids.QC_LIMIT_VALUE: _read_limit_value,
+        oids.QC_RETENTION_PERIOD: _read_retention,
+        oids.QC_PDS: _read_pds,
+        oids.QC_CC_LEGISLATION: _countries("cc_legislation"),
+        oids.QC_IDENTIFICATION_METHOD: _read_identification_methods,
+        oids.QC_QSCD_LEGISLATION: _countries("qscd_legislation"),
+        oids.QCS_SYNTAX_V1: _read_semantics,
+        oids.QCS_SYNTAX_V2: _read_semantics,
+        oids.QC_PSD2: _read_psd2,
+    }
+)

@@ -23,7 +23,7 @@ from tppkit.certificates import (
     parse_organization_identifier,
 )
 from tppkit.certificates.authorities import AUTHORITIES
-from tppkit.certificates.qcstatements import write_qc_statements
+from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, FormatError
 
 Extension = tuple[x509.ExtensionType, bool]

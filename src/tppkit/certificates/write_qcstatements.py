@@ -1,0 +1,105 @@
+"""QcStatements written, for test certificates and certificate requests."""
+
+from __future__ import annotations
+
+from tppkit.certificates import der, oids
+from tppkit.certificates.qcstatements import LimitValue, PdsLocation, Psd2Statement
+
+
+def write_qc_statements(
+    *,
+    qc_type: str,
+    psd2: Psd2Statement | None,
+    pds: tuple[PdsLocation, ...],
+    compliance: bool = True,
+    sscd: bool = False,
+    semantics: str | None = oids.SEMANTICS_LEGAL,
+    name_registration_authorities: tuple[str, ...] = (),
+    limit_value: LimitValue | None = None,
+    retention_years: int | None = None,
+    cc_legislation: tuple[str, ...] = (),
+    identification_methods: tuple[str, ...] = (),
+    qscd_legislation: tuple[str, ...] = (),
+) -> bytes:
+    """The DER of a qcStatements extension value.
+
+    Args:
+        qc_type: `esign`, `eseal` or `web`.
+        psd2: roles and authority, or None for no such statement.
+        pds: PKI disclosure statements; none writes no statement.
+        compliance: state EU qualification.
+        sscd: state a qualified device.
+        semantics: dotted identifier of the subject name's semantics, or None.
+        name_registration_authorities: addresses of those who register the subject's names.
+        limit_value: the largest transaction, or None.
+        retention_years: how long records are kept, or None.
+        cc_legislation: countries under whose law the certificate is qualified (none for the EU).
+        identification_methods: dotted identifiers of QcIdentMethod.
+        qscd_legislation: countries under whose law the device is qualified.
+    """
+    type_oid = next(oid for oid, name in oids.QC_TYPES.items() if name == qc_type)
+    statements = [
+        _statement(oids.QC_COMPLIANCE) if compliance else b"",
+        _statement(oids.QC_SSCD) if sscd else b"",
+        _statement(oids.QC_PDS, der.write_element(der.SEQUENCE, *map(_pds, pds))) if pds else b"",
+        _statement(oids.QC_TYPE, der.write_element(der.SEQUENCE, der.write_oid(type_oid))),
+        _statement(oids.QC_LIMIT_VALUE, _limit_value(limit_value)) if limit_value else b"",
+        _statement(oids.QC_RETENTION_PERIOD, der.write_integer(retention_years))
+        if retention_years is not None
+        else b"",
+        _statement(oids.QC_CC_LEGISLATION, _countries(cc_legislation)) if cc_legislation else b"",
+        _statement(oids.QC_IDENTIFICATION_METHOD, _oids(identification_methods)) if identification_methods else b"",
+        _statement(oids.QC_QSCD_LEGISLATION, _countries(qscd_legislation)) if qscd_legislation else b"",
+        _semantics(semantics, name_registration_authorities) if semantics or name_registration_authorities else b"",
+        _statement(oids.QC_PSD2, _psd2(psd2)) if psd2 else b"",
+    ]
+    return der.write_element(der.SEQUENCE, *statements)
+
+
+def _statement(oid: str, *info: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, der.write_oid(oid), *info)
+
+
+def _limit_value(limit: LimitValue) -> bytes:
+    numeric = limit.currency.isdigit()
+    currency = (
+        der.write_integer(int(limit.currency)) if numeric else der.write_text(limit.currency, tag=der.PRINTABLE_STRING)
+    )
+    return der.write_element(der.SEQUENCE, currency, der.write_integer(limit.amount), der.write_integer(limit.exponent))
+
+
+def _countries(countries: tuple[str, ...]) -> bytes:
+    return der.write_element(
+        der.SEQUENCE, *(der.write_text(country, tag=der.PRINTABLE_STRING) for country in countries)
+    )
+
+
+def _oids(dotted: tuple[str, ...]) -> bytes:
+    return der.write_element(der.SEQUENCE, *map(der.write_oid, dotted))
+
+
+def _semantics(identifier: str | None, authorities: tuple[str, ...]) -> bytes:
+    names = [der.write_element(0x86, authority.encode("ascii")) for authority in authorities]  # GeneralName, a URI
+    parts = [der.write_oid(identifier)] if identifier else []
+    parts += [der.write_element(der.SEQUENCE, *names)] if names else []
+    return _statement(oids.QCS_SYNTAX_V2, der.write_element(der.SEQUENCE, *parts))
+
+
+def _pds(location: PdsLocation) -> bytes:
+    return der.write_element(
+        der.SEQUENCE,
+        der.write_text(location.url, tag=der.IA5_STRING),
+        der.write_text(location.language, tag=der.PRINTABLE_STRING),
+    )
+
+
+def _psd2(statement: Psd2Statement) -> bytes:
+    roles = (
+        der.write_element(der.SEQUENCE, der.write_oid(role.oid), der.write_text(role.name)) for role in statement.roles
+    )
+    return der.write_element(
+        der.SEQUENCE,
+        der.write_element(der.SEQUENCE, *roles),
+        der.write_text(statement.nca_name),
+        der.write_text(statement.nca_id),
+    )
