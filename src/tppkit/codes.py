@@ -356,10 +356,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a PSD2 role is unknown, missing or given twice",
             "give for example PSP_PI,PSP_AI",
         ),
-        "pki.seeded-rsa": Code(
-            "RSA keys cannot be made from a seed",
-            "use p256 or p384 with a seed, or no seed",
-        ),
         "pki.unusable": Code(
             "the folder is no test PKI",
             "make one with tppkit pki create",

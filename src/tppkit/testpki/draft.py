@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Self
 
-from tppkit.certificates import der, oids
+from cryptography import x509
+
+from tppkit.certificates import der
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
@@ -33,13 +35,17 @@ class Extension(NamedTuple):
     critical: bool = False
 
 
-def make_name(**attributes: str) -> tuple[Attribute, ...]:
-    """A name of attributes by their short names, for example `make_name(C="LT", O="Example", CN="…")`, in this order."""
-    by_name = {name: oid for oid, name in oids.NAME_ATTRIBUTES.items()}
-    chosen = ((by_name[name], text) for name, text in attributes.items())
+def attributes_of(name: x509.Name) -> tuple[Attribute, ...]:
+    """The attributes of a name, each with the string type that RFC 5280 wants for it."""
+    pairs = ((attribute.oid.dotted_string, str(attribute.value)) for attribute in name)
     return tuple(
-        Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING) for oid, text in chosen
+        Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING) for oid, text in pairs
     )
+
+
+def extension_of(extension: x509.ExtensionType, critical: bool) -> Extension:
+    """The extension as DER."""
+    return Extension(extension.oid.dotted_string, extension.public_bytes(), critical)
 
 
 def write_name(attributes: tuple[Attribute, ...]) -> bytes:

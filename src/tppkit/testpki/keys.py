@@ -29,7 +29,10 @@ _CURVES: Mapping[str, tuple[ec.EllipticCurve, int]] = MappingProxyType(
 _RSA_BITS: Mapping[str, int] = MappingProxyType({"rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096})
 
 KEY_KINDS = (*_CURVES, *_RSA_BITS)
-SEAL_KEY_KINDS = (*KEY_KINDS, "ed25519")  # TLS with QWACs, and path validation of authorities, know no Ed25519 in practice
+SEAL_KEY_KINDS = (
+    *KEY_KINDS,
+    "ed25519",
+)  # TLS with QWACs, and path validation of authorities, know no Ed25519 in practice
 
 
 class KeySource:
@@ -74,23 +77,24 @@ class KeySource:
         if kind in _RSA_BITS:
             return self._make_rsa_key(_RSA_BITS[kind], f"key {kind} {label}")
         if kind == "ed25519":
-            return ed25519.Ed25519PrivateKey.from_private_bytes(self._bytes(f"key {kind} {label}", 32))
+            return ed25519.Ed25519PrivateKey.from_private_bytes(self.random_bytes(f"key {kind} {label}", 32))
         curve, order = _CURVES[kind]
         if self._seed is None:
             return ec.generate_private_key(curve)
-        number = int.from_bytes(self._bytes(f"key {kind} {label}", 64), "big")
+        number = int.from_bytes(self.random_bytes(f"key {kind} {label}", 64), "big")
         return ec.derive_private_key(1 + number % (order - 1), curve)
 
     def _make_rsa_key(self, bits: int, label: str) -> rsa.RSAPrivateKey:
         if self._seed is None:
             return rsa.generate_private_key(PUBLIC_EXPONENT, bits)
-        return make_rsa_key(bits, self._bytes(label, bits // 8))
+        return make_rsa_key(bits, self.random_bytes(label, bits // 8))
 
     def make_serial(self, label: str) -> int:
         """A positive serial number of 127 bits; with a seed, the one that belongs to the label."""
-        return (int.from_bytes(self._bytes(f"serial {label}", 16), "big") >> 1) | 1 << 126
+        return (int.from_bytes(self.random_bytes(f"serial {label}", 16), "big") >> 1) | 1 << 126
 
-    def _bytes(self, label: str, size: int) -> bytes:
+    def random_bytes(self, label: str, size: int) -> bytes:
+        """Bytes from the machine; with a seed, those that belong to the label."""
         if self._seed is None:
             return secrets.token_bytes(size)
         return hashlib.shake_256(f"tppkit test pki\0{self._seed}\0{label}".encode()).digest(size)

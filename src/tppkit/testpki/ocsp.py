@@ -18,7 +18,8 @@ from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
 
 _ENUMERATED = 0x0A
 _BASIC, _NONCE = "1.3.6.1.5.5.7.48.1.1", "1.3.6.1.5.5.7.48.1.2"
-_HASH_OIDS = {"sha1": "1.3.14.3.2.26", "sha256": "2.16.840.1.101.3.4.2.1"}
+HASH_NAMES = {"1.3.14.3.2.26": "sha1", "2.16.840.1.101.3.4.2.1": "sha256"}
+_HASH_OIDS = {name: oid for oid, name in HASH_NAMES.items()}
 
 MALFORMED_REQUEST, INTERNAL_ERROR, TRY_LATER, UNAUTHORIZED = 1, 2, 3, 6  # RFC 6960 section 4.2.1
 

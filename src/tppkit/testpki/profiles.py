@@ -106,6 +106,16 @@ def make_provider(
     return provider
 
 
+def make_other_provider(provider: Provider) -> Provider:
+    """Another organisation, for what must be refused: one of two, whichever `provider` is not."""
+    for identifier in ("PSDDE-BAFIN-999999", "PSDFI-FINFSA-9999999-9"):
+        if identifier != provider.organization_identifier.text:
+            break
+    return make_provider(
+        organization_identifier=identifier, name="Another Provider TEST", dns_name="other.test.example"
+    )
+
+
 def _check(provider: Provider) -> None:
     if not _COUNTRY.fullmatch(provider.country):
         raise ConfigurationError(
