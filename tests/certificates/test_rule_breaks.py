@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from typing import Any
 
 import pytest
@@ -74,6 +76,13 @@ def qc_types(*types: str) -> Change:
     )
 
 
+def attribute(oid: x509.ObjectIdentifier, value: str) -> x509.NameAttribute:
+    """One attribute, of a length that the library warns of if need be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return x509.NameAttribute(oid, value, _validate=False)
+
+
 def subject(
     use: Use, *further: x509.NameAttribute, without: x509.ObjectIdentifier | None = None, **values: str
 ) -> Change:
@@ -81,7 +90,7 @@ def subject(
     kinds = {"c": NameOID.COUNTRY_NAME, "o": NameOID.ORGANIZATION_NAME, "org_id": ORG_ID, "cn": NameOID.COMMON_NAME}
     good = {"c": "LT", "o": "Example Payments TEST", "org_id": "PSDLT-BL-LB000000"}
     good |= {"cn": "tpp.test.example" if use is QWAC else "Example Payments TEST"} | values
-    attributes = [x509.NameAttribute(kinds[name], value, _validate=False) for name, value in good.items()]
+    attributes = [attribute(kinds[name], value) for name, value in good.items()]
     return {"subject": x509.Name([*(a for a in attributes if a.oid != without), *further])}
 
 
@@ -134,6 +143,12 @@ def issued(year: int, month: int, day: int, *, seconds: int = 0) -> Change:
 
 
 SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+TELETEX = x509.NameAttribute(NameOID.LOCALITY_NAME, "Vilnius", x509.name._ASN1Type.T61String)
+SIGNS = {QWAC: key_usage("digital_signature")[0], SEAL: key_usage("content_commitment")[0]}
+TWO_POLICIES = {
+    QWAC: policies("0.4.0.194112.1.5", GEN),
+    SEAL: policies(QCP_L, QCP_L_QSCD) | qc(SEAL, sscd=True),
+}
 GOOD_NAME = x509.DNSName("tpp.test.example")
 WEAK_KEY = rsa.RSAPublicNumbers(65537, (1 << 1023) + 15).public_key()
 CURVE_KEY = ec.derive_private_key(7, ec.SECP256K1()).public_key()
@@ -142,6 +157,7 @@ SEMANTICS = {"semantics": oids.SEMANTICS_EIDAS_LEGAL}
 PUBLIC_POLICIES = policies(GEN, PUBLIC)
 LATE = {"late": timedelta(days=90, microseconds=1)}
 EARLY = {"late": timedelta(microseconds=-1)}
+MISMATCH, OTHER_LAW = "organization-identifier.authority-mismatch", "qcstatements.other-legislation"
 # What always comes with a public QWAC that has clientAuth.
 ENDS = {"certificate.client-auth-ends"}
 
@@ -160,7 +176,6 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.no-psd2", qc(use, psd2=None), set()),
         ("qcstatements.no-roles", qc(use, psd2={"roles": ()}), set()),
         ("qcstatements.role-mismatch", qc(use, psd2={"roles": (role("PSP_PI"), role("PSP_AI", named="PSP_PI"))}), set()),
-        ("certificate.serial-too-long", {"serial": 1 << 158}, set()),
         ("certificate.unusual-key", {"public_key": CURVE_KEY}, set()),
         ("certificate.weak-key", {"public_key": WEAK_KEY}, set()),
         ("certificate.subject-attribute-missing", subject(use, without=NameOID.COUNTRY_NAME), set()),
@@ -168,17 +183,17 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("certificate.subject-attribute-repeated", subject(use, x509.NameAttribute(NameOID.COUNTRY_NAME, "LT")), set()),
         ("certificate.subject-country", subject(use, c="ZZ"), set()),
         ("certificate.subject-length", subject(use, c="Lithuania"), {"certificate.subject-country"}),
-        ("certificate.subject-length", subject(use, x509.NameAttribute(NameOID.LOCALITY_NAME, "v" * 129, _validate=False)), set()),
-        ("certificate.subject-string-type", subject(use, x509.NameAttribute(NameOID.LOCALITY_NAME, "Vilnius", x509.name._ASN1Type.T61String)), set()),
+        ("certificate.subject-length", subject(use, attribute(NameOID.LOCALITY_NAME, "v" * 129)), set()),
+        ("certificate.subject-string-type", subject(use, TELETEX), set()),
         ("organization-identifier.malformed", subject(use, org_id="12345987"), set()),
         ("organization-identifier.lei-checksum", subject(use, org_id="LEIXG-AEYE00EKXESVZUUEBP68"), set()),
-        ("organization-identifier.country", subject(use, org_id="PSDZZ-BL-1"), {"organization-identifier.authority-mismatch"}),
+        ("organization-identifier.country", subject(use, org_id="PSDZZ-BL-1"), {MISMATCH}),
         ("organization-identifier.not-psd", subject(use, org_id="NTRLT-123456789"), set()),
         ("organization-identifier.is-name", subject(use, o="psdlt-bl-lb000000"), set()),
         ("organization-identifier.unregistered-scheme", subject(use, org_id="EI:SE-5567971433"), {"organization-identifier.not-psd"}),
         ("organization-identifier.eidas-form", subject(use, org_id="PSDLT-BL-LB 000000") | qc(use, **SEMANTICS), set()),
         ("organization-identifier.authority-mismatch", subject(use, org_id="PSDDE-BAFIN-1"), set()),
-        ("certificate.key-usage-not-critical", {"extensions": (key_usage("digital_signature" if use is QWAC else "content_commitment")[0],)}, set()),
+        ("certificate.key-usage-not-critical", {"extensions": (SIGNS[use],)}, set()),
         ("certificate.must-not-be-critical", {"critical": (x509.IssuerAlternativeName([GOOD_NAME]),)}, {"certificate.critical-extension"}),
         ("certificate.must-not-be-critical", {"critical": (crl("http://pki.test.example/ca.crl"),)}, {"certificate.critical-extension"}),
         ("certificate.should-not-be-critical", {"critical": policies(GEN if use is QWAC else QCP_L)["extensions"]}, set()),
@@ -199,14 +214,14 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("certificate.internal-address", {"extensions": (crl("http://[fd00::1]/ca.crl"),)}, set()),
         ("certificate.no-policy", {"without": (x509.CertificatePolicies,)}, set()),
         ("certificate.no-qualified-policy", policies("1.2.3.4"), set()),
-        ("certificate.several-qualified-policies", policies("0.4.0.194112.1.5", GEN) if use is QWAC else policies(QCP_L, QCP_L_QSCD) | qc(use, sscd=True), set()),
+        ("certificate.several-qualified-policies", TWO_POLICIES[use], set()),
         ("certificate.policy-mismatch", policies(QCP_L if use is QWAC else GEN), set()),
         ("qcstatements.critical", {"critical": (x509.UnrecognizedExtension(OID(oids.QC_STATEMENTS), qc(use)["qc"]),)}, set()),
         ("qcstatements.type-as-statement", statements(statement(ESEAL), use=use), set()),
         ("qcstatements.no-sscd", policies(QCP_L_QSCD), {"certificate.policy-mismatch"} if use is QWAC else set()),
         ("qcstatements.other-legislation", qc(use, cc_legislation=("GB",)), set()),
-        ("qcstatements.legislation-country", qc(use, cc_legislation=("ZZ",)), {"qcstatements.other-legislation"}),
-        ("qcstatements.legislation-country", statements(statement(oids.QC_CC_LEGISLATION, b"\x30\x00"), use=use), {"qcstatements.other-legislation"}),
+        ("qcstatements.legislation-country", qc(use, cc_legislation=("ZZ",)), {OTHER_LAW}),
+        ("qcstatements.legislation-country", statements(statement(oids.QC_CC_LEGISLATION, b"\x30\x00"), use=use), {OTHER_LAW}),
         ("qcstatements.no-english-pds", qc(use, pds=()), set()),
         ("qcstatements.no-english-pds", qc(use, pds=(PdsLocation(PDS.url, "lt"),)), set()),
         ("qcstatements.pds-address", qc(use, pds=(PDS, PdsLocation("http://pki.test.example/pds", "lt"))), set()),
@@ -225,9 +240,9 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.text-size", qc(use, psd2={"roles": (RoleOfPsp("2.999.7", ""),)}), {"qcstatements.role-unknown"}),
         ("qcstatements.text-size", qc(use, psd2={"nca_id": ""}), set()),
         ("qcstatements.nca-name", qc(use, psd2={"nca_name": "Банк на България"}), set()),
-        ("qcstatements.nca-id", qc(use, psd2={"nca_id": "LT_BL"}), {"organization-identifier.authority-mismatch"}),
-        ("qcstatements.nca-id", qc(use, psd2={"nca_id": "NA", "nca_name": "NA"}), {"organization-identifier.authority-mismatch"}),
-        ("qcstatements.nca-country", qc(use, psd2={"nca_id": "ZZ-BL"}), {"organization-identifier.authority-mismatch", "authority.unknown"}),
+        ("qcstatements.nca-id", qc(use, psd2={"nca_id": "LT_BL"}), {MISMATCH}),
+        ("qcstatements.nca-id", qc(use, psd2={"nca_id": "NA", "nca_name": "NA"}), {MISMATCH}),
+        ("qcstatements.nca-country", qc(use, psd2={"nca_id": "ZZ-BL"}), {MISMATCH, "authority.unknown"}),
         ("qcstatements.nca-not-applicable", qc(use, psd2={"roles": (role("PSP_CB"),)}), set()),
         ("authority.unknown", subject(use, org_id="PSDHR-HNB-1") | qc(use, psd2={"nca_id": "HR-HNB"}), set()),
     ]),
@@ -266,7 +281,7 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
     ("qcstatements.sscd-in-web", QWAC, qc(QWAC, sscd=True), set()),
 ]  # fmt: skip
 # Each of these needs its own way to be made; the tests below have them.
-MADE_APART = {("certificate.broken-signature", use) for use in Use}
+MADE_APART = {(f"certificate.{name}", use) for name in ("broken-signature", "serial-too-long") for use in Use}
 
 
 def found(issue, use: Use, change: Change) -> dict[str, str]:
@@ -293,7 +308,7 @@ def test_every_rule_has_a_certificate_that_breaks_it():
 
 # What is close to a break and none.
 FINE: list[tuple[Use, Change]] = [
-    (QWAC, {"serial": (1 << 158) - 1}),
+    (QWAC, {"serial": (1 << 159) - 1}),
     (SEAL, qc(SEAL, limit_value=LimitValue("EUR", 10000, -2))),
     (SEAL, qc(SEAL, retention_years=0)),
     (SEAL, qc(SEAL, psd2={"nca_name": "Banco de España"})),
@@ -357,8 +372,6 @@ def test_a_public_certificate_follows_the_browsers_in_key_usage_and_common_name(
 
 
 def test_an_address_in_a_website_certificate_is_named(issue):
-    from ipaddress import ip_address
-
     change = names(GOOD_NAME, x509.IPAddress(ip_address("8.8.8.8")))
     assert {*found(issue, QWAC, change)} == {"certificate.internal-name"}
 
@@ -369,27 +382,27 @@ def test_a_registered_national_scheme_is_only_no_psd_form(issue):
 
 
 def test_a_signature_over_a_broken_hash_is_named(pki):
-    # The libraries no longer make such signatures, so the algorithm's identifiers are exchanged in a certificate's bytes.
+    # The libraries no longer make such signatures, so the algorithm's identifier is exchanged in a certificate's bytes.
+    sha256 = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
+    sha1 = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.1"))
     for use, holder in ((QWAC, pki.qwac), (SEAL, pki.qseal)):
-        whole = holder.certificate.der
-        sha256, sha1 = der.write_oid("1.2.840.10045.4.3.2"), der.write_oid("1.2.840.10045.4.1") + b"\x05\x00"
-        assert whole.count(der.write_element(der.SEQUENCE, sha256)) == 2
-        exchanged = EidasCertificate.from_der(exchange(whole, sha256, sha1))
+        exchanged = EidasCertificate.from_der(exchange(holder.certificate.der, sha256, sha1))
         codes = [f.code for f in check_certificate(exchanged, as_=use, at=pki.not_before)]
         assert codes == ["certificate.broken-signature"]
 
 
+def test_a_serial_number_of_more_than_twenty_octets_is_named(pki):
+    for use, holder in ((QWAC, pki.qwac), (SEAL, pki.qseal)):
+        ours = der.write_integer(holder.certificate.serial)
+        exchanged = EidasCertificate.from_der(exchange(holder.certificate.der, ours, b"\x02\x15\x01" + bytes(20)))
+        (finding,) = check_certificate(exchanged, as_=use, at=pki.not_before)
+        assert (finding.code, dict(finding.values)) == ("certificate.serial-too-long", {"octets": "21"})
+
+
 def exchange(whole: bytes, old: bytes, new: bytes) -> bytes:
-    """A certificate with its signature algorithm's content `old` changed to `new`, lengths made right again."""
-    outer = der.read_whole(whole, tag=der.SEQUENCE)
-    to_be_signed, _, signature = der.read_children(whole, outer)
-    parts = [
-        der.write_element(der.SEQUENCE, new) if whole[part.start : part.end] == old else whole[part.offset : part.end]
-        for part in der.read_children(whole, to_be_signed)
-    ]
-    return der.write_element(
-        der.SEQUENCE,
-        der.write_element(der.SEQUENCE, *parts),
-        der.write_element(der.SEQUENCE, new),
-        whole[signature.offset : signature.end],
-    )
+    """A certificate with the part `old`, inside or beside what is signed, changed to `new`; the signature stays as it was."""
+    to_be_signed, *rest = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))
+    parts = [[whole[part.offset : part.end] for part in of] for of in (der.read_children(whole, to_be_signed), rest)]
+    assert any(old in of for of in parts)
+    inner, outer = ([new if part == old else part for part in of] for of in parts)
+    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, *inner), *outer)
