@@ -35,7 +35,7 @@ WEB, ESEAL = "0.4.0.1862.1.6.3", "0.4.0.1862.1.6.2"
 PUBLIC, GEN, QCP_L, QCP_L_QSCD = "2.23.140.1.2.2", "0.4.0.194112.1.6", "0.4.0.194112.1.1", "0.4.0.194112.1.3"
 OID = x509.ObjectIdentifier
 ORG_ID = OID(oids.ORGANIZATION_IDENTIFIER)
-PDS = PdsLocation("https://pki.test.example/pds_en.pdf", "en")
+PDS = PdsLocation("https://pki.test.example.com/pds_en.pdf", "en")
 Change = dict[str, Any]
 
 
@@ -89,7 +89,7 @@ def subject(
     """The good subject, with other values (c, o, org_id, cn), without an attribute, with further ones."""
     kinds = {"c": NameOID.COUNTRY_NAME, "o": NameOID.ORGANIZATION_NAME, "org_id": ORG_ID, "cn": NameOID.COMMON_NAME}
     good = {"c": "LT", "o": "Example Payments TEST", "org_id": "PSDLT-BL-LB000000"}
-    good |= {"cn": "tpp.test.example" if use is QWAC else "Example Payments TEST"} | values
+    good |= {"cn": "tpp.test.example.com" if use is QWAC else "Example Payments TEST"} | values
     attributes = [attribute(kinds[name], value) for name, value in good.items()]
     return {"subject": x509.Name([*(a for a in attributes if a.oid != without), *further])}
 
@@ -112,7 +112,7 @@ def policies(*dotted: str) -> Change:
 
 def access(**urls: str) -> Change:
     methods = {"ocsp": Access.OCSP, "issuer": Access.CA_ISSUERS}
-    stated = {"ocsp": "http://pki.test.example/ocsp", "issuer": "http://pki.test.example/ca.der"} | urls
+    stated = {"ocsp": "http://pki.test.example.com/ocsp", "issuer": "http://pki.test.example.com/ca.der"} | urls
     return {
         "extensions": (
             x509.AuthorityInformationAccess(
@@ -149,7 +149,7 @@ TWO_POLICIES = {
     QWAC: policies("0.4.0.194112.1.5", GEN),
     SEAL: policies(QCP_L, QCP_L_QSCD) | qc(SEAL, sscd=True),
 }
-GOOD_NAME = x509.DNSName("tpp.test.example")
+GOOD_NAME = x509.DNSName("tpp.test.example.com")
 WEAK_KEY = rsa.RSAPublicNumbers(65537, (1 << 1023) + 15).public_key()
 CURVE_KEY = ec.derive_private_key(7, ec.SECP256K1()).public_key()
 OTHER_BANK = {"nca_name": "NA", "nca_id": "NA", "roles": (role("PSP_CB"),)}
@@ -195,7 +195,7 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("organization-identifier.authority-mismatch", subject(use, org_id="PSDDE-BAFIN-1"), set()),
         ("certificate.key-usage-not-critical", {"extensions": (SIGNS[use],)}, set()),
         ("certificate.must-not-be-critical", {"critical": (x509.IssuerAlternativeName([GOOD_NAME]),)}, {"certificate.critical-extension"}),
-        ("certificate.must-not-be-critical", {"critical": (crl("http://pki.test.example/ca.crl"),)}, {"certificate.critical-extension"}),
+        ("certificate.must-not-be-critical", {"critical": (crl("http://pki.test.example.com/ca.crl"),)}, {"certificate.critical-extension"}),
         ("certificate.should-not-be-critical", {"critical": policies(GEN if use is QWAC else QCP_L)["extensions"]}, set()),
         ("certificate.no-authority-key", {"without": (x509.AuthorityKeyIdentifier,)}, set()),
         ("certificate.no-subject-key", {"without": (x509.SubjectKeyIdentifier,)}, set()),
@@ -205,10 +205,10 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("certificate.authority-extension", {"extensions": (unread(oids.POLICY_MAPPINGS),)}, set()),
         ("certificate.no-information-access", {"without": (x509.AuthorityInformationAccess,)}, set()),
         ("certificate.no-issuer-location", access(issuer=""), set()),
-        ("certificate.no-issuer-location", access(issuer="ldap://pki.test.example/ca"), set()),
+        ("certificate.no-issuer-location", access(issuer="ldap://pki.test.example.com/ca"), set()),
         ("certificate.no-status-location", access(ocsp="") | {"without": (x509.CRLDistributionPoints,)}, set()),
-        ("certificate.no-status-location", access(ocsp="ftp://pki.test.example/") | {"without": (x509.CRLDistributionPoints,)}, set()),
-        ("certificate.crl-scheme", {"extensions": (crl("https://pki.test.example/ca.crl"),)}, set()),
+        ("certificate.no-status-location", access(ocsp="ftp://pki.test.example.com/") | {"without": (x509.CRLDistributionPoints,)}, set()),
+        ("certificate.crl-scheme", {"extensions": (crl("https://pki.test.example.com/ca.crl"),)}, set()),
         ("certificate.internal-address", access(ocsp="http://127.0.0.1/ocsp"), set()),
         ("certificate.internal-address", access(issuer="http://ca.corp/ca.der"), set()),
         ("certificate.internal-address", {"extensions": (crl("http://[fd00::1]/ca.crl"),)}, set()),
@@ -224,7 +224,7 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.legislation-country", statements(statement(oids.QC_CC_LEGISLATION, b"\x30\x00"), use=use), {OTHER_LAW}),
         ("qcstatements.no-english-pds", qc(use, pds=()), set()),
         ("qcstatements.no-english-pds", qc(use, pds=(PdsLocation(PDS.url, "lt"),)), set()),
-        ("qcstatements.pds-address", qc(use, pds=(PDS, PdsLocation("http://pki.test.example/pds", "lt"))), set()),
+        ("qcstatements.pds-address", qc(use, pds=(PDS, PdsLocation("http://pki.test.example.com/pds", "lt"))), set()),
         ("qcstatements.pds-language", qc(use, pds=(PDS, PdsLocation(PDS.url, "xx"))), set()),
         ("qcstatements.pds-language-case", qc(use, pds=(PdsLocation(PDS.url, "EN"),)), set()),
         ("qcstatements.limit-value", qc(use, limit_value=LimitValue("XTS", 1, 0)), set()),
@@ -271,7 +271,7 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
     ("certificate.must-not-be-critical", SEAL, {"critical": purposes(OID("1.3.6.1.4.1.311.10.3.12"))["extensions"]}, set()),
     ("certificate.must-not-be-critical", QWAC, {"critical": names(GOOD_NAME)["extensions"]}, set()),
     ("certificate.no-dns-name", QWAC, {"without": (x509.SubjectAlternativeName,)}, {"certificate.common-name"}),
-    ("certificate.common-name", QWAC, subject(QWAC, cn="other.test.example"), set()),
+    ("certificate.common-name", QWAC, subject(QWAC, cn="other.test.example.com"), set()),
     ("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName("localhost")), set()),
     ("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName("tpp.corp")), set()),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2020, 9, 1) | {"days": 398}, ENDS),
@@ -324,11 +324,11 @@ FINE: list[tuple[Use, Change]] = [
     (SEAL, access(ocsp="")),
     (SEAL, {"without": (x509.CRLDistributionPoints,)}),
     (SEAL, access(ocsp="http://[")),
-    (SEAL, {"extensions": (crl("LDAP://pki.test.example/ca"),)}),
-    (QWAC, subject(QWAC, cn="TPP.test.example")),
+    (SEAL, {"extensions": (crl("LDAP://pki.test.example.com/ca"),)}),
+    (QWAC, subject(QWAC, cn="TPP.test.example.com")),
     (QWAC, policies(GEN, "0.4.0.19495.3.1", "1.2.3.4")),
     (QWAC, {"days": 3000}),
-    (QWAC, qc(QWAC, pds=(PdsLocation("http://pki.test.example/pds", "en"),)) | issued(2023, 8, 31)),
+    (QWAC, qc(QWAC, pds=(PdsLocation("http://pki.test.example.com/pds", "en"),)) | issued(2023, 8, 31)),
     (SEAL, qc(SEAL, psd2={"roles": (role("PSP_CB"),)}) | issued(2021, 3, 31)),
 ]  # fmt: skip
 
@@ -377,7 +377,7 @@ def test_an_address_in_a_website_certificate_is_named(issue):
 
 
 def test_a_registered_national_scheme_is_only_no_psd_form(issue):
-    change = org_id("EI:SE-5567971433") | qc(SEAL, name_registration_authorities=("https://registry.test.example",))
+    change = org_id("EI:SE-5567971433") | qc(SEAL, name_registration_authorities=("https://registry.test.example.com",))
     assert found(issue, SEAL, change) == {"organization-identifier.not-psd": "warning"}
 
 

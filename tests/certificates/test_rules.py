@@ -16,7 +16,7 @@ from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.testpki.profiles import key_usage, qwac_extensions
 
 TYPES = {Use.QWAC: "web", Use.QSEALC: "eseal"}
-PDS = PdsLocation("https://pki.test.example/pds_en.pdf", "en")
+PDS = PdsLocation("https://pki.test.example.com/pds_en.pdf", "en")
 PI = RoleOfPsp("0.4.0.19495.1.2", "PSP_PI")
 ORG_ID = x509.NameAttribute(x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER), "PSDLT-BL-LB000000")
 
