@@ -101,7 +101,7 @@ def test_a_leaf_says_where_its_status_is(leaf):
     points = extension(leaf, x509.CRLDistributionPoints)
     urls = [d.access_location.value for d in access.value] + [point.full_name[0].value for point in points.value]
     files = ("ocsp", f"issuing-ca-{leaf.kind}.der", f"issuing-ca-{leaf.kind}.crl")
-    assert urls == [f"http://pki.test.example/{file}" for file in files]
+    assert urls == [f"http://pki.test.example.com/{file}" for file in files]
     assert not access.critical
     assert not points.critical
 

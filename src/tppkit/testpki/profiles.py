@@ -29,7 +29,7 @@ from tppkit.errors import ConfigurationError, FormatError
 Extension = tuple[x509.ExtensionType, bool]
 
 _ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
-_SERVICES = "http://pki.test.example"
+_SERVICES = "http://pki.test.example.com"
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _TEXT_LIMIT = 64
@@ -62,7 +62,7 @@ class Provider:
 DEFAULT_ORGANIZATION_IDENTIFIER = "PSDLT-BL-LB000000"
 DEFAULT_NAME = "Example Payments TEST"
 DEFAULT_ROLES = ("PSP_PI", "PSP_AI")
-DEFAULT_DNS_NAME = "tpp.test.example"
+DEFAULT_DNS_NAME = "tpp.test.example.com"
 
 
 def make_provider(
@@ -232,7 +232,7 @@ def _qc_statements(provider: Provider, qc_type: str) -> Extension:
         psd2=Psd2Statement(
             tuple(RoleOfPsp(oids.ROLE_OIDS[r], r) for r in provider.roles), provider.nca_name, provider.nca_id
         ),
-        pds=(PdsLocation("https://pki.test.example/pds_en.pdf", "en"),),
+        pds=(PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),),
     )
     return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value), False
 
