@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -50,6 +51,46 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
     except OSError as e:
         path.unlink(missing_ok=True)
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
+    """Put a file in the place of the one at `path`, all or nothing: a reader sees the old one or the new one.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder against other programs that change it in the same way; waits for them.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{folder} cannot be opened: {e.strerror}") from e
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

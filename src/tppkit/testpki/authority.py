@@ -205,13 +205,14 @@ class Pki:
         """
         return sign_draft(self.draft_qseal(provider, label=label, key=key), self.qseal_ca, label, "qseal")
 
-    def crl(self, issuer: Issued, *, at: datetime, number: int = 1) -> bytes:
-        """DER of the revocation list of one of `issuers`, issued at a time (aware) and good for seven days.
+    def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:
+        """DER of the revocation list of one of `issuers`, issued at a time (aware).
 
         Args:
             issuer: one of `issuers`.
             at: when it is issued; what was revoked later does not stand in it.
             number: CRL number.
+            days: how long it is good.
         """
         at = as_utc(at)
         return write_crl(
@@ -220,7 +221,7 @@ class Pki:
             authority_key_identifier=issuer.key_identifier,
             revoked=[revocation for revocation in self.revocations.get(issuer.label, ()) if revocation.at <= at],
             this_update=at,
-            next_update=at + timedelta(days=CRL_DAYS),
+            next_update=at + timedelta(days=days),
             number=number,
         )
 

@@ -53,7 +53,9 @@ def write_pkcs12(
     shrouded = der.write_element(der.SEQUENCE, algorithm, der.write_element(der.OCTET_STRING, encrypted))
     safes = der.write_element(
         der.SEQUENCE,
-        _encrypted_safe(der.write_element(der.SEQUENCE, *certificates), password, random(f"{name} p12 certificates", 24)),
+        _encrypted_safe(
+            der.write_element(der.SEQUENCE, *certificates), password, random(f"{name} p12 certificates", 24)
+        ),
         _content(der.write_element(der.SEQUENCE, _bag(_SHROUDED_KEY, shrouded, attributes))),
     )
     mac = _mac(safes, password, random(f"{name} p12 mac", 8))
@@ -86,7 +88,9 @@ def _attributes(name: str, key_id: bytes) -> bytes:
         (_FRIENDLY_NAME, der.write_text(name, tag=_BMP_STRING)),
         (_LOCAL_KEY_ID, der.write_element(der.OCTET_STRING, key_id)),
     )
-    written = (der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, value)) for oid, value in values)
+    written = (
+        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, value)) for oid, value in values
+    )
     return der.write_element(der.SET, *sorted(written))
 
 
@@ -97,7 +101,10 @@ def _encrypt(data: bytes, password: str, random: bytes) -> tuple[bytes, bytes]:
     padder, encryptor = PKCS7(128).padder(), Cipher(algorithms.AES256(key), modes.CBC(vector)).encryptor()
     encrypted = encryptor.update(padder.update(data) + padder.finalize()) + encryptor.finalize()
     parameters = der.write_element(
-        der.SEQUENCE, der.write_element(der.OCTET_STRING, salt), der.write_integer(ROUNDS), _algorithm(_HMAC_SHA256, _NULL)
+        der.SEQUENCE,
+        der.write_element(der.OCTET_STRING, salt),
+        der.write_integer(ROUNDS),
+        _algorithm(_HMAC_SHA256, _NULL),
     )
     scheme = _algorithm(_AES_256_CBC, der.write_element(der.OCTET_STRING, vector))
     return _algorithm(_PBES2, der.write_element(der.SEQUENCE, _algorithm(_PBKDF2, parameters), scheme)), encrypted

@@ -10,8 +10,9 @@ from datetime import datetime
 from typing import NamedTuple, Self
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import der
+from tppkit.certificates import EidasCertificate, der
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
@@ -95,6 +96,20 @@ class Draft:
     not_after: datetime
     extensions: tuple[Extension, ...] = field(default=())
     version: int = 2
+
+    @classmethod
+    def of(cls, certificate: EidasCertificate) -> Self:
+        """The draft that a certificate was signed from, for one that `cryptography` can read in full."""
+        known = certificate.x509
+        return cls(
+            subject=attributes_of(known.subject),
+            issuer=known.issuer.public_bytes(),
+            public_key=known.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+            serial=certificate.serial,
+            not_before=certificate.not_before,
+            not_after=certificate.not_after,
+            extensions=tuple(extension_of(extension.value, extension.critical) for extension in known.extensions),
+        )
 
     def with_extension(self, extension: Extension) -> Self:
         """The same with this extension in the place of the one with its identifier, or at the end."""

@@ -1,20 +1,42 @@
-"""A test PKI as files: certificates, private keys for their owner's eyes, a manifest that names each."""
+"""A test PKI as files, in every form that a TPP or a bank asks for, with a manifest and a guide that name each.
+
+For each certificate LABEL: `LABEL.pem`, `LABEL.der`, `LABEL.key` (mode 0600). For a leaf also `LABEL-chain.pem` (the issuing
+authority behind it), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate).
+For each authority `LABEL.crl`.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from tppkit._clock import format_time
-from tppkit._files import PRIVATE, new_folder, write_new
+from tppkit._files import PRIVATE, PUBLIC, new_folder, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.authority import Issued, Pki
+from tppkit.testpki.bundle import write_pkcs12
+from tppkit.testpki.draft import Draft
+from tppkit.testpki.guide import make_guide
 from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.request import write_request
 
-MANIFEST = "manifest.json"
+MANIFEST, GUIDE = "manifest.json", "README.md"
+P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
+_LEAVES = frozenset({"qwac", "qseal", "server"})
+
+
+class PkiFile(NamedTuple):
+    """One file: its name in the folder, its content, and its mode."""
+
+    name: str
+    content: bytes
+    mode: int = PUBLIC
 
 
 def certificate_pem(certificate: EidasCertificate) -> bytes:
@@ -28,9 +50,7 @@ def key_pem(key: PrivateKey) -> bytes:
 
 
 def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) -> dict[str, Any]:
-    """Write every certificate and key into a new folder, all or nothing.
-
-    For each: `LABEL.pem`, `LABEL.key` (mode 0600), and for a leaf `LABEL-chain.pem` with the issuing authority behind it.
+    """Write everything into a new folder, all or nothing.
 
     Args:
         pki: the PKI.
@@ -44,32 +64,91 @@ def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) ->
         ConfigurationError: `file.exists`, `file.unwritable`.
     """
     everything = (*pki.issued, *further)
-    manifest = {
-        "organization_identifier": pki.provider.organization_identifier.text,
-        "roles": list(pki.provider.roles),
-        "files": [_entry(issued) for issued in everything],
-    }
+    manifest = make_manifest(pki, everything)
     with new_folder(directory) as folder:
         for issued in everything:
-            _write(issued, folder)
-        write_new(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+            write_files(folder, files_of(pki, issued))
+        write_files(folder, callback_files(pki))
+        write_files(folder, crl_files(pki, at=pki.not_before))
+        write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD).encode())
+        write_new(folder / MANIFEST, manifest_json(manifest))
     return manifest
 
 
-def _entry(issued: Issued) -> dict[str, Any]:
+def make_manifest(pki: Pki, everything: tuple[Issued, ...]) -> dict[str, Any]:
+    """What stands in the folder, as CLI.md describes it."""
+    entries = [entry_of(issued) for issued in everything]
+    entries += [_entry(f"{label}.pub", "callback-key", key_path=f"{label}.key") for label in pki.callback_keys]
+    entries += [_entry(f"{issuer.label}.crl", "crl") for issuer in pki.issuers]
     return {
-        "path": f"{issued.label}.pem",
-        "kind": issued.kind,
-        "key_path": f"{issued.label}.key",
-        "sha256": issued.certificate.sha256,
-        "not_after": format_time(issued.certificate.not_after),
-        "expected": [],
+        "organization_identifier": pki.provider.organization_identifier.text,
+        "roles": list(pki.provider.roles),
+        "files": entries,
     }
 
 
-def _write(issued: Issued, folder: Path) -> None:
-    pem = certificate_pem(issued.certificate)
-    write_new(folder / f"{issued.label}.pem", pem)
-    write_new(folder / f"{issued.label}.key", key_pem(issued.key), mode=PRIVATE)
-    if issued.chain:
-        write_new(folder / f"{issued.label}-chain.pem", pem + b"".join(map(certificate_pem, issued.chain)))
+def manifest_json(manifest: dict[str, Any]) -> bytes:
+    """The manifest as it is written."""
+    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def entry_of(issued: Issued) -> dict[str, Any]:
+    """The manifest's entry of a certificate."""
+    certificate = issued.certificate
+    entry = _entry(f"{issued.label}.pem", issued.kind, key_path=f"{issued.label}.key")
+    return entry | {"sha256": certificate.sha256, "not_after": format_time(certificate.not_after)}
+
+
+def _entry(path: str, kind: str, *, key_path: str | None = None) -> dict[str, Any]:
+    return {"path": path, "kind": kind, "key_path": key_path, "sha256": None, "not_after": None, "expected": []}
+
+
+def write_files(folder: Path, files: Iterable[PkiFile]) -> None:
+    """Write files that are not there yet.
+
+    Raises:
+        ConfigurationError: `file.exists`, `file.unwritable`.
+    """
+    for name, content, mode in files:
+        write_new(folder / name, content, mode=mode)
+
+
+def files_of(pki: Pki, issued: Issued) -> Iterator[PkiFile]:
+    """Every file of one certificate."""
+    label, certificate = issued.label, issued.certificate
+    pem = certificate_pem(certificate)
+    yield PkiFile(f"{label}.pem", pem)
+    yield PkiFile(f"{label}.der", certificate.der)
+    yield PkiFile(f"{label}.key", key_pem(issued.key), PRIVATE)
+    if issued.kind in _LEAVES:
+        chain = (certificate, *issued.chain)
+        yield PkiFile(f"{label}-chain.pem", b"".join(map(certificate_pem, chain)))
+        yield PkiFile(f"{label}.b64", base64.b64encode(certificate.der) + b"\n")
+        yield PkiFile(f"{label}.csr", request_pem(issued))
+        bundle = write_pkcs12(issued.key, chain, name=label, password=P12_PASSWORD, random=pki.keys.random_bytes)
+        yield PkiFile(f"{label}.p12", bundle, PRIVATE)
+
+
+def request_pem(issued: Issued) -> bytes:
+    """PEM of the request for this certificate."""
+    return pem_block("CERTIFICATE REQUEST", write_request(Draft.of(issued.certificate), issued.key))
+
+
+def pem_block(label: str, content: bytes) -> bytes:
+    """One PEM block."""
+    encoded = base64.b64encode(content).decode()
+    lines = "\n".join(encoded[start : start + 64] for start in range(0, len(encoded), 64))
+    return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n".encode()
+
+
+def callback_files(pki: Pki) -> Iterator[PkiFile]:
+    """Private and public keys of the legacy interface's callbacks."""
+    for label, key in pki.callback_keys.items():
+        yield PkiFile(f"{label}.key", key_pem(key), PRIVATE)
+        yield PkiFile(f"{label}.pub", key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+
+
+def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:
+    """The revocation list of each authority, issued at a time and good for as long as the leaf certificates."""
+    for issuer in pki.issuers:
+        yield PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days))

@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.seeded_rsa import PUBLIC_EXPONENT, make_rsa_key
 
 PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -104,3 +106,18 @@ def _require_kind(kind: str, kinds: Sequence[str]) -> str:
     if kind not in kinds:
         raise ConfigurationError("pki.key-kind", f"the key kind {kind!r} is not one of {', '.join(kinds)}")
     return kind
+
+
+def load_key(data: bytes) -> PrivateKey:
+    """An unencrypted private key of a test PKI, in PEM.
+
+    Raises:
+        FormatError: `pem.malformed`.
+    """
+    try:
+        key = load_pem_private_key(data, password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as e:
+        raise FormatError("pem.malformed", "this is no private key in unencrypted PEM") from e
+    if not isinstance(key, PrivateKey):
+        raise FormatError("pem.malformed", f"a {type(key).__name__} is no key of a test PKI")
+    return key

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
 
 from tppkit.certificates import (
+    EidasCertificate,
     OrganizationIdentifier,
     PdsLocation,
     Psd2Statement,
@@ -104,6 +105,24 @@ def make_provider(
     )
     _check(provider)
     return provider
+
+
+def provider_of(certificate: EidasCertificate) -> Provider:
+    """The provider that a test certificate was made for.
+
+    Raises:
+        ConfigurationError: as `make_provider`.
+    """
+    identifier, psd2 = certificate.organization_identifier, certificate.qc.psd2
+    values = certificate.subject.values
+    return make_provider(
+        organization_identifier=identifier.text if identifier else "",
+        name=" ".join(values(oids.ORGANIZATION)),
+        country=" ".join(values(oids.COUNTRY)),
+        roles=certificate.roles,
+        nca_name=psd2.nca_name if psd2 else None,
+        dns_name=next(iter(certificate.extensions.dns_names), DEFAULT_DNS_NAME),
+    )
 
 
 def make_other_provider(provider: Provider) -> Provider:

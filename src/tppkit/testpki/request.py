@@ -24,7 +24,9 @@ def write_request(draft: Draft, key: PrivateKey) -> bytes:
     """
     wanted = [extension for extension in draft.extensions if extension.oid not in _ISSUERS_OWN]
     extensions = der.write_element(der.SEQUENCE, *map(write_extension, wanted))
-    attribute = der.write_element(der.SEQUENCE, der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, extensions))
+    attribute = der.write_element(
+        der.SEQUENCE, der.write_oid(_EXTENSION_REQUEST), der.write_element(der.SET, extensions)
+    )
     info = der.write_element(
         der.SEQUENCE, der.write_integer(0), write_name(draft.subject), draft.public_key,
         der.write_element(0xA0, attribute if wanted else b""),
