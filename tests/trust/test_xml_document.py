@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.trust.xml_document import MAX_ATTRIBUTES_OF_ELEMENT, MAX_MARKS, MAX_XML_BYTES, parse_xml
+from tppkit.trust.xml_document import MAX_ATTRIBUTES, MAX_ATTRIBUTES_OF_ELEMENT, MAX_MARKS, MAX_XML_BYTES, parse_xml
 
 SECONDS = 5.0
 
@@ -72,7 +72,7 @@ def test_too_many_elements_are_refused():
 
 
 def test_too_many_attributes_in_all_are_refused():
-    assert refusal(b"<a>" + b'<b c="" d=""/>' * (MAX_MARKS // 2) + b"</a>").code == "trusted-list.too-large"
+    assert refusal(b"<a>" + b'<b c="" d="" e=""/>' * (MAX_ATTRIBUTES // 2) + b"</a>").code == "trusted-list.too-large"
 
 
 @pytest.mark.parametrize("count", [MAX_ATTRIBUTES_OF_ELEMENT + 1, 50_000])

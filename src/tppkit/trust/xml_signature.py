@@ -1,8 +1,8 @@
 """The enveloped XAdES signature of a trusted list, in the one form that the standard allows.
 
-Why not a general library: signxml 5 judges the signer's certificate by the machine's clock (so a list of last year is
-refused), does not bind the set of transforms, and takes four times as long; here a list has exactly one shape, and everything else
-is refused. The tests sign and verify with signxml as the independent opinion.
+Why not a general library: what must be bound is the form (which references, which transforms, where the signature stands), and
+that is most of this file; signxml would add the arithmetic only, for three times the time. The tests sign and verify with
+signxml as the independent opinion.
 
 The tree that was verified is the tree to read: the signature is taken out of it, and its digest is made of what is left.
 
