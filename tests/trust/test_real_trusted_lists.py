@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.errors import VerificationError
+from tppkit.errors import TppkitError, VerificationError
 from tppkit.trust import TrustedLists, load_trusted_lists, verify_trusted_list
 from tppkit.trust.listed_services import IssuingService
 from tppkit.trust.lotl_signers import LOTL_SIGNERS
@@ -121,7 +121,7 @@ def test_one_byte_changed_anywhere_is_seen(folder, lists, name):
             place -= 1
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
         signers = LOTL_SIGNERS if name == "EU-LOTL" else pointer_to(lists.list_of_lists, name).signers
-        with pytest.raises(Exception) as refused:
+        with pytest.raises(TppkitError) as refused:
             verify_trusted_list(changed, signers=signers, source=name)
         assert refused.value.code.startswith("trusted-list.")
 
