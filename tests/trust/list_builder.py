@@ -99,7 +99,7 @@ def certificate_identity(certificate: EidasCertificate) -> str:
 
 def bare_identity(certificate: EidasCertificate) -> str:
     """DigitalIds with subject and key identifier."""
-    key_id = base64.b64encode(sorted(key_ids(certificate))[0]).decode()
+    key_id = base64.b64encode(min(key_ids(certificate))).decode()
     name = escape(str(certificate.subject))
     return f"<DigitalId><X509SubjectName>{name}</X509SubjectName></DigitalId><DigitalId><X509SKI>{key_id}</X509SKI></DigitalId>"
 
@@ -109,7 +109,9 @@ def pointer(
     type_: str = NATIONAL_LIST, media_type: str = XML_LIST_MEDIA_TYPE,
 ) -> str:  # fmt: skip
     """An OtherTSLPointer."""
-    identities = "".join(f"<ServiceDigitalIdentity>{certificate_identity(one)}</ServiceDigitalIdentity>" for one in signers)
+    identities = "".join(
+        f"<ServiceDigitalIdentity>{certificate_identity(one)}</ServiceDigitalIdentity>" for one in signers
+    )
     facts = (
         f"<TSLType>{type_}</TSLType>",
         f"<SchemeOperatorName><Name>{operator or f'Scheme operator of {territory}'}</Name></SchemeOperatorName>",

@@ -23,7 +23,9 @@ def read(content: str, *names: str) -> Qualification:
 
 
 def key_usage(**bits: bool) -> str:
-    found = "".join(f'<q:KeyUsageBit name="{name}">{str(value).lower()}</q:KeyUsageBit>' for name, value in bits.items())
+    found = "".join(
+        f'<q:KeyUsageBit name="{name}">{str(value).lower()}</q:KeyUsageBit>' for name, value in bits.items()
+    )
     return f"<q:KeyUsage>{found}</q:KeyUsage>"
 
 
@@ -60,7 +62,9 @@ def test_criteria_of_a_seal(pki, content, speaks):
 
 
 def test_extended_key_usages_must_all_be_there(pki):
-    assert read(criteria(other("ExtendedKeyUsage", "1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"))).concerns(pki.qwac.certificate)
+    assert read(criteria(other("ExtendedKeyUsage", "1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"))).concerns(
+        pki.qwac.certificate
+    )
     assert not read(criteria(other("ExtendedKeyUsage", "1.3.6.1.5.5.7.3.1", OTHER))).concerns(pki.qwac.certificate)
 
 

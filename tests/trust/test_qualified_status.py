@@ -66,7 +66,10 @@ def make_lists(operator):
         one = verify_trusted_list(sign(write_list(facts), operator), signers=believed, source="PT.xml")
         if not top:
             return TrustedLists([one])
-        lotl = sign(list_of_lists([pointer("PT", [operator.certificate]), pointer("LT", [operator.certificate])], **top), operator)
+        lotl = sign(
+            list_of_lists([pointer("PT", [operator.certificate]), pointer("LT", [operator.certificate])], **top),
+            operator,
+        )
         return TrustedLists([one], list_of_lists=verify_trusted_list(lotl, signers=believed, source="LOTL.xml"))
 
     return make
@@ -127,7 +130,11 @@ def test_a_certificate_issued_while_withdrawn_is_not_qualified_when_the_service_
         GRANTED,
     )
     found = ask(qwac, *states)
-    assert (found.code, found.at_issuance.qualified_for, found.at_time.qualified_for) == ("trusted-list.not-granted", (), ("web",))
+    assert (found.code, found.at_issuance.qualified_for, found.at_time.qualified_for) == (
+        "trusted-list.not-granted",
+        (),
+        ("web",),
+    )
 
 
 def test_a_certificate_issued_before_the_service_was_listed_is_not_qualified(ask, qwac):
@@ -162,14 +169,21 @@ def test_earlier_statuses_count_before_eidas_for_signatures(ask, old, stem, stat
     assert ask(old, *states).qualified_for == ("esign",)
 
 
-@pytest.mark.parametrize("status", ["supervisionceased", "supervisionrevoked", "accreditationceased", "accreditationrevoked"])
+@pytest.mark.parametrize(
+    "status", ["supervisionceased", "supervisionrevoked", "accreditationceased", "accreditationrevoked"]
+)
 def test_earlier_ends_do_not_count(ask, old, status):
-    assert ask(old, State(f"{OLD_STEM}{status}", LONG_AGO), at=datetime(2015, 6, 1, tzinfo=UTC)).code == "trusted-list.not-granted"
+    assert (
+        ask(old, State(f"{OLD_STEM}{status}", LONG_AGO), at=datetime(2015, 6, 1, tzinfo=UTC)).code
+        == "trusted-list.not-granted"
+    )
 
 
 def test_an_earlier_status_ends_with_eidas(ask, old):
     assert ask(old, State("accredited", LONG_AGO), at=datetime(2016, 6, 30, 23, tzinfo=UTC)).code is None
-    assert ask(old, State("accredited", LONG_AGO), at=datetime(2016, 7, 1, tzinfo=UTC)).code == "trusted-list.not-granted"
+    assert (
+        ask(old, State("accredited", LONG_AGO), at=datetime(2016, 7, 1, tzinfo=UTC)).code == "trusted-list.not-granted"
+    )
 
 
 def test_no_website_certificate_was_qualified_before_eidas(ask, certify, web_ca):
@@ -185,7 +199,9 @@ def test_a_certificate_that_claims_nothing_is_not_qualified(ask, certify, web_ca
 
 
 def qualified_state(*names: str, of: str = oids.POLICY_QNCP_W_GEN, information=(WEB,), critical="true") -> State:
-    return replace(GRANTED, information=information, extensions=qualifications(names, criteria(policies(of)), critical=critical))
+    return replace(
+        GRANTED, information=information, extensions=qualifications(names, criteria(policies(of)), critical=critical)
+    )
 
 
 def test_the_list_may_say_what_the_certificate_does_not(ask, certify, web_ca):
@@ -209,7 +225,9 @@ def test_the_list_overrules_the_purpose(ask, qwac):
 
 def test_several_purposes_of_the_list_are_decided_by_the_certificate(ask, qwac):
     assert ask(qwac, qualified_state("QCForESeal", "QCForWSA", information=(WEB, SEALS))).qualified_for == ("web",)
-    assert ask(qwac, qualified_state("QCForESeal", "QCForESig", information=(WEB, SEALS))).code == "trusted-list.conflict"
+    assert (
+        ask(qwac, qualified_state("QCForESeal", "QCForESig", information=(WEB, SEALS))).code == "trusted-list.conflict"
+    )
 
 
 @pytest.mark.parametrize(
@@ -232,7 +250,9 @@ def test_the_list_says_whether_there_is_a_device(ask, qseal, names, with_device)
 def test_a_critical_extension_that_is_not_known_gives_nothing(ask, qwac):
     unknown = '<Extension Critical="{}"><add:Unheard/></Extension>'
     assert ask(qwac, replace(GRANTED, extensions=unknown.format("true"))).code == "trusted-list.unknown-extension"
-    assert ask(qwac, replace(GRANTED, extensions='<Extension Critical="true"/>')).code == "trusted-list.unknown-extension"
+    assert (
+        ask(qwac, replace(GRANTED, extensions='<Extension Critical="true"/>')).code == "trusted-list.unknown-extension"
+    )
     assert ask(qwac, replace(GRANTED, extensions=unknown.format("false"))).code is None
 
 
@@ -268,9 +288,9 @@ def test_of_two_keys_of_one_authority_the_one_that_signed_decides(make_lists, ce
     """After a rollover both keys are listed under one name: the withdrawn one must not speak for the other."""
     rolled = certify("Web CA", starts=LONG_AGO)
     withdrawn = State("withdrawn", GRANTED.since)
-    assert make_lists(
-        Listed(rolled.certificate, [withdrawn]), Listed(web_ca.certificate, [GRANTED])
-    ).status(qwac, at=AT).qualified_for == ("web",)
+    assert make_lists(Listed(rolled.certificate, [withdrawn]), Listed(web_ca.certificate, [GRANTED])).status(
+        qwac, at=AT
+    ).qualified_for == ("web",)
     assert make_lists(
         Listed(rolled.certificate, [GRANTED]), Listed(web_ca.certificate, [withdrawn])
     ).status(qwac, at=AT).code == "trusted-list.not-granted"  # fmt: skip
@@ -300,7 +320,9 @@ def test_a_denial_of_one_service_outweighs_the_other(make_lists, web_ca, qwac):
     assert lists.status(qwac, at=AT).code == "trusted-list.not-qualified"
 
 
-def test_a_service_named_by_subject_and_key_identifier_only_needs_the_issuers_certificate(make_lists, web_ca, qwac, certify):
+def test_a_service_named_by_subject_and_key_identifier_only_needs_the_issuers_certificate(
+    make_lists, web_ca, qwac, certify
+):
     lists = make_lists(Listed(web_ca.certificate, [GRANTED], bare=True))
     assert lists.status(qwac, at=AT).code == "trusted-list.no-service"
     assert lists.status(qwac, at=AT, intermediates=[certify("Web CA").certificate]).code == "trusted-list.no-service"
@@ -366,7 +388,12 @@ def test_a_closed_list_answers_for_the_time_before(make_lists, web_ca, qwac):
 
 def test_outside_its_own_validity_a_certificate_is_not_qualified(ask, certify, web_ca):
     short = certify(
-        "short", web_ca, ca=False, starts=START, ends=AT - timedelta(days=1), extensions=tuple(qwac_extensions(PROVIDER))
+        "short",
+        web_ca,
+        ca=False,
+        starts=START,
+        ends=AT - timedelta(days=1),
+        extensions=tuple(qwac_extensions(PROVIDER)),
     ).certificate
     assert ask(short, GRANTED).code == "certificate.expired"
     assert ask(short, GRANTED, at=START - timedelta(days=1)).code == "certificate.not-yet-valid"
@@ -393,7 +420,7 @@ def test_verifying_raises_what_the_status_says(make_lists, web_ca, qwac):
 
 def test_a_time_without_a_zone_is_refused(make_lists, web_ca, qwac):
     with pytest.raises(ConfigurationError) as refused:
-        make_lists(Listed(web_ca.certificate, [GRANTED])).status(qwac, at=datetime(2026, 6, 1))  # noqa: DTZ001
+        make_lists(Listed(web_ca.certificate, [GRANTED])).status(qwac, at=datetime(2026, 6, 1))
     assert refused.value.code == "time.naive"
 
 

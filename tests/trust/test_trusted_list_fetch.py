@@ -53,7 +53,9 @@ def site() -> Iterator[Site]:
     thread.join()
 
 
-def fetch(url: str, *, max_bytes: int, timeout: float, body: bytes | None = None, content_type: str | None = None) -> bytes:
+def fetch(
+    url: str, *, max_bytes: int, timeout: float, body: bytes | None = None, content_type: str | None = None
+) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=timeout) as answer:
             return answer.read(max_bytes)

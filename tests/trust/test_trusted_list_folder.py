@@ -41,7 +41,9 @@ def web_ca(certify):
 
 @pytest.fixture(scope="module")
 def qwac(certify, web_ca):
-    return certify("qwac", web_ca, ca=False, starts=START, extensions=tuple(qwac_extensions(make_provider()))).certificate
+    return certify(
+        "qwac", web_ca, ca=False, starts=START, extensions=tuple(qwac_extensions(make_provider()))
+    ).certificate
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +148,11 @@ def test_a_list_of_the_lists_from_after_its_signers_validity_is_refused(folder, 
     ("edit", "territory", "code"),
     [
         (lambda data: data.replace(b"/granted<", b"/withdrawn<"), "PT", "trusted-list.signature"),
-        (lambda data: data[: data.index(b"<ds:Signature")] + b"</TrustServiceStatusList>", "PT", "trusted-list.unsigned"),
+        (
+            lambda data: data[: data.index(b"<ds:Signature")] + b"</TrustServiceStatusList>",
+            "PT",
+            "trusted-list.unsigned",
+        ),
         (lambda data: data[:-30], None, "trusted-list.malformed"),
         (lambda data: data.replace(b"?>", b"?><!DOCTYPE a>", 1), None, "trusted-list.malformed"),
         (lambda data: data.replace(b">PT</SchemeTerritory>", b">ES</SchemeTerritory>"), "ES", "trusted-list.not-named"),
@@ -155,7 +161,9 @@ def test_a_list_of_the_lists_from_after_its_signers_validity_is_refused(folder, 
         (lambda data: data.replace(b"Number>7<", b"Number>-7<"), None, "trusted-list.malformed"),
     ],
 )
-def test_a_bad_national_list_is_told_and_hides_nothing_else(folder, national, operator, commission, edit, territory, code):
+def test_a_bad_national_list_is_told_and_hides_nothing_else(
+    folder, national, operator, commission, edit, territory, code
+):
     (folder / "a.xml").write_bytes(edit(national))
     assert failures(folder) == [("a.xml", territory, code)]
 
@@ -184,7 +192,9 @@ def test_a_certificate_whose_countrys_list_is_bad_says_so(folder, pki, operator,
 
 
 def test_of_two_lists_of_a_territory_the_later_one_is_used(folder, operator, qwac, web_ca):
-    later = ListFacts(sequence_number=8, providers={"Provider": [Listed(web_ca.certificate, [replace(GRANTED, status="withdrawn")])]})
+    later = ListFacts(
+        sequence_number=8, providers={"Provider": [Listed(web_ca.certificate, [replace(GRANTED, status="withdrawn")])]}
+    )
     (folder / "0.xml").write_bytes(sign(write_list(later), operator))
     lists = load_trusted_lists(folder)
     assert [(one.source, one.sequence_number) for one in lists.lists] == [("0.xml", 8)]

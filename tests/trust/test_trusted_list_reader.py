@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from list_builder import WEB, Listed, ListFacts, State, criteria, pointer, policies, qualifications, sign, write_list
 
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import FormatError, VerificationError
 from tppkit.trust import verify_trusted_list
 from tppkit.trust.trusted_list import TrustedList
 from tppkit.trust.trusted_list_reader import MAX_FINDINGS, UnverifiedList
@@ -170,11 +171,8 @@ def test_a_mutated_list_never_says_another_thing(signed, operator, data):
             mutated = signed[:place] + signed[other : other + 50] + signed[place + 50 :]
     signers = {operator.certificate.sha256}
     original = verify_trusted_list(signed, signers=signers, source="x")
-    try:
+    with suppress(FormatError, VerificationError):
         found = verify_trusted_list(mutated, signers=signers, source="x")
-    except TppkitError as e:
-        assert e.code.startswith("trusted-list.")
-    else:
         assert (found.providers, found.pointers, found.issued, found.next_update, found.territory) == (
             original.providers,
             original.pointers,

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
-from list_builder import ListFacts, Listed, State, sign, write_list
+from list_builder import Listed, ListFacts, State, sign, write_list
 from lxml import etree
 from signxml import SignatureConfiguration, XMLVerifier
 from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, SignatureMethod
@@ -92,10 +92,14 @@ def test_the_text_behind_the_signature_is_part_of_the_document(signed, operator)
     ],
 )
 def test_rsa_methods_are_believed(plain, rsa_pki, method, digest):
-    assert verify(sign(plain, rsa_pki.qseal, method=method, digest=digest), rsa_pki.qseal)[0] == rsa_pki.qseal.certificate
+    assert (
+        verify(sign(plain, rsa_pki.qseal, method=method, digest=digest), rsa_pki.qseal)[0] == rsa_pki.qseal.certificate
+    )
 
 
-@pytest.mark.parametrize("method", [SignatureMethod.ECDSA_SHA256, SignatureMethod.ECDSA_SHA384, SignatureMethod.ECDSA_SHA512])
+@pytest.mark.parametrize(
+    "method", [SignatureMethod.ECDSA_SHA256, SignatureMethod.ECDSA_SHA384, SignatureMethod.ECDSA_SHA512]
+)
 def test_ecdsa_methods_are_believed(plain, operator, method):
     assert verify(sign(plain, operator, method=method), operator)[0] == operator.certificate
 
@@ -118,7 +122,12 @@ def test_a_list_without_its_signature_is_refused(signed, operator):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(b"/granted<", b"/withdrawn<"), (b"2026-05-01", b"2026-05-02"), (b">PT<", b">ES<"), (b'TSLTag="http:', b'TSLTag="https:')],
+    [
+        (b"/granted<", b"/withdrawn<"),
+        (b"2026-05-01", b"2026-05-02"),
+        (b">PT<", b">ES<"),
+        (b'TSLTag="http:', b'TSLTag="https:'),
+    ],
 )
 def test_a_change_of_the_content_is_refused(signed, operator, old, new):
     assert signed.count(old) >= 1
@@ -164,7 +173,11 @@ def test_a_signature_below_the_root_element_is_refused(signed, operator):
 
 
 def test_a_list_around_a_signed_list_is_refused(signed, operator):
-    around = b'<TrustServiceStatusList xmlns="http://uri.etsi.org/02231/v2#">' + signed.partition(b"?>")[2] + b"</TrustServiceStatusList>"
+    around = (
+        b'<TrustServiceStatusList xmlns="http://uri.etsi.org/02231/v2#">'
+        + signed.partition(b"?>")[2]
+        + b"</TrustServiceStatusList>"
+    )
     assert refusal(around, operator).code == "trusted-list.signature-form"
 
 
@@ -262,7 +275,9 @@ def test_a_signature_method_of_another_kind_of_key_is_refused(signed, operator):
     assert refusal(edited(signed, change), operator).code == "trusted-list.signature"
 
 
-@pytest.mark.parametrize("algorithm", ["http://www.w3.org/2000/09/xmldsig#sha1", "http://www.w3.org/2001/04/xmldsig-more#md5", ""])
+@pytest.mark.parametrize(
+    "algorithm", ["http://www.w3.org/2000/09/xmldsig#sha1", "http://www.w3.org/2001/04/xmldsig-more#md5", ""]
+)
 def test_any_other_digest_is_refused(signed, operator, algorithm):
     def change(root, signature):
         signature.find(f".//{DS}DigestMethod").set("Algorithm", algorithm)

@@ -11,9 +11,14 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.trusted_list import Pointer, TrustedList
-from tppkit.trust.trusted_list_folder import load_signers, load_trusted_lists, verify_list_of_lists, verify_national
+from tppkit.trust.trusted_list_folder import (
+    load_signers,
+    load_trusted_lists,
+    pointers_to,
+    verify_list_of_lists,
+    verify_national,
+)
 from tppkit.trust.trusted_list_reader import UnverifiedList
-from tppkit.trust.trusted_list_uris import NATIONAL_LIST, XML_LIST_MEDIA_TYPE
 from tppkit.trust.trusted_lists import ListFailure, TrustedLists
 from tppkit.trust.xml_document import MAX_XML_BYTES
 
@@ -74,7 +79,7 @@ def fetch_trusted_lists(
     top = _verify_top(data, address, folder, signers, fetch, outcome)
     _refuse_older(top, at_hand.list_of_lists if at_hand else None)
     outcome.keep(top, data, at_hand.list_of_lists if at_hand else None, _LOTL_FILE)
-    pointers = [p for p in top.pointers if (p.type, p.media_type) == (NATIONAL_LIST, XML_LIST_MEDIA_TYPE)]
+    pointers = pointers_to(top)
     unknown = set(territories or ()) - {pointer.territory for pointer in pointers}
     if unknown:
         raise ConfigurationError("trusted-list.missing", f"{top} names no list of {', '.join(sorted(unknown))}")

@@ -125,26 +125,31 @@ def _own_signers(top: TrustedList) -> frozenset[str]:
     return frozenset().union(*(pointer.signers for pointer in top.pointers if pointer.type == LIST_OF_LISTS))
 
 
-def pointer_to(top: TrustedList, territory: str) -> Pointer | None:
-    """The pointer of the list of the lists to a territory's list for machines, or None."""
-    wanted = (territory, NATIONAL_LIST, XML_LIST_MEDIA_TYPE)
-    return next((p for p in top.pointers if (p.territory, p.type, p.media_type) == wanted), None)
+def pointers_to(top: TrustedList, territory: str | None = None) -> tuple[Pointer, ...]:
+    """The pointers of the list of the lists to lists for machines: of a territory, or all."""
+    return tuple(
+        pointer
+        for pointer in top.pointers
+        if (pointer.type, pointer.media_type) == (NATIONAL_LIST, XML_LIST_MEDIA_TYPE)
+        and territory in (None, pointer.territory)
+    )
 
 
 def verify_national(candidate: UnverifiedList, top: TrustedList, failures: list[ListFailure]) -> TrustedList | None:
     """Verify a national list with the signers that the list of the lists names; None, and a failure, when it does not hold."""
-    pointer = pointer_to(top, candidate.claimed_territory)
-    if pointer is None or candidate.claimed_type != pointer.type:
+    pointers = pointers_to(top, candidate.claimed_territory)
+    if not pointers or candidate.claimed_type != NATIONAL_LIST:
         message = (
             f"{candidate.source} claims to be a list of {candidate.claimed_territory} of type {candidate.claimed_type},"
             f" which {top} does not name"
         )
         failures.append(ListFailure(candidate.source, candidate.claimed_territory, "trusted-list.not-named", message))
         return None
-    verified = _verify_with(candidate, pointer.signers, failures)
-    if verified is None or _fold(verified.operators) & _fold(pointer.operators):
+    verified = _verify_with(candidate, frozenset().union(*(pointer.signers for pointer in pointers)), failures)
+    operators = tuple(operator for pointer in pointers for operator in pointer.operators)
+    if verified is None or _fold(verified.operators) & _fold(operators):
         return verified
-    message = f"{verified} is of {', '.join(verified.operators)}, where {top} names {', '.join(pointer.operators)}"
+    message = f"{verified} is of {', '.join(verified.operators)}, where {top} names {', '.join(operators)}"
     failures.append(ListFailure(candidate.source, candidate.claimed_territory, "trusted-list.not-named", message))
     return None
 
