@@ -15,7 +15,6 @@ from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, Signatur
 from signxml.xades import XAdESSigner
 
 from tppkit.certificates import EidasCertificate
-from tppkit.trust.listed_services import key_ids
 from tppkit.trust.trusted_list_uris import LIST_OF_LISTS, NATIONAL_LIST, QUALIFIED_CA, XML_LIST_MEDIA_TYPE
 
 ISSUED, NEXT_UPDATE = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC)
@@ -99,7 +98,7 @@ def certificate_identity(certificate: EidasCertificate) -> str:
 
 def bare_identity(certificate: EidasCertificate) -> str:
     """DigitalIds with subject and key identifier."""
-    key_id = base64.b64encode(min(key_ids(certificate))).decode()
+    key_id = base64.b64encode(certificate.extensions.subject_key_identifier or b"").decode()
     name = escape(str(certificate.subject))
     return f"<DigitalId><X509SubjectName>{name}</X509SubjectName></DigitalId><DigitalId><X509SKI>{key_id}</X509SKI></DigitalId>"
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 from list_builder import (
     NEXT_UPDATE,
     ROOT,
@@ -25,7 +29,8 @@ from list_builder import (
     write_list,
 )
 
-from tppkit.certificates import oids
+from tppkit.certificates import EidasCertificate, oids
+from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki.profiles import make_provider, qseal_extensions, qwac_extensions
 from tppkit.trust import PathVerifier, TrustedLists, verify_trusted_list
@@ -328,6 +333,52 @@ def test_a_service_named_by_subject_and_key_identifier_only_needs_the_issuers_ce
     assert lists.status(qwac, at=AT, intermediates=[certify("Web CA").certificate]).code == "trusted-list.no-service"
     found = lists.status(qwac, at=AT, intermediates=[web_ca.certificate])
     assert (found.qualified_for, found.listing.matched_by) == (("web",), "subject-and-key-id")
+
+
+def test_a_certificate_that_states_the_listed_key_identifier_with_another_key_is_not_the_issuer(
+    make_lists, web_ca, certify
+):
+    """Name and identifier can be copied; only the hash of the key proves it."""
+    listed_id = x509.SubjectKeyIdentifier(web_ca.certificate.extensions.subject_key_identifier)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = web_ca.certificate.x509.subject
+    forged = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(7)
+        .not_valid_before(LONG_AGO).not_valid_after(NEXT_UPDATE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True).add_extension(listed_id, False)
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    impostor = EidasCertificate.from_der(forged.public_bytes(Encoding.DER))
+    victim = certify(
+        "forged",
+        SimpleNamespace(certificate=impostor, key=key),
+        ca=False,
+        starts=START,
+        extensions=tuple(qwac_extensions(PROVIDER)),
+    ).certificate
+    lists = make_lists(Listed(web_ca.certificate, [GRANTED], bare=True))
+    assert lists.status(victim, at=AT, intermediates=[impostor]).code == "trusted-list.no-service"
+
+
+def test_an_intermediate_that_was_not_valid_at_issuance_leads_nowhere(make_lists, certify, web_ca):
+    lapsed = certify("Lapsed CA", web_ca, starts=LONG_AGO, ends=START - timedelta(days=1))
+    issued = certify("issued", lapsed, ca=False, starts=START, extensions=tuple(qwac_extensions(PROVIDER))).certificate
+    lists = make_lists(Listed(web_ca.certificate, [replace(GRANTED, information=(WEB, ROOT))]))
+    assert lists.status(issued, at=AT, intermediates=[lapsed.certificate]).code == "trusted-list.no-service"
+
+
+def test_the_list_may_say_that_a_certificate_with_a_type_is_qualified(ask, certify, web_ca):
+    """QcType without QcCompliance: the list adds what is missing, the type stays the certificate's."""
+    statements = x509.UnrecognizedExtension(
+        x509.ObjectIdentifier(oids.QC_STATEMENTS),
+        write_qc_statements(qc_type="web", psd2=None, pds=(), compliance=False, semantics=None),
+    )
+    policy = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("1.2.3"), None)])
+    plain = certify(
+        "typed", web_ca, ca=False, starts=START, extensions=((statements, False), (policy, False))
+    ).certificate
+    assert ask(plain, GRANTED).code == "trusted-list.not-claimed"
+    assert ask(plain, qualified_state("QCStatement", of="1.2.3")).qualified_for == ("web",)
 
 
 @pytest.fixture(scope="module")

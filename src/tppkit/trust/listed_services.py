@@ -7,20 +7,22 @@ with a certificate is matched by subject and key identifier, when the caller bri
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.errors import FormatError
 from tppkit.trust.trusted_list import DigitalIdentity, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list_uris import QUALIFIED_CA
 
 MAX_DEPTH = 5
-MAX_CANDIDATES = 64
+MAX_INTERMEDIATES = 16
+MAX_SERVICES_OF_NAME = 256
 
 NameKey = frozenset[tuple[str, str]]
 
@@ -34,6 +36,7 @@ class IssuingService:
         provider: who runs it.
         service: the service.
         issuer: the certificate of its key with which the signature was verified.
+        key_ids: the identifiers that its key is known by.
         direct: whether it issued the certificate itself; otherwise an authority below it did.
     """
 
@@ -41,6 +44,7 @@ class IssuingService:
     provider: Provider
     service: Service
     issuer: EidasCertificate
+    key_ids: frozenset[bytes]
     direct: bool
 
     def matched_by(self, instance: ServiceInstance) -> str | None:
@@ -55,7 +59,7 @@ class IssuingService:
             return "certificate" if _has_key(identity, self.issuer) else None
         subject = _names_subject(identity, self.issuer)
         if identity.key_ids:
-            if not set(identity.key_ids) & key_ids(self.issuer):
+            if not self.key_ids & set(identity.key_ids):
                 return None
             return "subject-and-key-id" if subject else "key-id"
         if identity.subjects:
@@ -109,8 +113,10 @@ class ServiceIndex:
                 return tuple({(id(match.service), match.issuer.der): match for match in found}.values())
             below = [
                 authority
-                for authority in intermediates[:MAX_CANDIDATES]
-                if authority.extensions.is_ca and any(is_issued_by(one, authority) for one in below)
+                for authority in intermediates[:MAX_INTERMEDIATES]
+                if authority.extensions.is_ca
+                and authority.is_valid_at(certificate.not_before)
+                and any(is_issued_by(one, authority) for one in below)
             ]
             if not below:
                 break
@@ -124,15 +130,27 @@ class ServiceIndex:
         self, certificate: EidasCertificate, intermediates: Sequence[EidasCertificate], *, direct: bool
     ) -> Iterator[IssuingService]:
         verified: dict[bytes, bool] = {}
-        for entry in self._entries.get(name_key(certificate.issuer), ())[: 4 * MAX_CANDIDATES]:
-            candidates = (entry.certificate,) if entry.certificate else intermediates[:MAX_CANDIDATES]
-            for issuer in candidates:
-                if entry.certificate is None and not _is_listed(entry.service, issuer):
-                    continue
+        for entry in self._entries.get(name_key(certificate.issuer), ())[:MAX_SERVICES_OF_NAME]:
+            for issuer, ids in _keys_of(entry, intermediates):
                 if issuer.der not in verified:
                     verified[issuer.der] = is_issued_by(certificate, issuer)
                 if verified[issuer.der]:
-                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, direct)
+                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, ids, direct)
+
+
+def _keys_of(
+    entry: _Entry, intermediates: Sequence[EidasCertificate]
+) -> Iterator[tuple[EidasCertificate, frozenset[bytes]]]:
+    """The certificates that may be a service's, and the identifiers of their keys."""
+    if entry.certificate is not None:
+        stated = entry.certificate.extensions.subject_key_identifier
+        yield entry.certificate, computed_key_ids(entry.certificate) | ({stated} if stated else set())
+        return
+    for candidate in intermediates[:MAX_INTERMEDIATES]:
+        # What a certificate states itself proves nothing here: a stranger's may state the listed identifier.
+        ids = computed_key_ids(candidate)
+        if candidate.extensions.is_ca and _is_listed(entry.service, candidate, ids):
+            yield candidate, ids
 
 
 def name_key(name: DistinguishedName) -> NameKey:
@@ -151,21 +169,26 @@ def is_issued_by(certificate: EidasCertificate, issuer: EidasCertificate) -> boo
     return True
 
 
-def key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
-    """The key identifiers that a certificate's key goes by: the one it states, and method 1 of RFC 5280 section 4.2.1.2."""
-    stated = certificate.extensions.subject_key_identifier
-    found = {stated} if stated else set()
-    with contextlib.suppress(FormatError):
-        found.add(x509.SubjectKeyIdentifier.from_public_key(certificate.public_key).digest)
-    return frozenset(found)
+def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
+    """The identifiers that hashes of a certificate's key give; none when the key cannot be read.
+
+    Source: RFC 5280 section 4.2.1.2 method 1, RFC 7093 section 2 methods 1 to 4.
+    """
+    try:
+        key = certificate.public_key
+        sha1 = x509.SubjectKeyIdentifier.from_public_key(key).digest
+        whole = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        bits = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))[1]
+    except FormatError:
+        return frozenset()
+    content = whole[bits.start + 1 : bits.end]
+    hashed = [hashlib.new(name, content).digest() for name in ("sha256", "sha384", "sha512")]
+    return frozenset({sha1, *(one[:20] for one in hashed), *hashed, hashlib.sha256(whole).digest()})
 
 
 def _has_key(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
-    return any(
-        one.der == issuer.der or (one.x509.public_key_algorithm_oid == issuer.x509.public_key_algorithm_oid
-        and key_ids(one) & key_ids(issuer) and one.public_key == issuer.public_key)
-        for one in identity.certificates
-    )  # fmt: skip
+    ids = computed_key_ids(issuer)
+    return any(one.der == issuer.der or ids & computed_key_ids(one) for one in identity.certificates)
 
 
 def _names_subject(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
@@ -173,10 +196,9 @@ def _names_subject(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
     return any(name_key(name) == wanted for name in identity.subjects)
 
 
-def _is_listed(service: Service, issuer: EidasCertificate) -> bool:
+def _is_listed(service: Service, issuer: EidasCertificate, ids: frozenset[bytes]) -> bool:
     """Whether a service without certificates names this one by subject and key identifier."""
-    ids = key_ids(issuer)
-    return issuer.extensions.is_ca and any(
+    return any(
         _names_subject(instance.identity, issuer) and bool(ids & set(instance.identity.key_ids))
         for instance in service.instances
     )

@@ -197,13 +197,12 @@ def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Op
     if NOT_QUALIFIED in qualifiers:
         message = f"the list says that certificates like this one of {listing.instance.name} are not qualified"
         return _Opinion(listing, denies=True, findings=(_error("trusted-list.not-qualified", message),))
-    claimed = claimed_purposes(certificate)
-    if not claimed and QUALIFIED_BY_LIST not in qualifiers:
+    if not claims_qualification(certificate) and QUALIFIED_BY_LIST not in qualifiers:
         message = (
             "the certificate does not state that it is qualified (QcCompliance), and the list does not say it instead"
         )
         return _Opinion(listing, findings=(_error("trusted-list.not-claimed", message, "EN 319 412-5 clause 4.2.1"),))
-    stated, finding = _stated_purposes(certificate, claimed, qualifiers)
+    stated, finding = _decide_purposes(certificate, qualifiers)
     allowed = _allowed_purposes(listing.instance, at)
     purposes = stated & allowed
     if finding is None and not purposes:
@@ -227,34 +226,38 @@ def _taken_over(instance: ServiceInstance) -> Finding:
     )  # fmt: skip
 
 
-def claimed_purposes(certificate: EidasCertificate) -> frozenset[Purpose]:
-    """What a certificate claims to be qualified for, by its statements and policies; empty when it claims nothing.
+def claims_qualification(certificate: EidasCertificate) -> bool:
+    """Whether a certificate states that it is a qualified one of the European Union, by its statements or policies.
 
-    Before eIDAS there were qualified certificates for signatures only, and a policy was enough to claim it. QcCClegislation
-    says that a certificate is qualified under the law of other countries.
+    Before eIDAS a policy was enough. QcCClegislation says that it is qualified under the law of other countries.
 
-    Source: EN 319 412-5 clauses 4.2.1, 4.2.3 and 4.2.4; TS 101 456.
+    Source: EN 319 412-5 clauses 4.2.1 and 4.2.4; TS 101 456.
     """
-    qc = certificate.qc
     if certificate.not_before < EIDAS_STARTS:
         policies = {POLICY_QCP, POLICY_QCP_PLUS} & set(certificate.extensions.policies)
-        return frozenset({"esign"}) if qc.compliance or policies else frozenset()
-    if not qc.compliance or qc.cc_legislation:
-        return frozenset()
-    return frozenset(p for p in PURPOSES if p in (qc.types or ("esign",)))
+        return certificate.qc.compliance or bool(policies)
+    return certificate.qc.compliance and not certificate.qc.cc_legislation
 
 
-def _stated_purposes(
-    certificate: EidasCertificate, claimed: frozenset[Purpose], qualifiers: set[str]
-) -> tuple[frozenset[Purpose], Finding | None]:
-    """The purposes that the list states where it does, else those that the certificate claims."""
+def stated_purposes(certificate: EidasCertificate) -> frozenset[Purpose]:
+    """What a certificate is for, by itself: its QcType, or signatures without one and before eIDAS.
+
+    Source: EN 319 412-5 clause 4.2.3.
+    """
+    types = certificate.qc.types if certificate.not_before >= EIDAS_STARTS else ()
+    return frozenset(p for p in PURPOSES if p in (types or ("esign",)))
+
+
+def _decide_purposes(certificate: EidasCertificate, qualifiers: set[str]) -> tuple[frozenset[Purpose], Finding | None]:
+    """The purposes that the list states where it does, else those of the certificate."""
+    by_itself = stated_purposes(certificate)
     by_list: frozenset[Purpose] = frozenset(p for p in PURPOSES for q in qualifiers if PURPOSE_QUALIFIERS.get(q) == p)
     if not by_list or certificate.not_before < EIDAS_STARTS:
-        return claimed or frozenset({"esign"}), None
+        return by_itself, None
     if len(by_list) == 1:
         return by_list, None
-    if claimed & by_list:
-        return claimed & by_list, None
+    if by_itself & by_list:
+        return by_itself & by_list, None
     message = (
         f"the list says that the certificate is for {_listed(by_list)} at once, and the certificate does not decide it"
     )
