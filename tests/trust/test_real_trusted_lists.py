@@ -62,6 +62,12 @@ def test_every_service_and_its_history_reads(lists):
     assert counts == {"CZ": (340, 75), "NL": (74, 125), "NO": (46, 49), "PT": (88, 72)}
 
 
+def test_every_subject_name_reads(lists):
+    states = [i.identity for one in lists.lists for p in one.providers for s in p.services for i in s.instances]
+    assert sum(len(identity.subjects) for identity in states) == 743
+    assert [identity for identity in states if len(identity.subjects) != len(identity.subject_texts)] == []
+
+
 def test_every_qualification_and_critical_extension_is_understood(lists):
     states = [i for one in lists.lists for p in one.providers for s in p.services for i in s.instances]
     found = [qualification for state in states for qualification in state.qualifications]

@@ -103,7 +103,6 @@ def test_qualifications_are_read(read, web_ca):
     [
         ("<X509Certificate>", "<X509Certificate>?"),
         ("<X509SKI>", "<X509SKI>?"),
-        ("<X509SubjectName>", "<X509SubjectName>?"),
         ("2020-01-01T00:00:00Z</StatusStartingTime>", "soon</StatusStartingTime>"),
         ("2026-04-01T00:00:00Z</StatusStartingTime>", "</StatusStartingTime>"),
     ],
@@ -112,6 +111,11 @@ def test_a_part_that_cannot_be_read_is_told(read, text, old, new):
     assert old in text
     found = read(text.replace(old, new))
     assert {finding.code for finding in found.findings} == {"trusted-list.unreadable-part"}
+
+
+def test_a_subject_name_that_cannot_be_read_is_left_out(read, text):
+    past = only_service(read(text.replace("<X509SubjectName>", "<X509SubjectName>?"))).instances[1]
+    assert (past.identity.subject_texts, past.identity.subjects) == (("?CN=Web CA",), ())
 
 
 def test_a_service_whose_present_state_cannot_be_read_is_none(read, text):

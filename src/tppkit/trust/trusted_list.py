@@ -12,6 +12,7 @@ from functools import cached_property
 from tppkit.certificates import DistinguishedName, EidasCertificate
 from tppkit.errors import Finding, FormatError
 from tppkit.trust.qualifications import Qualification
+from tppkit.trust.trusted_list_names import parse_listed_name
 from tppkit.trust.trusted_list_uris import LIST_OF_LISTS, status_name
 
 
@@ -21,12 +22,12 @@ class DigitalIdentity:
 
     Attributes:
         certificates_der: certificates of the key, as they stand in the list.
-        subjects: subject names; those that could not be read are left out.
+        subject_texts: subject names, as they stand in the list.
         key_ids: subject key identifiers.
     """
 
     certificates_der: tuple[bytes, ...] = ()
-    subjects: tuple[DistinguishedName, ...] = ()
+    subject_texts: tuple[str, ...] = ()
     key_ids: tuple[bytes, ...] = ()
 
     @cached_property
@@ -36,6 +37,17 @@ class DigitalIdentity:
         for data in self.certificates_der:
             try:
                 found.append(EidasCertificate.from_der(data))
+            except FormatError:
+                continue
+        return tuple(found)
+
+    @cached_property
+    def subjects(self) -> tuple[DistinguishedName, ...]:
+        """The subject names, read when they are first asked for; those that cannot be read are left out."""
+        found = []
+        for text in self.subject_texts:
+            try:
+                found.append(parse_listed_name(text))
             except FormatError:
                 continue
         return tuple(found)

@@ -13,11 +13,10 @@ from types import MappingProxyType
 
 from tppkit._clock import parse_time
 from tppkit._encoding import decode_base64, shown
-from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity
 from tppkit.trust.qualifications import Qualification, read_qualifications
 from tppkit.trust.trusted_list import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
-from tppkit.trust.trusted_list_names import parse_listed_name
 from tppkit.trust.trusted_list_uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
 from tppkit.trust.xml_document import Element, parse_xml
 from tppkit.trust.xml_signature import verify_and_remove_signature
@@ -95,7 +94,6 @@ class _Reading:
 
     source: str
     findings: list[Finding] = field(default_factory=list)
-    names: dict[str, DistinguishedName | None] = field(default_factory=dict)
 
     def note(self, message: str) -> None:
         if len(self.findings) < MAX_FINDINGS:
@@ -229,24 +227,12 @@ def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceI
 def _identity(reading: _Reading, element: Element | None) -> DigitalIdentity:
     if element is None:
         return DigitalIdentity()
-    subjects = (_subject(reading, found) for found in element.findall(f"{TSL}DigitalId/{TSL}X509SubjectName"))
     key_ids = (_decoded(reading, found, "key identifier") for found in element.findall(f"{TSL}DigitalId/{TSL}X509SKI"))
     return DigitalIdentity(
         certificates_der=tuple(_certificates(reading, element)),
-        subjects=tuple(name for name in subjects if name is not None),
+        subject_texts=tuple(_stripped(found) for found in element.findall(f"{TSL}DigitalId/{TSL}X509SubjectName")),
         key_ids=tuple(key_id for key_id in key_ids if key_id),
     )
-
-
-def _subject(reading: _Reading, element: Element) -> DistinguishedName | None:
-    text = _stripped(element)
-    if text not in reading.names:
-        try:
-            reading.names[text] = parse_listed_name(text)
-        except FormatError as e:
-            reading.names[text] = None
-            reading.note(f"the subject name {shown(text)} cannot be read: {e.message}")
-    return reading.names[text]
 
 
 def _certificates(reading: _Reading, identity: Element) -> Iterator[bytes]:

@@ -196,9 +196,7 @@ def _document_reference(references: list[_Reference], signature: Element, root: 
 
 def _inside(signature: Element, root: Element, identifier: str, what: str) -> Element:
     """The element with this identifier: there must be one in the whole document, and inside the signature."""
-    found = [
-        element for element in root.iter() if identifier in (element.get("Id"), element.get("ID"), element.get("id"))
-    ]
+    found = root.xpath("//*[@Id = $identifier or @ID = $identifier or @id = $identifier]", identifier=identifier)
     if len(found) != 1 or signature not in found[0].iterancestors():
         raise _form(what, f"the reference to {identifier[:60]!r} does not name one element inside the signature")
     return found[0]
