@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import re
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -332,3 +333,30 @@ def test_without_expected_signers_nobody_is_believed(signed):
 def test_what_is_no_document_is_not_read(operator):
     with pytest.raises(FormatError):
         verify(b"not XML", operator)
+
+
+def test_a_signature_of_thousands_of_parts_is_refused_in_time(signed, operator):
+    def multiply(tag):
+        def edit(root, signature):
+            element = signature.find(f".//{DS}{tag}")
+            for _ in range(20_000):
+                element.addnext(copy.deepcopy(element))
+
+        return edited(signed, edit)
+
+    started = time.monotonic()
+    assert refusal(multiply("Reference"), operator).code == "trusted-list.signature-form"
+    assert refusal(multiply("Transform"), operator).code == "trusted-list.signature-form"
+    assert refusal(multiply("DigestMethod"), operator).code == "trusted-list.signature-form"
+    assert time.monotonic() - started < 10
+
+
+def test_only_the_first_certificates_of_a_signature_are_looked_at(signed, operator, stranger):
+    def prepend(root, signature):
+        element = signature.find(f".//{DS}X509Certificate")
+        for _ in range(1000):
+            other = copy.deepcopy(element)
+            other.text = base64.b64encode(stranger.certificate.der).decode()
+            element.addprevious(other)
+
+    assert refusal(edited(signed, prepend), operator).code == "trusted-list.signer"

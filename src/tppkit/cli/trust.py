@@ -53,7 +53,7 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
     lists = load_trusted_lists(trusted_lists)
     found = lists.status(certificate, at=present(at), intermediates=intermediates)
     if as_json:
-        print_json(_status_object(file, certificate, found))
+        print_json(_status_object(file, certificate, found, lists))
     else:
         _print_status(certificate, found)
     return HOLDS if found.code is None else DOES_NOT_HOLD
@@ -142,7 +142,9 @@ def _judgement_object(judgement: Judgement) -> dict[str, Any]:
     }
 
 
-def _status_object(file: str, certificate: EidasCertificate, found: QualifiedStatus) -> dict[str, Any]:
+def _status_object(
+    file: str, certificate: EidasCertificate, found: QualifiedStatus, lists: TrustedLists
+) -> dict[str, Any]:
     return {
         "verdict": "holds" if found.code is None else "fails",
         "code": found.code,
@@ -155,6 +157,7 @@ def _status_object(file: str, certificate: EidasCertificate, found: QualifiedSta
         "with_device": found.with_device,
         **_listing_object(found.listing),
         "at_issuance": _judgement_object(found.at_issuance),
+        "list_of_lists": _list_object(lists.list_of_lists) if lists.list_of_lists else None,
     }
 
 
