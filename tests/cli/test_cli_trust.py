@@ -97,6 +97,10 @@ def test_a_list_of_the_lists_of_a_stranger_does_not_hold(tppkit, lists, qwac, tm
     result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path)
     assert result.exit_code == 1
     assert "[trusted-list.signer]" in result.stderr
+    told = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path, "--json")
+    assert (told.exit_code, told.json["verdict"], told.json["code"]) == (1, "fails", "trusted-list.signer")
+    listed = tppkit("trust", "lists", tmp_path, "--json")
+    assert (listed.exit_code, listed.json["code"]) == (1, "trusted-list.signer")
 
 
 def test_what_is_no_certificate_cannot_be_read(tppkit, lists):

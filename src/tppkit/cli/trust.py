@@ -23,8 +23,9 @@ from tppkit.cli.output import (
     print_facts,
     print_json,
     read_input,
+    say_error,
 )
-from tppkit.errors import FormatError
+from tppkit.errors import FormatError, VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.qualified_status import Listing
 from tppkit.trust.trusted_lists import ListFailure
@@ -50,7 +51,10 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
     certificate, *intermediates = _read_certificates(file, password_file)
-    lists = load_trusted_lists(trusted_lists)
+    try:
+        lists = load_trusted_lists(trusted_lists)
+    except VerificationError as e:
+        return _tell_unbelieved(e, as_json=as_json)
     found = lists.status(certificate, at=present(at), intermediates=intermediates)
     if as_json:
         print_json(_status_object(file, certificate, found, lists))
@@ -64,7 +68,10 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 @json_option
 def lists_(directory: Path, as_json: bool) -> int:
     """Verify the lists of a folder, and tell what is in it."""
-    lists = load_trusted_lists(directory)
+    try:
+        lists = load_trusted_lists(directory)
+    except VerificationError as e:
+        return _tell_unbelieved(e, as_json=as_json)
     if as_json:
         code = lists.failures[0].code if lists.failures else None
         print_json(
@@ -83,6 +90,15 @@ def lists_(directory: Path, as_json: bool) -> int:
         for failure in lists.failures:
             click.echo(printable(f"{failure.territory or '??'}  not used: {failure.message} [{failure.code}]"))
     return DOES_NOT_HOLD if lists.failures else HOLDS
+
+
+def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:
+    """The list of the lists does not hold, so nothing can be asked."""
+    if as_json:
+        print_json({"verdict": "fails", "code": error.code, "message": error.message, "findings": []})
+    else:
+        say_error(error)
+    return DOES_NOT_HOLD
 
 
 def _all(lists: TrustedLists) -> tuple[TrustedList, ...]:

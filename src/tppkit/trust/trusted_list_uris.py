@@ -28,8 +28,6 @@ EIDAS_STARTS = datetime(2016, 7, 1, tzinfo=UTC)
 STATUS_STEMS = (
     "http://uri.etsi.org/TrstSvc/TrustedList/Svcstatus/",
     "http://uri.etsi.org/TrstSvc/eSigDir-1999-93-EC-TrustedList/Svcstatus/",
-    "http://uri.etsi.org/TrstSvc/Svcstatus/eSigDir-1999-93-EC-TrustedList/",
-    "http://uri.etsi.org/TrstSvc/Svcstatus/",
 )
 GRANTED = "granted"
 GRANTED_BEFORE_EIDAS = frozenset({"undersupervision", "supervisionincessation", "accredited"})

@@ -12,7 +12,6 @@ Source: ETSI TS 119 612 annex B, Decision (EU) 2015/1505 annex II, XML Signature
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -175,7 +174,7 @@ class _Reference:
         return cls(uri[1:], element.get("Type"), enveloped, _DIGESTS[algorithm], _binary(element, "DigestValue", what))
 
     def verify(self, octets: bytes, what: str) -> None:
-        if not hmac.compare_digest(hashlib.new(self.digest, octets).digest(), self.value):
+        if hashlib.new(self.digest, octets).digest() != self.value:
             part = f"its part {self.target}" if self.target else "its content"
             raise VerificationError(
                 "trusted-list.signature",
