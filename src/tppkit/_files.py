@@ -54,23 +54,23 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
-    """Put a file in the place of the one at `path`, all or nothing: a reader sees the old one or the new one.
+    """Write a file whole or not at all, in the place of the one that may be there.
 
     Raises:
         ConfigurationError: `file.unwritable`.
     """
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        temporary = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 os.fchmod(descriptor, mode)
                 file.write(data)
                 file.flush()
                 os.fsync(descriptor)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
 
