@@ -18,7 +18,8 @@ from starlette.routing import Route
 
 from tppkit._files import read_bounded
 from tppkit.errors import TppkitError
-from tppkit.testpki.folder import PkiFolder, open_pki
+from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
+from tppkit.testpki.folder import REVOCATIONS, PkiFolder, open_pki
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.web import read_message
 

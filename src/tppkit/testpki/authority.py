@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -100,6 +101,7 @@ class Pki:
         not_before: start of validity of everything, aware UTC.
         days: validity of leaf certificates in days.
         revocations: what is revoked, by the label of its issuer.
+        services_url: where its services answer, as certificates and lists name it; without a slash at its end.
     """
 
     provider: Provider
@@ -110,6 +112,7 @@ class Pki:
     not_before: datetime
     days: int
     revocations: Mapping[str, tuple[Revocation, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    services_url: str = profiles.SERVICES_URL
 
     @property
     def root(self) -> Issued:
@@ -178,12 +181,16 @@ class Pki:
     def draft_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
         """A QWAC before it is signed, and its private key; arguments as for `issue_qwac`."""
         name = profiles.provider_name(provider, provider.dns_name)
-        return self._draft(self.qwac_ca, label, name, profiles.qwac_extensions(provider), key=key)
+        return self._draft(
+            self.qwac_ca, label, name, profiles.qwac_extensions(provider, services_url=self.services_url), key=key
+        )
 
     def draft_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
         """A QSealC before it is signed, and its private key; arguments as for `issue_qseal`."""
         name = profiles.provider_name(provider, provider.name)
-        return self._draft(self.qseal_ca, label, name, profiles.qseal_extensions(provider), key=key)
+        return self._draft(
+            self.qseal_ca, label, name, profiles.qseal_extensions(provider, services_url=self.services_url), key=key
+        )
 
     def issue_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QWAC for another provider, or the same one again.
@@ -293,6 +300,7 @@ def make_pki(
     key: str = "p256",
     days: int = DEFAULT_DAYS,
     seed: int | None = None,
+    services_url: str = profiles.SERVICES_URL,
 ) -> Pki:
     """A fresh test PKI.
 
@@ -302,9 +310,10 @@ def make_pki(
         key: kind of every key but those of callbacks, one of `testpki.KEY_KINDS`.
         days: validity of leaf certificates in days.
         seed: the same seed and day give the same bytes again.
+        services_url: where its services answer, as certificates and lists name it; without a slash at its end.
 
     Raises:
-        ConfigurationError: `pki.days`, `pki.key-kind`.
+        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`.
     """
     if not 1 <= days <= MAX_DAYS:
         raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
@@ -323,10 +332,17 @@ def make_pki(
         keys=keys,
         not_before=start,
         days=days,
+        services_url=_require_url(services_url),
     )
     for issued in _issue_all(pki):
         members[issued.label] = issued
     return pki
+
+
+def _require_url(url: str) -> str:
+    if not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]+)?", url) or url.endswith("/"):
+        raise ConfigurationError("pki.services-url", f"{url[:80]!r} is not an http address without a slash at its end")
+    return url
 
 
 def _issue_all(pki: Pki) -> Iterator[Issued]:

@@ -25,8 +25,10 @@ from tppkit.testpki.draft import Draft
 from tppkit.testpki.guide import make_guide
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.request import write_request
+from tppkit.testpki.trusted_lists import LIST_FILES, make_trusted_lists
 
 MANIFEST, GUIDE = "manifest.json", "README.md"
+TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
 _LEAVES = frozenset({"qwac", "qseal", "server"})
 
@@ -70,6 +72,8 @@ def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) ->
             write_files(folder, files_of(pki, issued))
         write_files(folder, callback_files(pki))
         write_files(folder, crl_files(pki, at=pki.not_before))
+        (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
+        write_files(folder, list_files(pki, at=pki.not_before))
         write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD).encode())
         write_new(folder / MANIFEST, manifest_json(manifest))
     return manifest
@@ -80,6 +84,7 @@ def make_manifest(pki: Pki, everything: tuple[Issued, ...]) -> dict[str, Any]:
     entries = [entry_of(issued) for issued in everything]
     entries += [_entry(f"{label}.pub", "callback-key", key_path=f"{label}.key") for label in pki.callback_keys]
     entries += [_entry(f"{issuer.label}.crl", "crl") for issuer in pki.issuers]
+    entries += [_entry(f"{TRUSTED_LISTS}/{name}", "trusted-list") for name in LIST_FILES]
     return {
         "organization_identifier": pki.provider.organization_identifier.text,
         "roles": list(pki.provider.roles),
@@ -146,6 +151,14 @@ def callback_files(pki: Pki) -> Iterator[PkiFile]:
     for label, key in pki.callback_keys.items():
         yield PkiFile(f"{label}.key", key_pem(key), PRIVATE)
         yield PkiFile(f"{label}.pub", key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+
+
+def list_files(pki: Pki, *, at: datetime) -> Iterator[PkiFile]:
+    """The trusted lists, and the certificate that the list of lists is verified with."""
+    for name, content in make_trusted_lists(pki, at=at).items():
+        yield PkiFile(f"{TRUSTED_LISTS}/{name}", content)
+    signer = pki.members["lotl-signer"]
+    yield PkiFile(f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/{signer.label}.pem", certificate_pem(signer.certificate))
 
 
 def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:

@@ -30,7 +30,7 @@ from tppkit.errors import ConfigurationError, FormatError
 Extension = tuple[x509.ExtensionType, bool]
 
 _ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
-_SERVICES = "http://pki.test.example.com"
+SERVICES_URL = "http://pki.test.example.com"
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _TEXT_LIMIT = 64
@@ -202,7 +202,7 @@ def authority_extensions(*, path_length: int | None) -> list[Extension]:
     ]
 
 
-def qwac_extensions(provider: Provider) -> list[Extension]:
+def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL) -> list[Extension]:
     """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3)."""
     return [
         key_usage("digital_signature"),
@@ -210,17 +210,17 @@ def qwac_extensions(provider: Provider) -> list[Extension]:
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
         _policies(oids.POLICY_QNCP_W_GEN),
         _qc_statements(provider, "web"),
-        *_information("qwac"),
+        *_information("qwac", services_url),
     ]
 
 
-def qseal_extensions(provider: Provider) -> list[Extension]:
+def qseal_extensions(provider: Provider, *, services_url: str = SERVICES_URL) -> list[Extension]:
     """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4)."""
     return [
         key_usage("content_commitment"),
         _policies(oids.POLICY_QCP_L),
         _qc_statements(provider, "eseal"),
-        *_information("qseal"),
+        *_information("qseal", services_url),
     ]
 
 
@@ -256,13 +256,13 @@ def _qc_statements(provider: Provider, qc_type: str) -> Extension:
     return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value), False
 
 
-def _information(issuer: str) -> list[Extension]:
+def _information(issuer: str, services_url: str) -> list[Extension]:
     access = [
-        (AuthorityInformationAccessOID.OCSP, f"{_SERVICES}/ocsp"),
-        (AuthorityInformationAccessOID.CA_ISSUERS, f"{_SERVICES}/issuing-ca-{issuer}.der"),
+        (AuthorityInformationAccessOID.OCSP, f"{services_url}/ocsp"),
+        (AuthorityInformationAccessOID.CA_ISSUERS, f"{services_url}/issuing-ca-{issuer}.der"),
     ]
     descriptions = [x509.AccessDescription(method, x509.UniformResourceIdentifier(url)) for method, url in access]
     point = x509.DistributionPoint(
-        [x509.UniformResourceIdentifier(f"{_SERVICES}/issuing-ca-{issuer}.crl")], None, None, None
+        [x509.UniformResourceIdentifier(f"{services_url}/issuing-ca-{issuer}.crl")], None, None, None
     )
     return [(x509.AuthorityInformationAccess(descriptions), False), (x509.CRLDistributionPoints([point]), False)]

@@ -21,7 +21,8 @@ from tppkit.certificates import EidasCertificate
 from tppkit.testpki.authority import Issued, Pki
 from tppkit.testpki.signing import sign_bytes
 
-LIST_OF_LISTS_FILE, NATIONAL_LIST_FILE = "eu-lotl.xml", "{territory}.xml"
+LIST_FILES = ("eu-lotl.xml", "LT.xml")
+_TERRITORY = "LT"
 LIST_DAYS = 180  # the longest that TS 119 612 clause 5.3.15 allows is six months
 _STATUS = "http://uri.etsi.org/TrstSvc/TrustedList/Svcstatus/granted"
 _QUALIFIED_CA = "http://uri.etsi.org/TrstSvc/Svctype/CA/QC"
@@ -52,29 +53,29 @@ class ListedService:
     since: datetime
 
 
-def make_trusted_lists(pki: Pki, *, at: datetime, url: str) -> dict[str, bytes]:
+def make_trusted_lists(pki: Pki, *, at: datetime) -> dict[str, bytes]:
     """The lists of a test PKI by file name: its issuing authorities are granted services since its beginning.
 
     Args:
         pki: the PKI.
         at: when the lists are issued, aware; they are good for 180 days.
-        url: where the lists are served, without a slash at its end.
     """
     at = as_utc(at).replace(microsecond=0)
-    territory = "LT"
-    national = NATIONAL_LIST_FILE.format(territory=territory)
+    lotl_file, national_file = LIST_FILES
+    lotl_signer, list_signer = pki.members["lotl-signer"], pki.members["list-signer"]
     services = [
-        ListedService(pki.qwac_ca.certificate, "TEST qualified website certificates", "ForWebSiteAuthentication", pki.not_before),
+        ListedService(
+            pki.qwac_ca.certificate, "TEST qualified website certificates", "ForWebSiteAuthentication", pki.not_before
+        ),
         ListedService(pki.qseal_ca.certificate, "TEST qualified seal certificates", "ForeSeals", pki.not_before),
     ]
-    own = _pointer(f"{url}/{LIST_OF_LISTS_FILE}", "EU", _list_type("EUlistofthelists"), [pki.members["lotl-signer"].certificate])
-    other = _pointer(f"{url}/{national}", territory, _list_type("EUgeneric"), [pki.members["list-signer"].certificate])
+    own = _pointer(f"{pki.services_url}/{lotl_file}", "EU", _list_type("EUlistofthelists"), [lotl_signer.certificate])
+    other = _pointer(
+        f"{pki.services_url}/{national_file}", _TERRITORY, _list_type("EUgeneric"), [list_signer.certificate]
+    )
     lotl = _document(_scheme("EU", "EUlistofthelists", [own, other], at), "")
-    granted = _document(_scheme(territory, "EUgeneric", [own], at), _providers(services))
-    return {
-        LIST_OF_LISTS_FILE: sign_list(lotl, pki.members["lotl-signer"], at=at),
-        national: sign_list(granted, pki.members["list-signer"], at=at),
-    }
+    granted = _document(_scheme(_TERRITORY, "EUgeneric", [own], at), _providers(services))
+    return {lotl_file: sign_list(lotl, lotl_signer, at=at), national_file: sign_list(granted, list_signer, at=at)}
 
 
 def _list_type(name: str) -> str:
@@ -112,7 +113,9 @@ def _address(element: str) -> str:
     postal = "".join(_text(name, text) for name, text in (
         ("StreetAddress", "Example street 1"), ("Locality", "Vilnius"), ("PostalCode", "01100"), ("CountryName", "LT"),
     ))  # fmt: skip
-    electronic = "".join(_english("URI", uri) for uri in ("mailto:lists@pki.test.example.com", "https://pki.test.example.com"))
+    electronic = "".join(
+        _english("URI", uri) for uri in ("mailto:lists@pki.test.example.com", "https://pki.test.example.com")
+    )
     return (
         f'<{element}><PostalAddresses><PostalAddress xml:lang="en">{postal}</PostalAddress></PostalAddresses>'
         f"<ElectronicAddress>{electronic}</ElectronicAddress></{element}>"
@@ -181,10 +184,13 @@ def _service(service: ListedService) -> str:
     key = _text("X509SKI", _base64(service.certificate.extensions.subject_key_identifier or b""))
     subject = _text("X509SubjectName", str(service.certificate.subject))
     identity = _identity("ServiceDigitalIdentity", service.certificate).replace(
-        "</ServiceDigitalIdentity>", f"<DigitalId>{subject}</DigitalId><DigitalId>{key}</DigitalId></ServiceDigitalIdentity>"
+        "</ServiceDigitalIdentity>",
+        f"<DigitalId>{subject}</DigitalId><DigitalId>{key}</DigitalId></ServiceDigitalIdentity>",
     )
     uri = _english("URI", _INFORMATION + service.information)
-    extension = f'<Extension Critical="true"><AdditionalServiceInformation>{uri}</AdditionalServiceInformation></Extension>'
+    extension = (
+        f'<Extension Critical="true"><AdditionalServiceInformation>{uri}</AdditionalServiceInformation></Extension>'
+    )
     return (
         f"<TSPService><ServiceInformation>{_text('ServiceTypeIdentifier', _QUALIFIED_CA)}{_names('ServiceName', service.name)}{identity}"
         f"{_text('ServiceStatus', _STATUS)}{_text('StatusStartingTime', format_time(service.since))}"
@@ -203,7 +209,9 @@ def sign_list(document: str, signer: Issued, *, at: datetime) -> bytes:
     properties = _signed_properties(signer.certificate, at)
     information = _signed_info(document, properties, signer)
     octets = sign_bytes(signer.key, _apex(information, "ds:SignedInfo", f'xmlns:ds="{_DS}"').encode(), "sha256")
-    if isinstance(signer.key, ec.EllipticCurvePrivateKey):  # XML Signature 1.1 section 6.4.3: both numbers, of full size
+    if isinstance(
+        signer.key, ec.EllipticCurvePrivateKey
+    ):  # XML Signature 1.1 section 6.4.3: both numbers, of full size
         size = (signer.key.key_size + 7) // 8
         octets = b"".join(number.to_bytes(size, "big") for number in decode_dss_signature(octets))
     certificate = _text("ds:X509Certificate", _base64(signer.certificate.der))
@@ -242,7 +250,9 @@ def _signed_info(document: str, properties: str, signer: Issued) -> str:
     exclusive = f'<ds:Transform Algorithm="{_EXCLUSIVE}"></ds:Transform>'
     enveloped = f'<ds:Transform Algorithm="{_DS}enveloped-signature"></ds:Transform>'
     alone = _apex(properties, "xades:SignedProperties", f'xmlns:xades="{_XADES}"')
-    alone = alone.replace("<ds:DigestMethod", f'<ds:DigestMethod xmlns:ds="{_DS}"').replace("<ds:DigestValue", f'<ds:DigestValue xmlns:ds="{_DS}"')
+    alone = alone.replace("<ds:DigestMethod", f'<ds:DigestMethod xmlns:ds="{_DS}"').replace(
+        "<ds:DigestValue", f'<ds:DigestValue xmlns:ds="{_DS}"'
+    )
     return (
         f'<ds:SignedInfo><ds:CanonicalizationMethod Algorithm="{_EXCLUSIVE}"></ds:CanonicalizationMethod>'
         f'<ds:SignatureMethod Algorithm="http://www.w3.org/2001/04/xmldsig-more#{kind}"></ds:SignatureMethod>'
