@@ -137,5 +137,10 @@ def test_the_identifier_of_a_known_role_decides_over_its_name():
 
 
 def test_the_names_of_the_roles_are_those_of_the_standard():
-    read = Psd2Statement((RoleOfPsp("0.4.0.19495.1.3", "x"), RoleOfPsp("2.999.7", "y")), "", "")
-    assert read.role_names == ("PSP_AI", "y")
+    read = Psd2Statement((RoleOfPsp("0.4.0.19495.1.3", "x"), RoleOfPsp("0.4.0.19495.1.2", "y")), "", "")
+    assert read.role_names == ("PSP_AI", "PSP_PI")
+
+
+def test_a_role_of_an_unknown_identifier_gives_no_role_by_its_name():
+    read = Psd2Statement((RoleOfPsp("2.999.7", "PSP_PI"), RoleOfPsp("2.999.8", "PSP_AI")), "", "")
+    assert read.role_names == ("2.999.7", "2.999.8")

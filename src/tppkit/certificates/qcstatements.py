@@ -57,8 +57,11 @@ class Psd2Statement:
 
     @property
     def role_names(self) -> tuple[str, ...]:
-        """The names as in TS 119 495 of the roles that have an identifier, for example `("PSP_PI", "PSP_AI")`."""
-        return tuple([role.standard_name for role in self.roles if role.oid])
+        """The roles by their identifiers: the names of TS 119 495, for example `("PSP_PI", "PSP_AI")`.
+
+        A role of another identifier is that dotted identifier: its written name gives nobody a role.
+        """
+        return tuple([oids.PSP_ROLES.get(role.oid, role.oid) for role in self.roles if role.oid])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,52 @@
+"""Whether two organizationIdentifiers name one organisation: as text, when written otherwise, or by number only."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from tppkit.certificates.identifier import OrganizationIdentifier
+
+# Kinds of institution that some authorities write before the number: credit, payment and e-money institution, account
+# information provider only.
+_INSTITUTION = re.compile(r"(?:CI|PI|EMI|RAISP):")
+_SEPARATOR = re.compile(r"[\W_]+")
+
+
+class Likeness(StrEnum):
+    """How much two organizationIdentifiers have in common."""
+
+    SAME = "same"
+    WRITTEN_OTHERWISE = "written otherwise"
+    SAME_NUMBER = "same number of another register"
+    OTHER = "other"
+
+
+def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdentifier) -> Likeness:
+    """How much two organizationIdentifiers have in common.
+
+    Only `SAME`, equal text, is one organisation to a machine. `WRITTEN_OTHERWISE` differs in case, separators or the kind of
+    institution before the number; `SAME_NUMBER` has the same number and country under another scheme or authority. Both need
+    a person to look.
+    """
+    if one.text == other.text:
+        return Likeness.SAME
+    if _plain(one) == _plain(other):
+        return Likeness.WRITTEN_OTHERWISE
+    if one.country and one.country == other.country and _number(one) == _number(other):
+        return Likeness.SAME_NUMBER
+    return Likeness.OTHER
+
+
+def _plain(identifier: OrganizationIdentifier) -> tuple[str, ...]:
+    if identifier.scheme is None:
+        return (_letters(identifier.text),)
+    return identifier.scheme, identifier.country or "", identifier.authority or "", _number(identifier)
+
+
+def _number(identifier: OrganizationIdentifier) -> str:
+    return _letters(_INSTITUTION.sub("", identifier.reference or "", count=1))
+
+
+def _letters(text: str) -> str:
+    return _SEPARATOR.sub("", text).casefold()
