@@ -72,6 +72,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a certification authority's certificate stands where a provider's belongs",
             "present the end-entity certificate",
         ),
+        "certificate.is-request": Code(
+            "a certificate request was given where a certificate is judged",
+            "give the certificate that was issued for it; `tppkit cert show` shows requests",
+        ),
         "certificate.key-unreadable": Code(
             "the certificate's public key cannot be read",
             "use RSA or an elliptic curve key",

@@ -107,12 +107,12 @@ def _roles(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     values = role_list(before), role_list(after)
     if before - after:
         message = (
-            f"the roles {role_list(before - after)} are gone: every bank denies the calls that need them;"
-            " if you are still authorised, have the certificate issued again"
+            f"roles that are gone: {role_list(before - after)}; every bank denies the calls that need them."
+            " If you are still authorised, have the certificate issued again"
         )
         yield _change("renewal.roles-removed", Severity.WARNING, "roles", message, *values)
     if after - before:
-        message = f"the roles {role_list(after - before)} are new: a bank that keeps your roles must be told"
+        message = f"roles that are new: {role_list(after - before)}; a bank that keeps your roles must be told"
         yield _change("renewal.roles-added", Severity.NOTICE, "roles", message, *values)
 
 
@@ -168,12 +168,17 @@ def _issuer(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
         yield _change("renewal.issuer-key", Severity.WARNING, "issuer", message, *keys)
     serials = old.serial_hex, new.serial_hex
     if serials[0] != serials[1] or texts[0] != texts[1]:
+        key_id = " with them the keyId of seals changes, and none may name the old certificate;" if _seals(new) else ""
         message = (
-            f"the keyId of seals changes with serial number ({serials[0]} to {serials[1]}) and issuer: a bank keyed on it must"
-            " have the new one, and nothing may send the old keyId with the new certificate"
+            f"issuer and serial number ({serials[0]} to {serials[1]}) name another certificate;{key_id} a bank keyed on them"
+            " must have the new ones before you use it"
         )
         values = tuple(f"SN={serial},CA={text}" for serial, text in zip(serials, texts, strict=True))
         yield _change("renewal.issuer-and-serial", Severity.NOTICE, "issuer-and-serial", message, *values)
+
+
+def _seals(certificate: EidasCertificate) -> bool:
+    return "eseal" in certificate.qc.types
 
 
 def _how_names_differ(old: DistinguishedName, new: DistinguishedName) -> str:
