@@ -124,9 +124,9 @@ def _qc_object(qc: QcStatements) -> dict[str, Any]:
     return {
         "psd2": qc.psd2 and {
             "roles": list(qc.psd2.role_names), "role_oids": [role.oid for role in qc.psd2.roles],
-            "written_role_names": [role.name for role in qc.psd2.roles],
             "nca_name": qc.psd2.nca_name, "nca_id": qc.psd2.nca_id,
         },
+        "psd2_written_role_names": [role.name for role in qc.psd2.roles] if qc.psd2 else [],
         "qc_types": list(qc.types),
         "qc_compliance": qc.compliance,
         "qc_sscd": qc.sscd,
