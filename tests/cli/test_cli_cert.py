@@ -164,10 +164,12 @@ def test_strict_counts_a_malformed_encoding_as_unreadable(tppkit, tmp_path, qwac
     strict = tppkit("cert", "show", "--strict", "--json", "malformed.der", qwac_file)
     assert (strict.exit_code, strict.json[0].keys()) == (3, {"file", "error"})
     assert strict.json[0]["error"]["code"] == "qcstatements.string-type"
-    assert "at byte" in strict.json[0]["error"]["message"]
+    assert strict.json[0]["error"]["offset"] == malformed.index(b"\x13" + name[1:])
     assert strict.json[1]["kind"] == "certificate"
     text = tppkit("cert", "show", "--strict", "malformed.der")
-    assert (text.exit_code, "qcstatements.string-type" in text.stderr) == (3, True)
+    assert text.exit_code == 3
+    assert "qcstatements.string-type" in text.stderr
+    assert "at byte" in text.stderr
 
 
 def test_a_request_is_shown_without_what_only_an_issuer_states(tppkit, tmp_path, request_der):

@@ -27,6 +27,7 @@ OURS: Mapping[str, str] = MappingProxyType(
     {
         "machine.no-such-move": "handlers ask the table before they move",
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
+        "pkcs12.too-costly": "files of our own only",
         "pkcs12.unreadable": "files of our own only",
         "profile.coverage": "a mistake in a profile's row",
         "transport.disconnected": "nobody is there to be answered",

@@ -12,7 +12,6 @@ import click
 from tppkit._clock import format_time
 from tppkit._text import printable
 from tppkit.certificates import EidasRequest, ExtensionFacts, OrganizationIdentifier, QcStatements, Source
-from tppkit.certificates.rules import first_error
 from tppkit.cli.certificates import Read, find_sources, password_option, read_password, read_source
 from tppkit.cli.output import (
     HOLDS,
@@ -22,6 +21,7 @@ from tppkit.cli.output import (
     json_option,
     print_facts,
     print_json,
+    say,
     say_error,
 )
 from tppkit.errors import FormatError
@@ -67,7 +67,7 @@ def _read_all(
         try:
             certificate = read_source(source)
             if strict:
-                _require_well_formed(certificate)
+                certificate.require_well_formed()
         except FormatError as e:
             yield _failure(name, e)
         else:
@@ -75,19 +75,15 @@ def _read_all(
             yield entry, partial(_print, entry, certificate)
 
 
-def _require_well_formed(certificate: Read) -> None:
-    fault = first_error(certificate.findings)
-    if fault is not None:
-        place = "" if fault.offset is None else f" at byte {fault.offset}"
-        raise FormatError(fault.code, f"{fault.message}{place}", clause=fault.clause, offset=fault.offset)
-
-
 def _failure(name: str, error: FormatError) -> tuple[dict[str, Any], Callable[[], None]]:
     def tell() -> None:
         click.echo(printable(name))
         say_error(error)
+        if error.offset is not None:
+            say(f"  at byte {error.offset}")
 
-    return {"file": name, "error": error_object(error)}, tell
+    place = {} if error.offset is None else {"offset": error.offset}
+    return {"file": name, "error": {**error_object(error), **place}}, tell
 
 
 def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
