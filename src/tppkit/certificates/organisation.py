@@ -9,7 +9,7 @@ from tppkit.certificates.identifier import OrganizationIdentifier
 
 # Kinds of institution that some authorities write before the number: credit, payment and e-money institution, account
 # information provider only.
-_INSTITUTION = re.compile(r"(?:CI|PI|EMI|RAISP):")
+_INSTITUTION = re.compile(r"\A(?:CI|PI|EMI|RAISP):")
 _SEPARATOR = re.compile(r"[\W_]+")
 
 
@@ -31,21 +31,29 @@ def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdenti
     """
     if one.text == other.text:
         return Likeness.SAME
-    if _plain(one) == _plain(other):
+    if not _number(one) or not _number(other):
+        return Likeness.OTHER  # nothing but separators
+    if _is_written_otherwise(one, other):
         return Likeness.WRITTEN_OTHERWISE
     if one.country and one.country == other.country and _number(one) == _number(other):
         return Likeness.SAME_NUMBER
     return Likeness.OTHER
 
 
-def _plain(identifier: OrganizationIdentifier) -> tuple[str, ...]:
-    if identifier.scheme is None:
-        return (_letters(identifier.text),)
-    return identifier.scheme, identifier.country or "", identifier.authority or "", _number(identifier)
+def _is_written_otherwise(one: OrganizationIdentifier, other: OrganizationIdentifier) -> bool:
+    if (
+        one.scheme is None or other.scheme is None
+    ):  # a form that is not known is compared without its PSD, which some forget
+        return _letters(one.text).removeprefix("psd") == _letters(other.text).removeprefix("psd")
+    return _place(one) == _place(other) and _number(one) == _number(other)
+
+
+def _place(identifier: OrganizationIdentifier) -> tuple[str | None, ...]:
+    return identifier.scheme, identifier.country, identifier.authority
 
 
 def _number(identifier: OrganizationIdentifier) -> str:
-    return _letters(_INSTITUTION.sub("", identifier.reference or "", count=1))
+    return _letters(_INSTITUTION.sub("", identifier.reference or identifier.text))
 
 
 def _letters(text: str) -> str:
