@@ -41,9 +41,7 @@ def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdenti
 
 
 def _is_written_otherwise(one: OrganizationIdentifier, other: OrganizationIdentifier) -> bool:
-    if (
-        one.scheme is None or other.scheme is None
-    ):  # a form that is not known is compared without its PSD, which some forget
+    if one.scheme is None or other.scheme is None:  # some forget the PSD, so it does not count here
         return _letters(one.text).removeprefix("psd") == _letters(other.text).removeprefix("psd")
     return _place(one) == _place(other) and _number(one) == _number(other)
 
