@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from tppkit._clock import format_time
-from tppkit.certificates import Use, check_certificate
+from tppkit.certificates import EidasCertificate, Use, check_certificate
+from tppkit.cli.cert_trust import load_trust
 from tppkit.cli.certificates import Bundle, password_option, read_bundles
 from tppkit.cli.output import UNREADABLE, at_option, json_option, present, print_json
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
-from tppkit.errors import CertificateRejected, Finding, Severity
-from tppkit.trust import PathVerifier, TrustedPath, load_anchors
+from tppkit.trust import TrustedPath
 
 _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
 
@@ -35,33 +35,25 @@ def check(
     In a bundle the first certificate is checked; the others may stand between it and an authority of --trust.
     """
     as_, at = Use(use), present(at)
-    verifier = None if trust is None else PathVerifier(load_anchors(trust))
+    options = load_trust(trust)
     bundles = read_bundles([file], password_file, as_json=as_json)
     if bundles is None:
         return UNREADABLE
     (bundle,) = bundles
     findings = check_certificate(bundle.leaf, as_=as_, at=at)
-    path = None
-    if verifier is not None:
-        path, refusals = _believe(bundle, verifier, at)
-        known = {finding.code for finding in findings}
-        findings += tuple(refusal for refusal in refusals if refusal.code not in known)
+    belief = options.judge(bundle, at=at)
+    known = {finding.code for finding in findings}
+    findings += tuple(finding for finding in belief.findings if finding.code not in known)
     if as_json:
-        print_json(verdict_object(findings, **_proven(bundle, as_, at, path)))
+        print_json(verdict_object(findings, **_proven(bundle, as_, at), **belief.as_object()))
     else:
-        _print(bundle, as_, at, path, findings, trusted=verifier is not None)
+        chain = _chain(belief.path, asked=options.verifier is not None)
+        facts = [*_facts(bundle.leaf), *chain, ("sha256", bundle.leaf.sha256)]
+        print_verdict(f"{bundle.file} as {_NAMES[as_]} at {format_time(at)}", facts, findings)
     return verdict_code(findings)
 
 
-def _believe(bundle: Bundle, verifier: PathVerifier, at: datetime) -> tuple[TrustedPath | None, tuple[Finding, ...]]:
-    """The chain to an anchor, or why there is none."""
-    try:
-        return verifier.verify(bundle.leaf, at=at, intermediates=bundle.others), ()
-    except CertificateRejected as e:
-        return None, e.findings or (Finding(e.code, Severity.ERROR, e.message, e.clause),)
-
-
-def _proven(bundle: Bundle, as_: Use, at: datetime, path: TrustedPath | None) -> dict[str, object]:
+def _proven(bundle: Bundle, as_: Use, at: datetime) -> dict[str, object]:
     leaf = bundle.leaf
     return {
         "file": bundle.file,
@@ -75,30 +67,21 @@ def _proven(bundle: Bundle, as_: Use, at: datetime, path: TrustedPath | None) ->
         "organization_identifier": leaf.organization_identifier and leaf.organization_identifier.text,
         "roles": list(leaf.roles),
         "nca_id": leaf.qc.psd2 and leaf.qc.psd2.nca_id,
-        "chain": path and [str(certificate.subject) for certificate in path.chain],
-        "revocation": None,
-        "trusted_list": None,
     }
 
 
-def _print(
-    bundle: Bundle, as_: Use, at: datetime, path: TrustedPath | None, findings: tuple[Finding, ...], *, trusted: bool
-) -> None:
-    leaf = bundle.leaf
-    facts = [
+def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
+    return [
         ("subject", str(leaf.subject)),
         ("organisation", leaf.organization_identifier.text if leaf.organization_identifier else "none"),
         ("PSD2 roles", ", ".join(leaf.roles) or "none"),
         ("authority", f"{leaf.qc.psd2.nca_name} ({leaf.qc.psd2.nca_id})" if leaf.qc.psd2 else "none"),
         ("valid", f"{format_time(leaf.not_before)} to {format_time(leaf.not_after)}"),
-        *_chain(path, trusted=trusted),
-        ("sha256", leaf.sha256),
     ]
-    print_verdict(f"{bundle.file} as {_NAMES[as_]} at {format_time(at)}", facts, findings)
 
 
-def _chain(path: TrustedPath | None, *, trusted: bool) -> list[tuple[str, str]]:
+def _chain(path: TrustedPath | None, *, asked: bool) -> list[tuple[str, str]]:
     if path is None:
-        return [("chain", "none holds" if trusted else "not checked: no --trust was given")]
+        return [("chain", "none holds" if asked else "not checked: no --trust was given")]
     first, *above = [str(certificate.subject) for certificate in path.chain]
     return [("chain", first), *(("", f"issued by {name}") for name in above)]
