@@ -42,8 +42,8 @@ def check(
     (bundle,) = bundles
     findings = check_certificate(bundle.leaf, as_=as_, at=at)
     belief = options.judge(bundle, at=at)
-    known = {finding.code for finding in findings}
-    findings += tuple(finding for finding in belief.findings if finding.code not in known)
+    known = {(finding.code, finding.severity) for finding in findings}
+    findings += tuple(finding for finding in belief.findings if (finding.code, finding.severity) not in known)
     if as_json:
         print_json(verdict_object(findings, **_proven(bundle, as_, at), **belief.as_object()))
     else:
