@@ -8,9 +8,9 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
-from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START
+from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
 
-from tppkit.certificates import EidasCertificate, RoleOfPsp, check_renewal, oids
+from tppkit.certificates import EidasCertificate, RoleOfPsp, check_renewal, der, oids
 from tppkit.errors import Finding, Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
@@ -106,6 +106,37 @@ def test_validities_that_touch_leave_no_gap(seconds: int, code: str) -> None:
 
 def test_an_overlap_is_told_with_its_length() -> None:
     assert "30 days" in by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL)))["renewal.overlap"].message
+
+
+def with_statement(*more: bytes) -> bytes:
+    """The statements of a good QWAC, and these."""
+    good = statements(QWAC)
+    whole = der.read_whole(good, tag=der.SEQUENCE)
+    return der.write_element(der.SEQUENCE, good[whole.start : whole.end], *more)
+
+
+@pytest.mark.parametrize(("is_lost", "severity"), [(True, WARNING), (False, NOTICE)])
+def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_lost: bool, severity: Severity) -> None:
+    stated = {"qc": with_statement(der.write_element(der.SEQUENCE, der.write_oid(oids.QC_SSCD)))}
+    old, new = (stated, {}) if is_lost else ({}, stated)
+    findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
+    assert findings.keys() - NOTICES == {"renewal.device"}
+    assert findings["renewal.device"].severity is severity
+
+
+@pytest.mark.parametrize(("is_new", "severity"), [(True, WARNING), (False, NOTICE)])
+def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new: bool, severity: Severity) -> None:
+    malformed = {"qc": with_statement(b"\x05\x00")}
+    old, new = ({}, malformed) if is_new else (malformed, {})
+    findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
+    assert findings.keys() - NOTICES == {"renewal.malformed"}
+    assert findings["renewal.malformed"].severity is severity
+
+
+def test_a_qualification_that_is_new_is_told() -> None:
+    findings = by_code(check_renewal(QWAC.make(compliance=False), QWAC.make(**USUAL)))
+    assert findings.keys() - NOTICES == {"renewal.qualified"}
+    assert findings["renewal.qualified"].severity is NOTICE
 
 
 def test_old_and_new_interchanged_is_suspected() -> None:
