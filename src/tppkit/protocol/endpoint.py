@@ -13,7 +13,7 @@ MAX_PATH = 4096
 _PARAMETER = re.compile(r"\{([a-z_]+)\}")
 # What can stand in one path segment (RFC 3986 section 3.3).
 _SEGMENT = r"((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)"
-# Values that another reader of the path might take for other segments.
+# Values that another reader of the path might take for other segments (assumption path-form).
 _UNSAFE_VALUE = re.compile(r"\.\.?|.*[/\\\x00-\x1f\x7f\ufffd].*", re.DOTALL)
 
 
