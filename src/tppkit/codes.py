@@ -72,6 +72,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a certification authority's certificate stands where a provider's belongs",
             "present the end-entity certificate",
         ),
+        "certificate.is-request": Code(
+            "a certificate request was given where a certificate is judged",
+            "give the certificate that was issued for it; `tppkit cert show` shows requests",
+        ),
         "certificate.key-unreadable": Code(
             "the certificate's public key cannot be read",
             "use RSA or an elliptic curve key",
@@ -304,6 +308,78 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the subject does not have exactly one organizationIdentifier",
             "have the certificate issued with it",
         ),
+        "pair.authority-name": Code(
+            "QWAC and QSealC name one competent authority in two ways",
+            "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",
+        ),
+        "pair.country": Code(
+            "QWAC and QSealC state different countries",
+            "ask the issuer which is right; a bank that compares subjects refuses the pair",
+        ),
+        "pair.kind": Code(
+            "a certificate of the pair has the wrong QcType",
+            "give the website certificate first, the seal certificate second",
+        ),
+        "pair.malformed": Code(
+            "a certificate of the pair is malformed, so what could be read was compared",
+            "see `tppkit cert check` of each; have the malformed one issued again",
+        ),
+        "pair.never-together": Code(
+            "QWAC and QSealC are at no time both valid",
+            "renew the one that has ended",
+        ),
+        "pair.no-organisation": Code(
+            "QWAC or QSealC does not have exactly one organizationIdentifier",
+            "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "pair.no-psd2": Code(
+            "QWAC or QSealC has no PSD2 statement",
+            "have the certificate issued again with roles and authority",
+        ),
+        "pair.organisation-name": Code(
+            "QWAC and QSealC state different organisation names",
+            "check that both are yours; a bank that compares names refuses the pair",
+        ),
+        "pair.organisation-scheme": Code(
+            "QWAC and QSealC have one number under different schemes or authorities",
+            "have one of them issued again with the other's organizationIdentifier",
+        ),
+        "pair.organisation-text": Code(
+            "QWAC and QSealC write one organizationIdentifier in two ways",
+            "have one of them issued again with the other's text",
+        ),
+        "pair.other-authority": Code(
+            "QWAC and QSealC name different competent authorities",
+            "use a pair that one authority's authorisation stands behind",
+        ),
+        "pair.other-issuer": Code(
+            "QWAC and QSealC come from different issuers",
+            "nothing to mend; banks must believe both issuers",
+        ),
+        "pair.other-organisation": Code(
+            "QWAC and QSealC belong to different organisations",
+            "use the QSealC of the organisation that the QWAC names",
+        ),
+        "pair.other-roles": Code(
+            "QWAC and QSealC state different roles",
+            "have the one that is out of date issued again",
+        ),
+        "pair.same-certificate": Code(
+            "one certificate was given as QWAC and as QSealC",
+            "give both certificates",
+        ),
+        "pair.same-key": Code(
+            "QWAC and QSealC certify one key",
+            "make a key for each",
+        ),
+        "pair.swapped": Code(
+            "QSealC and QWAC were given the other way round",
+            "give the website certificate first",
+        ),
+        "pair.validity": Code(
+            "QWAC and QSealC are not valid for the same time",
+            "replace the one that ends first before it ends",
+        ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",
             "read its status",
@@ -475,6 +551,130 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "record.version": Code(
             "the record has another schema version",
             "use a newer version",
+        ),
+        "renewal.authority": Code(
+            "the competent authority changes",
+            "tell the bank before the change",
+        ),
+        "renewal.authority-name": Code(
+            "the competent authority's name changes",
+            "nothing to mend; the NCAId is what counts",
+        ),
+        "renewal.client-auth": Code(
+            "clientAuth is gone from the extended key usage",
+            "order the QWAC from a hierarchy that is not for browsers",
+        ),
+        "renewal.device": Code(
+            "the statement about a qualified device (QcSSCD) changes",
+            "ask banks that demand qualified seals",
+        ),
+        "renewal.extended-key-usage": Code(
+            "the extended key usage changes",
+            "have what is gone issued again, or ask the bank",
+        ),
+        "renewal.gap": Code(
+            "the old certificate ends before the new one begins",
+            "order the new one with an earlier start",
+        ),
+        "renewal.issuer": Code(
+            "the issuer changes",
+            "give banks the new issuer's certificates before the change",
+        ),
+        "renewal.issuer-and-serial": Code(
+            "issuer and serial number, and with them keyId, change",
+            "send the keyId of the certificate that is sent",
+        ),
+        "renewal.issuer-key": Code(
+            "the issuer has the same name and another key",
+            "send the new intermediate with the certificate",
+        ),
+        "renewal.key-algorithm": Code(
+            "type or size of the key changes",
+            "ask the bank which algorithms it takes, before the change",
+        ),
+        "renewal.key-usage": Code(
+            "the key usage changes",
+            "ask the bank which it takes, or have the old one issued again",
+        ),
+        "renewal.kind": Code(
+            "the QcType changes, so this is no renewal",
+            "compare certificates of one use",
+        ),
+        "renewal.malformed": Code(
+            "other things are malformed than before",
+            "have a malformed certificate issued again",
+        ),
+        "renewal.names": Code(
+            "the subject alternative names change",
+            "tell banks that know you by them",
+        ),
+        "renewal.no-organisation": Code(
+            "old or new certificate does not have exactly one organizationIdentifier",
+            "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "renewal.not-longer": Code(
+            "the new certificate does not end later than the old one",
+            "give the old one first, or order another",
+        ),
+        "renewal.not-qualified": Code(
+            "the new certificate is no longer stated to be EU qualified",
+            "have it issued again with QcCompliance",
+        ),
+        "renewal.organisation-scheme": Code(
+            "the organizationIdentifier changes its scheme or authority, not its number",
+            "confirm that it is the same organisation; tell the bank before the change",
+        ),
+        "renewal.organisation-text": Code(
+            "the organizationIdentifier is written otherwise",
+            "have it issued as before, or tell the bank before the change",
+        ),
+        "renewal.other-organisation": Code(
+            "the certificates belong to different organisations",
+            "this is no renewal; have banks onboard the new organisation",
+        ),
+        "renewal.overlap": Code(
+            "how long both certificates are valid",
+            "have every bank know the new one within this time",
+        ),
+        "renewal.policies": Code(
+            "the certificate policies change",
+            "ask banks that demand a policy",
+        ),
+        "renewal.public-key": Code(
+            "the public key is new",
+            "give it to banks that pin it before the change",
+        ),
+        "renewal.public-key-kept": Code(
+            "the public key is kept",
+            "nothing to mend; a new key is better practice",
+        ),
+        "renewal.qualified": Code(
+            "the new certificate is stated to be EU qualified, the old one is not",
+            "nothing to mend",
+        ),
+        "renewal.revocation-addresses": Code(
+            "the addresses for OCSP, CRL or issuer change",
+            "give them to banks with closed firewalls",
+        ),
+        "renewal.roles-added": Code(
+            "the new certificate has further roles",
+            "tell banks that keep your roles",
+        ),
+        "renewal.roles-removed": Code(
+            "the new certificate lacks roles of the old one",
+            "have it issued again if you are still authorised",
+        ),
+        "renewal.same-certificate": Code(
+            "old and new are the same certificate",
+            "give both certificates",
+        ),
+        "renewal.subject": Code(
+            "the subject changes",
+            "tell banks that know you by it before the change",
+        ),
+        "renewal.thumbprint": Code(
+            "the thumbprint changes, as always",
+            "give it to banks that know you by it before the change",
         ),
         "request-id.malformed": Code(
             "X-Request-ID is not a UUID",
