@@ -304,6 +304,62 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the subject does not have exactly one organizationIdentifier",
             "have the certificate issued with it",
         ),
+        "path.critical-extension": Code(
+            "a certificate of the chain has a critical extension that is not processed",
+            "do not use the certificate; it demands something of its user that this software cannot honour",
+        ),
+        "path.expired": Code(
+            "an authority of the chain has expired",
+            "send or configure the authority's renewed certificate, or judge at the time of receipt",
+        ),
+        "path.extension-malformed": Code(
+            "names or extensions of a certificate in the chain cannot be read",
+            "have the certificate reissued",
+        ),
+        "path.key-usage": Code(
+            "an authority of the chain has a key that may not sign certificates",
+            "report it to the provider of the certificate",
+        ),
+        "path.length": Code(
+            "an authority of the chain has more authorities below it than it may",
+            "report it to the provider of the certificate",
+        ),
+        "path.name-constraints": Code(
+            "a certificate of the chain has a name that an authority above it may not name, or constraints that cannot be applied",
+            "report it to the provider of the certificate",
+        ),
+        "path.no-authority": Code(
+            "a certificate of the chain was issued by one that is no certification authority",
+            "do not trust the certificate",
+        ),
+        "path.not-yet-valid": Code(
+            "an authority of the chain is not yet valid",
+            "check the clock, or judge at the time of receipt",
+        ),
+        "path.policy": Code(
+            "the certificate policies along the chain do not hold together, or none of the required ones holds",
+            "check the required policies, or have the certificate issued under one of them",
+        ),
+        "path.pre-certificate": Code(
+            "this is a pre-certificate for a transparency log, not a certificate",
+            "use the final certificate",
+        ),
+        "path.refused": Code(
+            "the second opinion on the chain refuses it",
+            "read its reason in the message; report it to the provider of the certificate",
+        ),
+        "path.signature": Code(
+            "a certificate of the chain is not signed by the authority that it names",
+            "do not trust the certificate; it is forged or damaged",
+        ),
+        "path.too-complex": Code(
+            "the chain, or the search for one, is larger than is followed",
+            "send only the authorities of the one chain",
+        ),
+        "path.weak-signature": Code(
+            "a certificate of the chain is signed with a weak or unknown algorithm",
+            "have the certificate reissued with SHA-256 or better",
+        ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",
             "read its status",
@@ -587,6 +643,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trust.no-path": Code(
             "no chain leads to a believed authority",
             "add the missing intermediate, or check that the issuer is the right one",
+        ),
+        "trust.no-root": Code(
+            "authorities stand in the trust material, but none of them is self-signed",
+            "add the root, or name the file of the authorities that you believe",
         ),
         "trust.unreadable": Code(
             "the trust material cannot be read",
