@@ -220,6 +220,8 @@ def test_production_certificates_chain_to_their_issuers(shared_data):
             path = PathVerifier(Anchors((issuer,))).verify(certificate, at=certificate.not_before)
             believed[row["file"]] = path.chain == (certificate, issuer) and not poison
         except CertificateRejected as e:
-            believed[row["file"]] = poison and e.code == ("path.extension-malformed" if "bad-bc" in row["file"] else "path.pre-certificate")
+            believed[row["file"]] = poison and e.code == (
+                "path.extension-malformed" if "bad-bc" in row["file"] else "path.pre-certificate"
+            )
     assert len(believed) >= 7
     assert [file for file, right in believed.items() if not right] == []

@@ -23,13 +23,22 @@ from cryptography.x509.oid import NameOID
 from tppkit.errors import CertificateRejected
 from tppkit.trust.links import Link
 
-MAX_COMPARISONS = 100_000
+MAX_COMPARISONS = 50_000
 _CLAUSE = "RFC 5280 section 4.2.1.10"
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?")
 
+_Form = type[x509.GeneralName]
 # One name: the class of its form, and its value as that class has it.
-_Name = tuple[type[x509.GeneralName], Any]
+_Name = tuple[_Form, Any]
+
+
+@dataclass(slots=True)
+class _Limit:
+    """What one authority says of one form of name: values that a name must lie within one of, or within none of."""
+
+    permitted: list[Any] = field(default_factory=list)
+    excluded: list[Any] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -37,11 +46,11 @@ class NameLimits:
     """What the authorities of a chain, seen so far from the anchor down, allow.
 
     Attributes:
-        limits: the constraints of each authority; a name must lie within all of them.
+        limits: for each form of name what each authority says of it; a name must keep all of them.
         comparisons: how many names were compared; hostile certificates have many.
     """
 
-    limits: list[x509.NameConstraints] = field(default_factory=list)
+    limits: dict[_Form, list[_Limit]] = field(default_factory=dict)
     comparisons: int = 0
 
     def add(self, link: Link) -> None:
@@ -56,10 +65,13 @@ class NameLimits:
         if not (constraints.permitted_subtrees or constraints.excluded_subtrees):
             raise _refused(link, "constrains names and names none")
         _require_whole_subtrees(link)
-        for base in (*(constraints.permitted_subtrees or ()), *(constraints.excluded_subtrees or ())):
-            if isinstance(base, x509.DNSName) and base.value and not _HOST.fullmatch(base.value):
-                raise _refused(link, f"constrains DNS names by {base.value[:80]!r}, which is none")
-        self.limits.append(constraints)
+        stated: dict[_Form, _Limit] = {}
+        for base in constraints.permitted_subtrees or ():
+            stated.setdefault(type(base), _Limit()).permitted.append(_base(link, base))
+        for base in constraints.excluded_subtrees or ():
+            stated.setdefault(type(base), _Limit()).excluded.append(_base(link, base))
+        for form, limit in stated.items():
+            self.limits.setdefault(form, []).append(limit)
 
     def check(self, link: Link) -> None:
         """Check every name of a certificate.
@@ -70,30 +82,28 @@ class NameLimits:
         if not self.limits:
             return
         for form, value in _names_of(link):
-            for constraints in self.limits:
-                self._check_name(link, form, value, constraints)
+            for limit in self.limits.get(form, ()):
+                self._check_name(link, form, value, limit)
 
-    def _check_name(
-        self, link: Link, form: type[x509.GeneralName], value: Any, constraints: x509.NameConstraints
-    ) -> None:
-        permitted = [base for base in constraints.permitted_subtrees or () if isinstance(base, form)]
-        excluded = [base for base in constraints.excluded_subtrees or () if isinstance(base, form)]
-        self.comparisons += len(permitted) + len(excluded)
+    def _check_name(self, link: Link, form: _Form, value: Any, limit: _Limit) -> None:
+        self.comparisons += len(limit.permitted) + len(limit.excluded)
         if self.comparisons > MAX_COMPARISONS:
             raise CertificateRejected("path.too-complex", f"too many names and name constraints stand above {link}")
-        if not permitted and not excluded:
-            return
         within = _WITHIN.get(form)
         if within is None:
-            raise _refused(
-                link, f"has a name of the form {form.__name__}, which is constrained in a way that is not processed"
-            )
-        if any(within(value, base.value, True) for base in excluded):
+            raise _refused(link, f"has a {form.__name__}, a form that is constrained above it, and is not processed")
+        if any(within(value, base, True) for base in limit.excluded):
             raise _refused(link, f"has the {form.__name__} {_shown(value)}, which an authority above it may not name")
-        if permitted and not any(within(value, base.value, False) for base in permitted):
+        if limit.permitted and not any(within(value, base, False) for base in limit.permitted):
             raise _refused(
                 link, f"has the {form.__name__} {_shown(value)}, outside what an authority above it may name"
             )
+
+
+def _base(link: Link, base: x509.GeneralName) -> Any:
+    if isinstance(base, x509.DNSName) and base.value and not _HOST.fullmatch(base.value):
+        raise _refused(link, f"constrains DNS names by {base.value[:80]!r}, which is none")
+    return base.value
 
 
 def _refused(link: Link, what: str) -> CertificateRejected:

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
-from typing import Protocol
 
 from cryptography.x509.verification import Store
 
@@ -25,6 +24,7 @@ from tppkit.trust.candidates import Search, make_authorities, may_be_key_of
 from tppkit.trust.chain_rules import RULES
 from tppkit.trust.links import Link, read_link
 from tppkit.trust.policies import check_policies
+from tppkit.trust.revocation import RevocationChecker
 from tppkit.trust.signatures import check_signatures
 from tppkit.trust.status import CertificateStatus
 from tppkit.trust.window import Window
@@ -46,7 +46,7 @@ class TrustedPath:
     """
 
     chain: tuple[EidasCertificate, ...]
-    window: Window
+    window: Window = field(compare=False)
     policies: frozenset[str] = frozenset()
     revocation: tuple[CertificateStatus, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -66,25 +66,6 @@ class TrustedPath:
         return self.window.holds_at(at)
 
 
-class ChainStatuses(Protocol):
-    """What a check of revocation gives: each status, the findings, and the window of both."""
-
-    @property
-    def statuses(self) -> tuple[CertificateStatus, ...]: ...
-    @property
-    def findings(self) -> tuple[Finding, ...]: ...
-    @property
-    def window(self) -> Window: ...
-
-
-class ChecksRevocation(Protocol):
-    """Judges the revocation of a chain that holds otherwise; `RevocationChecker` is one."""
-
-    def check(self, chain: Sequence[EidasCertificate], *, at: datetime) -> ChainStatuses:
-        """Judge `chain`, the leaf first and the anchor last, at a time (aware UTC); raises `CertificateRejected`."""
-        ...
-
-
 class PathVerifier:
     """Checks chains to fixed anchors, and remembers the ones that hold (at most 512).
 
@@ -101,7 +82,7 @@ class PathVerifier:
     """
 
     def __init__(
-        self, anchors: Anchors, *, revocation: ChecksRevocation | None = None, policies: Iterable[str] = ()
+        self, anchors: Anchors, *, revocation: RevocationChecker | None = None, policies: Iterable[str] = ()
     ) -> None:
         if not anchors.roots:
             raise ConfigurationError("trust.no-anchors", "no certification authority is given as an anchor")
@@ -203,8 +184,8 @@ class _Candidate:
         """Whether no key identifier speaks against it; else its failure tells nothing."""
         return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
 
-    def judge(self, store: Store, required: frozenset[str], revocation: ChecksRevocation | None) -> TrustedPath:
-        for self.step, rule in enumerate(RULES):  # noqa: B020
+    def judge(self, store: Store, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
+        for self.step, rule in enumerate(RULES):
             rule(self.chain, self.at)
         self.step = _POLICIES
         policies = check_policies(self.chain, required=required)

@@ -1,8 +1,9 @@
 """Whether the signatures of a chain hold.
 
 `cryptography`'s verifier is asked wherever it knows the keys, and so judges validity, authority flags, path lengths and
-DNS and IP name constraints a second time, independently. It knows the keys that browsers take: chains with a Brainpool or
-Edwards key or an RSASSA-PSS key are checked signature by signature.
+DNS and IP name constraints a second time, independently. It knows the keys that browsers take, counts self-issued authorities
+as others, knows no other name constraints, and wants a key usage of each authority: chains beyond that are checked signature by
+signature, after `chain_rules` judged all the rest.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> No
     Raises:
         CertificateRejected: `path.signature`, `path.refused`.
     """
-    if not all(is_for_the_web(link.certificate) for link in chain):
+    if not _is_for_the_verifier(chain):
         _require_signatures(chain)
         return
     verifier = (
@@ -57,6 +58,22 @@ def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> No
         ) from e
     if verified != parsed:
         _require_signatures(chain)
+
+
+def _is_for_the_verifier(chain: Sequence[Link]) -> bool:
+    return (
+        all(is_for_the_web(link.certificate) for link in chain)
+        and not any(link.is_self_issued for link in chain[1:-1])
+        and all(link.get(x509.KeyUsage) is not None for link in chain[1:])
+        and all(_constrains_web_names(link.get(x509.NameConstraints)) for link in chain[1:])
+    )
+
+
+def _constrains_web_names(constraints: x509.NameConstraints | None) -> bool:
+    if constraints is None:
+        return True
+    bases = (*(constraints.permitted_subtrees or ()), *(constraints.excluded_subtrees or ()))
+    return all(isinstance(base, x509.DNSName | x509.IPAddress) for base in bases)
 
 
 def _require_signatures(chain: Sequence[Link]) -> None:

@@ -27,13 +27,6 @@ class Window:
     def __repr__(self) -> str:
         return f"Window({self.not_before.isoformat()}, {self.not_after.isoformat()})"
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Window):
-            return NotImplemented
-        return (self.not_before, self.not_after) == (other.not_before, other.not_after)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def holds_at(self, at: datetime) -> bool:
         """Whether the verdict may be used for `at` (aware)."""
         return self.not_before <= at <= self.not_after

@@ -44,7 +44,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("der.", 401, "CERTIFICATE_INVALID"),
     ("pem.", 401, "CERTIFICATE_INVALID"),
     ("trust.", 401, "CERTIFICATE_INVALID"),
-    ("path.expired", 401, "CERTIFICATE_EXPIRED"),
+    ("revocation.", 401, "CERTIFICATE_INVALID"),
     ("path.", 401, "CERTIFICATE_INVALID"),
     ("qcstatements.", 401, "CERTIFICATE_INVALID"),
     ("organization-identifier.", 401, "CERTIFICATE_INVALID"),
