@@ -26,6 +26,7 @@ from tppkit.trust.links import Link
 MAX_COMPARISONS = 50_000
 _CLAUSE = "RFC 5280 section 4.2.1.10"
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")  # RFC 5322 dot-atom
 _HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?")
 
 _Form = type[x509.GeneralName]
@@ -174,7 +175,7 @@ def _host_within(host: str, base: str) -> bool:
 
 def _email_within(address: str, base: str, excluding: bool) -> bool:
     local, at, host = address.rpartition("@")
-    if not at or not local or not _HOST.fullmatch(host) or '"' in local:
+    if not at or not _LOCAL_PART.fullmatch(local) or not _HOST.fullmatch(host):
         return excluding
     base_local, base_at, base_host = base.rpartition("@")
     if base_at:
