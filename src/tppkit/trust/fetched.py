@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -47,10 +47,12 @@ class Fetched:
     """One fetched answer.
 
     Attributes:
+        question: what was asked: the address, and for OCSP the certificate.
         evidence: the answer.
         nonce: what was sent with the question, None where none was.
     """
 
+    question: tuple[str, str]
     evidence: RevocationEvidence
     nonce: bytes | None = None
 
@@ -59,13 +61,13 @@ class Fetched:
 class FetchedAnswers:
     """Fetches, and remembers at most 256 OCSP responses and 16 CRLs, the latest.
 
-    An address that failed is left alone for a minute (of the times that are judged), so that nobody can make this side knock
-    on it with every request.
+    Only what proved something is remembered. A question that brought nothing is not asked again for a minute (of the times
+    that are judged), so that nobody can make this side knock on an address with every request.
     """
 
-    _responses: OrderedDict[bytes, OcspResponse] = field(default_factory=OrderedDict)
-    _crls: OrderedDict[str, Crl] = field(default_factory=OrderedDict)
-    _failed: OrderedDict[str, datetime] = field(default_factory=OrderedDict)
+    _responses: OrderedDict[tuple[str, str], OcspResponse] = field(default_factory=OrderedDict)
+    _crls: OrderedDict[tuple[str, str], Crl] = field(default_factory=OrderedDict)
+    _in_vain: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -88,53 +90,54 @@ class FetchedAnswers:
 
         What fails is noted in `faults`.
         """
-        question = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
+        body = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
 
-        def ask_responder(url: str) -> Fetched:
+        def ask_responder(url: str) -> RevocationEvidence:
             data = fetch(
                 url,
                 max_bytes=MAX_OCSP_BYTES,
                 timeout=FETCH_TIMEOUT_S,
-                body=question,
+                body=body,
                 content_type="application/ocsp-request",
             )
-            response = parse_ocsp_response(data)
-            self._remember(self._responses, certificate.der, response, _REMEMBERED_RESPONSES)
-            return Fetched(RevocationEvidence(ocsp=(response,)), nonce)
+            return RevocationEvidence(ocsp=(parse_ocsp_response(data),))
 
-        def get_list(url: str) -> Fetched:
-            crl = parse_crl(fetch(url, max_bytes=MAX_CRL_BYTES, timeout=FETCH_TIMEOUT_S))
-            self._remember(self._crls, url, crl, _REMEMBERED_CRLS)
-            return Fetched(RevocationEvidence(crls=(crl,)))
+        def get_list(url: str) -> RevocationEvidence:
+            return RevocationEvidence(crls=(parse_crl(fetch(url, max_bytes=MAX_CRL_BYTES, timeout=FETCH_TIMEOUT_S)),))
 
         facts = certificate.extensions
-        yield from self._try_each(facts.ocsp_urls, ask_responder, at, budget, faults)
-        yield from self._try_each(facts.crl_urls, get_list, at, budget, faults)
-
-    def _try_each(
-        self,
-        urls: tuple[str, ...],
-        get: Callable[[str], Fetched],
-        at: datetime,
-        budget: Budget,
-        faults: list[Finding],
-    ) -> Iterator[Fetched]:
-        for url in [url for url in urls if is_fetchable(url)][:MAX_ADDRESSES]:
-            if self._has_failed(url, at) or not budget.take():
+        questions = [
+            *(((url, certificate.sha256), ask_responder, nonce) for url in _some(facts.ocsp_urls)),
+            *(((url, ""), get_list, None) for url in _some(facts.crl_urls)),
+        ]
+        for question, get, sent in questions:
+            url = question[0]
+            if self._was_in_vain(question, at) or not budget.take():
                 faults.append(Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now"))
                 continue
             try:
-                fetched = get(url)
+                yield Fetched(question, get(url), sent)
             except (TransportError, FormatError) as e:
-                self._remember(self._failed, url, at, _REMEMBERED_FAILURES)
+                self.forget(question, at)
+                if isinstance(e, TransportError):
+                    self.forget((url, ""), at)
                 faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
-            else:
-                yield fetched
 
-    def _has_failed(self, url: str, at: datetime) -> bool:
+    def keep(self, fetched: Fetched) -> None:
+        """Remember an answer that proved something."""
+        for crl in fetched.evidence.crls:
+            self._remember(self._crls, fetched.question, crl, _REMEMBERED_CRLS)
+        for response in fetched.evidence.ocsp:
+            self._remember(self._responses, fetched.question, response, _REMEMBERED_RESPONSES)
+
+    def forget(self, question: tuple[str, str], at: datetime) -> None:
+        """Note that a question brought nothing at this time."""
+        self._remember(self._in_vain, question, at, _REMEMBERED_FAILURES)
+
+    def _was_in_vain(self, question: tuple[str, str], at: datetime) -> bool:
         with self._lock:
-            failed = self._failed.get(url)
-        return failed is not None and abs(at - failed) < RETRY_AFTER
+            asked = [self._in_vain.get(one) for one in (question, (question[0], ""))]
+        return any(when is not None and abs(at - when) < RETRY_AFTER for when in asked)
 
     def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:
         with self._lock:
@@ -142,6 +145,10 @@ class FetchedAnswers:
             memory.move_to_end(key)
             if len(memory) > limit:
                 memory.popitem(last=False)
+
+
+def _some(urls: tuple[str, ...]) -> list[str]:
+    return [url for url in urls if is_fetchable(url)][:MAX_ADDRESSES]
 
 
 def is_fetchable(url: str) -> bool:

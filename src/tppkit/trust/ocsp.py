@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -65,7 +65,7 @@ class OcspResponse:
     status: str
     produced_at: datetime | None
     nonce: bytes | None
-    x509: ocsp.OCSPResponse
+    x509: ocsp.OCSPResponse = field(compare=False)
 
 
 def parse_ocsp_response(data: bytes) -> OcspResponse:

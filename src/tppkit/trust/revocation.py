@@ -20,7 +20,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, Finding, Severity, VerificationError
 from tppkit.trust.answers import CLOCK_SKEW, ON_HOLD, Answer, Proof, prove
 from tppkit.trust.crl import verify_crl
-from tppkit.trust.fetched import MAX_FETCHES, Budget, FetchedAnswers
+from tppkit.trust.fetched import MAX_FETCHES, Budget, Fetched, FetchedAnswers
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.ocsp import verify_ocsp
 from tppkit.trust.retained import RevocationEvidence
@@ -140,10 +140,12 @@ class RevocationChecker:
     ) -> tuple[CertificateStatus, list[Finding]]:
         faults: list[Finding] = []
         is_stale = False
-        for answers in self._answers(certificate, issuer, at, budget, faults):
+        for fetched, answers in self._answers(certificate, issuer, at, budget, faults):
             proofs = [(answer, prove(answer, certificate, at=at, skew=self._skew)) for answer in answers]
             is_stale = is_stale or any(proof is Proof.STALE for _, proof in proofs)
             best = _most_telling(proofs)
+            if fetched is not None:
+                self._note(fetched, at, is_of_use=best is not None)
             if best is not None:
                 answer, proof = best
                 status = self._conclude(certificate, answer, proof, at, window)
@@ -194,15 +196,21 @@ class RevocationChecker:
         at: datetime,
         budget: Budget,
         faults: list[Finding],
-    ) -> Iterator[list[Answer]]:
+    ) -> Iterator[tuple[Fetched | None, list[Answer]]]:
         """First what is known, then answer by answer what can be fetched; what is refused is noted in `faults`."""
         with self._lock:
             evidence = self._evidence + self._fetched.evidence
-        yield self._read(evidence, certificate, issuer, faults)
+        yield None, self._read(evidence, certificate, issuer, faults)
         if self._fetch is None:
             return
         for fetched in self._fetched.ask(self._fetch, certificate, issuer, at, budget, self._nonce(), faults):
-            yield self._read(fetched.evidence, certificate, issuer, faults, fetched.nonce)
+            yield fetched, self._read(fetched.evidence, certificate, issuer, faults, fetched.nonce)
+
+    def _note(self, fetched: Fetched, at: datetime, *, is_of_use: bool) -> None:
+        if is_of_use:
+            self._fetched.keep(fetched)
+        else:
+            self._fetched.forget(fetched.question, at)
 
     def _nonce(self) -> bytes | None:
         return self._make_nonce() if self._make_nonce is not None else None
