@@ -2,8 +2,8 @@
 
 `cryptography`'s verifier is asked wherever it knows the keys, and so judges validity, authority flags, path lengths and
 DNS and IP name constraints a second time, independently. It knows the keys that browsers take, counts self-issued authorities
-as others, knows no other name constraints, and wants a key usage of each authority: chains beyond that are checked signature by
-signature, after `chain_rules` judged all the rest.
+as others, knows no other name constraints and no critical extensions about policies, and wants a key usage of each authority:
+chains beyond that are checked signature by signature, after `chain_rules` and `policies` judged all the rest.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from tppkit.trust.strength import is_for_the_web, is_signed_by
 
 # A browser demands clientAuth of each authority that has an extended key usage, and of an end entity a name and clientAuth.
 _AUTHORITIES = ExtensionPolicy.webpki_defaults_ca().may_be_present(x509.ExtendedKeyUsage, Criticality.AGNOSTIC, None)
+# What it processes of an authority: key usage, basic constraints, name constraints, extended key usage.
+_CRITICAL = frozenset({"2.5.29.15", "2.5.29.19", "2.5.29.30", "2.5.29.37"})
 _END_ENTITIES = ExtensionPolicy.permit_all()
 
 
@@ -65,6 +67,7 @@ def _is_for_the_verifier(chain: Sequence[Link]) -> bool:
         all(is_for_the_web(link.certificate) for link in chain)
         and not any(link.is_self_issued for link in chain[1:-1])
         and all(link.get(x509.KeyUsage) is not None for link in chain[1:])
+        and all(oid in _CRITICAL for link in chain[1:] for oid, e in link.extensions.items() if e.critical)
         and all(_constrains_web_names(link.get(x509.NameConstraints)) for link in chain[1:])
     )
 
@@ -73,7 +76,7 @@ def _constrains_web_names(constraints: x509.NameConstraints | None) -> bool:
     if constraints is None:
         return True
     bases = (*(constraints.permitted_subtrees or ()), *(constraints.excluded_subtrees or ()))
-    return all(isinstance(base, x509.DNSName | x509.IPAddress) for base in bases)
+    return all(isinstance(base, x509.DNSName | x509.IPAddress) and base.value != "" for base in bases)
 
 
 def _require_signatures(chain: Sequence[Link]) -> None:
