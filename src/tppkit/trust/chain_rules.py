@@ -1,4 +1,4 @@
-"""RFC 5280 section 6.1 for one chain: everything but the signatures.
+"""RFC 5280 section 6.1 for one chain: what costs little, before any signature is checked.
 
 Each rule takes the chain, leaf first and anchor last, and raises. They stand in the order in which they run; the search for a
 chain reports the refusal of the candidate that came furthest.
@@ -15,7 +15,6 @@ from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
 from tppkit.trust.links import Link
-from tppkit.trust.name_constraints import check_names
 from tppkit.trust.strength import check_key, check_signature_algorithm
 
 Chain = Sequence[Link]
@@ -100,10 +99,6 @@ def _check_strength(chain: Chain, at: datetime) -> None:
         check_key(link.certificate)
 
 
-def _check_names(chain: Chain, at: datetime) -> None:
-    check_names(chain)
-
-
 RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_pre_certificates,
     _check_validity,
@@ -111,5 +106,4 @@ RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_critical_extensions,
     _check_strength,
     _check_lengths,
-    _check_names,
 )

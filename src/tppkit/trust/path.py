@@ -1,8 +1,8 @@
 """Whether a certificate chains to a believed authority at a time.
 
-Candidates are found by names (`candidates`), each is judged by RFC 5280 section 6 (`chain_rules`, `name_constraints`,
-`policies`), then its signatures are checked (`signatures`), then, where asked for, its revocation. If one candidate fails,
-another may hold. Whether an end entity fits a use is not asked here, but by `tppkit.certificates.rules`.
+Candidates are found by names (`candidates`). Each is judged by RFC 5280 section 6: `chain_rules`, `signatures`,
+`name_constraints`, `policies`; then, where asked for, by `revocation`. If one candidate fails, another may hold.
+Whether an end entity fits a use is not asked here, but by `tppkit.certificates.rules`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tppkit.trust.anchors import Anchors
 from tppkit.trust.candidates import Search, make_authorities, may_be_key_of
 from tppkit.trust.chain_rules import RULES
 from tppkit.trust.links import Link, read_link
+from tppkit.trust.name_constraints import check_names
 from tppkit.trust.policies import check_policies
 from tppkit.trust.revocation import RevocationChecker
 from tppkit.trust.signatures import check_signatures
@@ -166,9 +167,11 @@ class PathVerifier:
         )
 
 
-_POLICIES = len(RULES)
-_SIGNATURES = _POLICIES + 1
-_REVOCATION = _SIGNATURES + 1
+# How far a candidate came, after the rules. What a stranger can make expensive, names and policies, comes after the signatures.
+_SIGNATURES = len(RULES)
+_NAMES = _SIGNATURES + 1
+_POLICIES = _NAMES + 1
+_REVOCATION = _POLICIES + 1
 
 
 class _Candidate:
@@ -187,10 +190,14 @@ class _Candidate:
     def judge(self, store: Store, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
         for self.step, rule in enumerate(RULES):
             rule(self.chain, self.at)
+        self.step = _SIGNATURES
+        refusal = check_signatures(self.chain, at=self.at, store=store)
+        self.step = _NAMES
+        check_names(self.chain)
         self.step = _POLICIES
         policies = check_policies(self.chain, required=required)
-        self.step = _SIGNATURES
-        check_signatures(self.chain, at=self.at, store=store)
+        if refusal is not None:
+            raise refusal
         self.step = _REVOCATION
         certificates = tuple(link.certificate for link in self.chain)
         begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)

@@ -28,7 +28,7 @@ _CRITICAL = frozenset({"2.5.29.15", "2.5.29.19", "2.5.29.30", "2.5.29.37"})
 _END_ENTITIES = ExtensionPolicy.permit_all()
 
 
-def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> None:
+def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> CertificateRejected | None:
     """Check every signature of a chain, the leaf first and the anchor last; the anchor's own is not looked at.
 
     Args:
@@ -36,12 +36,16 @@ def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> No
         at: the time to judge at, aware UTC.
         store: holds the anchor and nothing else.
 
+    Returns:
+        `path.refused`, what the verifier has against a chain whose signatures hold: to be raised where no rule of our own
+        says it better; None where it agrees or was not asked.
+
     Raises:
-        CertificateRejected: `path.signature`, `path.refused`.
+        CertificateRejected: `path.signature`.
     """
     if not _is_for_the_verifier(chain):
         _require_signatures(chain)
-        return
+        return None
     verifier = (
         PolicyBuilder()
         .store(store)
@@ -55,11 +59,12 @@ def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> No
         verified = verifier.verify(parsed[0], parsed[1:-1]).chain
     except (PathError, ValueError) as e:
         _require_signatures(chain)
-        raise CertificateRejected(
+        return CertificateRejected(
             "path.refused", f"the chain of {chain[0]} is refused: {_reason(e)}", clause="RFC 5280 section 6"
-        ) from e
+        )
     if verified != parsed:
         _require_signatures(chain)
+    return None
 
 
 def _is_for_the_verifier(chain: Sequence[Link]) -> bool:
