@@ -357,7 +357,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "write it as RFC 4514 has it",
         ),
         "ocsp.critical-extension": Code(
-            "the OCSP response has a critical extension that is not processed",
+            "the OCSP response, or its responder's certificate, has a critical extension that is not processed",
             "use another responder, or the CRL",
         ),
         "ocsp.malformed": Code(

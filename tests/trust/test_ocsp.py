@@ -190,6 +190,11 @@ def test_a_request_names_the_certificate_and_carries_the_nonce(leaf, issuer):
     assert single["req_cert"]["serial_number"].native == leaf.certificate.serial
 
 
+def test_an_unknown_critical_extension_of_the_responder_is_refused(certify, leaf, issuer):
+    responder = certify("Responder", issuer, extensions=(*RESPONDER, (ODD, True)), **LONG)
+    assert refusal(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer) == "ocsp.critical-extension"
+
+
 def test_too_many_bytes_are_refused():
     with pytest.raises(FormatError) as refused:
         parse_ocsp_response(bytes(MAX_OCSP_BYTES + 1))

@@ -209,6 +209,17 @@ def test_news_ends_every_verdict_that_was_given(judging, leaf, issuing):
     assert code(paths, leaf) == "revocation.revoked"
 
 
+def test_a_revocation_ends_other_verdicts_when_it_is_first_seen(certify, judging, leaf, issuing):
+    other = certify("other", issuing, ca=False)
+    paths = judging(make_crl(issuing, other, at=AT))
+    path = paths.verify(leaf.certificate, at=AT)
+    assert code(paths, other) == "revocation.revoked"
+    assert not path.holds_at(AT)
+    path = paths.verify(leaf.certificate, at=AT)
+    assert code(paths, other) == "revocation.revoked"
+    assert path.holds_at(AT)
+
+
 def test_a_verdict_is_not_remembered_beyond_its_evidence(judging, leaf, issuing):
     path = judging(make_ocsp(leaf, issuing, at=AT)).verify(leaf.certificate, at=AT + DAY - HOUR / 2)
     assert path.not_after == AT + DAY

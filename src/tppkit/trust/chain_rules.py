@@ -23,7 +23,7 @@ PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1
 # Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
 # constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. What a CRL
 # distribution point says is heeded by `revocation`, but only where there is one, so it is not among them.
-_PROCESSED = frozenset(
+PROCESSED = frozenset(
     {
         "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.37", "2.5.29.54",
         oids.QC_STATEMENTS,
@@ -84,7 +84,7 @@ def _check_lengths(chain: Chain, at: datetime) -> None:
 def _check_critical_extensions(chain: Chain, at: datetime) -> None:
     for link in chain:
         for oid, extension in link.extensions.items():
-            if extension.critical and oid not in _PROCESSED:
+            if extension.critical and oid not in PROCESSED:
                 raise CertificateRejected(
                     "path.critical-extension",
                     f"{link} has the critical extension {oid}, which is not processed",

@@ -21,6 +21,7 @@ from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
 from tppkit.trust.answers import Answer
+from tppkit.trust.chain_rules import PROCESSED
 from tppkit.trust.crl import read_generalized_time
 from tppkit.trust.links import Link, read_link
 from tppkit.trust.status import Source, State
@@ -288,6 +289,9 @@ def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: da
         raise _refused("ocsp.weak-signature", e.message) from e
     if not is_signed_by(certificate, issuer):
         raise _refused("ocsp.stranger", f"the OCSP responder {responder} is not certified by {issuer.subject}")
+    unknown = [oid for oid, e in responder.extensions.items() if e.critical and oid not in PROCESSED]
+    if unknown:
+        raise _refused("ocsp.critical-extension", f"{responder} has the critical extension {unknown[0]}")
     usages = responder.get(x509.ExtendedKeyUsage)
     if usages is None or ExtendedKeyUsageOID.OCSP_SIGNING not in usages:
         raise _refused("ocsp.stranger", f"{responder} is not certified to sign OCSP responses (no OCSPSigning)")

@@ -31,6 +31,7 @@ from tppkit.trust.status import CertificateStatus
 from tppkit.trust.window import Window
 
 MAX_SIGNED_CANDIDATES = 32
+MAX_REVOCATION_CHECKS = 4
 _REMEMBERED = 512
 
 
@@ -148,7 +149,7 @@ class PathVerifier:
         if intermediates:
             authorities = authorities.with_more(_readable(intermediates))
         furthest: tuple[int, CertificateRejected | None] = (-1, None)
-        signed = 0
+        signed = asked = 0
         for chain in Search(authorities, at).chains(read_link(certificate)):
             candidate = _Candidate(chain, at)
             try:
@@ -157,7 +158,8 @@ class PathVerifier:
                 if candidate.step > furthest[0] and candidate.is_likely:
                     furthest = (candidate.step, e)
                 signed += candidate.step >= _SIGNATURES
-                if signed >= MAX_SIGNED_CANDIDATES:
+                asked += candidate.step == _REVOCATION
+                if signed >= MAX_SIGNED_CANDIDATES or asked >= MAX_REVOCATION_CHECKS:
                     break
         raise furthest[1] or CertificateRejected(
             "trust.no-path",

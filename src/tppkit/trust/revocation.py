@@ -29,6 +29,7 @@ from tppkit.trust.window import Window
 
 RETRY = timedelta(minutes=1)
 REMEMBER = timedelta(hours=1)
+_REMEMBERED_REVOCATIONS = 1024
 _CLAUSE = "RFC 5280 section 6.3; RFC 6960"
 
 
@@ -67,7 +68,7 @@ class RevocationChecker:
     """Judges the revocation of chains; safe to share between threads.
 
     A verdict may be remembered while the answers behind it are fresh, at most for `remember`, and not beyond the moment at
-    which `learn` brings news or a revocation is seen: then every verdict given is closed.
+    which `learn` brings news or a revocation is first seen: then every verdict given is closed.
 
     Args:
         policy: what to do when nothing usable is known.
@@ -106,6 +107,7 @@ class RevocationChecker:
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
         self._fetched = FetchedAnswers()
+        self._revoked: set[str] = set()
 
     def learn(self, evidence: RevocationEvidence) -> None:
         """Take up further answers; every verdict given so far is closed and must be judged again."""
@@ -160,7 +162,7 @@ class RevocationChecker:
             answer.this_update, answer.next_update, answer.produced_at, answer.signer, answer.revoked_at, answer.reason,
         )  # fmt: skip
         if proof is Proof.REVOKED:
-            self._close_windows()
+            self._note_revocation(certificate)
             when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
             raise CertificateRejected(
                 "revocation.revoked",
@@ -242,6 +244,16 @@ class RevocationChecker:
                 "revocation.future", f"the answer is dated {format_time(latest)}, after the present"
             )
         return answer
+
+    def _note_revocation(self, certificate: EidasCertificate) -> None:
+        # Once for each certificate: whoever shows a revoked one again and again must not make others be judged anew.
+        with self._lock:
+            is_news = certificate.sha256 not in self._revoked
+            if len(self._revoked) >= _REMEMBERED_REVOCATIONS:
+                self._revoked.clear()
+            self._revoked.add(certificate.sha256)
+        if is_news:
+            self._close_windows()
 
     def _close_windows(self) -> None:
         with self._lock:
