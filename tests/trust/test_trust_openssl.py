@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.x509.oid import SignatureAlgorithmOID
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected
@@ -74,11 +75,12 @@ class Authority:
         done = subprocess.run(["openssl", *arguments], cwd=self.folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
-    def key(self, name: str) -> None:
-        self.run("genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", f"{name}.key")
+    def key(self, name: str, *kind: str) -> None:
+        kind = kind or ("EC", "-pkeyopt", "ec_paramgen_curve:P-256")
+        self.run("genpkey", "-algorithm", *kind, "-out", f"{name}.key")
 
-    def issue(self, name: str, *, extensions: str = "leaf", digest: str = "sha256") -> EidasCertificate:
-        self.key(name)
+    def issue(self, name: str, *kind: str, extensions: str = "leaf", digest: str = "sha256") -> EidasCertificate:
+        self.key(name, *kind)
         self.run(
             "req", "-new", "-key", f"{name}.key", "-subj", f"/CN={name}", "-out", f"{name}.csr", "-config", "ca.cnf"
         )
@@ -91,13 +93,13 @@ class Authority:
     def certificate(self, name: str) -> EidasCertificate:
         return EidasCertificate.from_pem((self.folder / f"{name}.pem").read_bytes())
 
-    def answer(self, certificate: EidasCertificate, *, signer: str, nonce: bytes) -> bytes:
+    def answer(self, certificate: EidasCertificate, *options: str, signer: str, nonce: bytes) -> bytes:
         (self.folder / "question").write_bytes(
             make_ocsp_request(certificate, issuer=self.certificate("ca"), nonce=nonce)
         )
         self.run(
             "ocsp", "-index", "index.txt", "-CA", "ca.pem", "-rsigner", f"{signer}.pem", "-rkey", f"{signer}.key",
-            "-reqin", "question", "-respout", "answer", "-ndays", "1",
+            "-reqin", "question", "-respout", "answer", "-ndays", "1", *options,
         )  # fmt: skip
         return (self.folder / "answer").read_bytes()
 
@@ -138,6 +140,18 @@ def test_its_answer_to_our_question_is_heard(authority, signer, name, expected):
     nonce = b"0123456789abcdef"
     response = parse_ocsp_response(authority.answer(authority.certificate(name), signer=signer, nonce=nonce))
     assert response.nonce == nonce
+    assert judge(authority, name, RevocationEvidence(ocsp=(response,)), Source.OCSP) == expected
+
+
+@pytest.mark.parametrize("salt", ["digest", "20"])
+@pytest.mark.parametrize(("name", "expected"), [("good", None), ("bad", "revocation.revoked")])
+def test_its_answer_signed_with_rsassa_pss_is_heard(authority, salt, name, expected):
+    if not (authority.folder / "pss.pem").exists():
+        authority.issue("pss", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", extensions="responder")
+    options = ("-rsigopt", "rsa_padding_mode:pss", "-rsigopt", f"rsa_pss_saltlen:{salt}", "-rmd", "sha256")
+    der = authority.answer(authority.certificate(name), *options, signer="pss", nonce=b"0123456789abcdef")
+    response = parse_ocsp_response(der)
+    assert response.x509.signature_algorithm_oid == SignatureAlgorithmOID.RSASSA_PSS
     assert judge(authority, name, RevocationEvidence(ocsp=(response,)), Source.OCSP) == expected
 
 

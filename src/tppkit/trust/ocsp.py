@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from asn1crypto import ocsp as asn1_ocsp
@@ -247,7 +248,8 @@ def _find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCerti
         VerificationError: `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`.
     """
     parsed = response.x509
-    weak = signature_weakness(parsed.signature_algorithm_oid.dotted_string, parsed.signature_hash_algorithm)
+    algorithm, pss = _signature_algorithm(response)
+    weak = signature_weakness(parsed.signature_algorithm_oid.dotted_string, algorithm)
     if weak:
         raise _refused("ocsp.weak-signature", f"the OCSP response is signed with {weak}")
     if _is_named(response, issuer):
@@ -265,8 +267,8 @@ def _find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCerti
         signer.x509.public_key(),
         signature=parsed.signature,
         data=parsed.tbs_response_bytes,
-        hash_algorithm=parsed.signature_hash_algorithm,
-        pss=_pss_parameters(response),
+        hash_algorithm=algorithm,
+        pss=pss,
     ):
         raise _refused("ocsp.signature", f"the OCSP response is not signed with the key of {signer.subject}")
     return signer
@@ -303,12 +305,20 @@ def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: da
         raise _refused("ocsp.stranger", f"the certificate of the OCSP responder {responder} was not valid at {when}")
 
 
-def _pss_parameters(response: OcspResponse) -> padding.PSS | None:
+# The hashes of RSASSA-PSS that are strong enough, as asn1crypto names them.
+_PSS_HASHES: Mapping[str, hashes.HashAlgorithm] = MappingProxyType(
+    {"sha256": hashes.SHA256(), "sha384": hashes.SHA384(), "sha512": hashes.SHA512()}
+)
+
+
+def _signature_algorithm(response: OcspResponse) -> tuple[hashes.HashAlgorithm | None, padding.PSS | None]:
+    """The hash, and the parameters of RSASSA-PSS (RFC 4055 section 3.1), which `cryptography` does not read here."""
     if response.x509.signature_algorithm_oid != SignatureAlgorithmOID.RSASSA_PSS:
-        return None
+        return response.x509.signature_hash_algorithm, None
     basic = asn1_ocsp.OCSPResponse.load(response.der)["response_bytes"]["response"].parsed
     parameters = basic["signature_algorithm"]["parameters"]
-    algorithm = response.x509.signature_hash_algorithm
-    if algorithm is None or parameters["mask_gen_algorithm"]["parameters"]["algorithm"].native != algorithm.name:
-        raise ValueError("its RSASSA-PSS parameters name two hashes")
-    return padding.PSS(padding.MGF1(algorithm), int(parameters["salt_length"].native))
+    name = parameters["hash_algorithm"]["algorithm"].native
+    algorithm = _PSS_HASHES.get(name)
+    if algorithm is None or parameters["mask_gen_algorithm"]["parameters"]["algorithm"].native != name:
+        raise _refused("ocsp.weak-signature", f"the OCSP response is signed with RSASSA-PSS and {name}")
+    return algorithm, padding.PSS(padding.MGF1(algorithm), int(parameters["salt_length"].native))
