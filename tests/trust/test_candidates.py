@@ -8,13 +8,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected
 from tppkit.testpki.profiles import authority_extensions, key_identifiers, key_usage
-from tppkit.trust import Anchors, PathVerifier
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, State, parse_crl
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 POLICY = "2.999.1"
@@ -109,7 +109,7 @@ def test_a_certificate_that_is_an_anchor_itself_is_believed(certify):
     assert verify(leaf, roots=[leaf]).chain == (leaf.certificate,)
 
 
-def sign(subject: str, key, issuer_key, algorithm, *, ca: bool, extra=()) -> EidasCertificate:
+def sign(subject: str, key, issuer_key, algorithm, *, ca: bool, extra=(), rsa_padding=None) -> EidasCertificate:
     builder = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)]))
@@ -122,7 +122,8 @@ def sign(subject: str, key, issuer_key, algorithm, *, ca: bool, extra=()) -> Eid
     own = authority_extensions(path_length=None) if ca else (key_usage("digital_signature"),)
     for extension, critical in (*own, *extra, *key_identifiers(key.public_key(), issuer_key.public_key())):
         builder = builder.add_extension(extension, critical)
-    return EidasCertificate.from_der(builder.sign(issuer_key, algorithm).public_bytes(Encoding.DER))
+    signed = builder.sign(issuer_key, algorithm, rsa_padding=rsa_padding)
+    return EidasCertificate.from_der(signed.public_bytes(Encoding.DER))
 
 
 def judge(root_key, leaf_key, algorithm, extra=()) -> str | None:
@@ -184,3 +185,15 @@ def test_a_self_issued_authority_does_not_count_for_the_path_length(certify):
     assert len(verify(leaf, roots=[root], between=[rollover]).chain) == 3
     below = certify("Below", rollover)
     assert code(certify("leaf", below, ca=False), roots=[root], between=[rollover, below]) == "path.length"
+
+
+@pytest.mark.parametrize("digest", [hashes.SHA256(), hashes.SHA512()], ids=lambda digest: digest.name)
+def test_chains_and_lists_signed_with_rsassa_pss_hold(digest):
+    root_key, leaf_key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+    root = sign("Root", root_key, root_key, hashes.SHA256(), ca=True)
+    pss = padding.PSS(padding.MGF1(digest), padding.PSS.DIGEST_LENGTH)
+    leaf = sign("leaf", leaf_key, root_key, digest, ca=False, rsa_padding=pss)
+    crl = x509.CertificateRevocationListBuilder().issuer_name(root.x509.subject).last_update(AT)
+    der = crl.next_update(AT + timedelta(days=1)).sign(root_key, digest, rsa_padding=pss).public_bytes(Encoding.DER)
+    checker = RevocationChecker(evidence=RevocationEvidence(crls=(parse_crl(der),)))
+    assert PathVerifier(Anchors((root,)), revocation=checker).verify(leaf, at=AT).revocation[0].state is State.GOOD
