@@ -5,6 +5,18 @@ paths.verify(certificate, at=utc_now())
 """
 
 from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
+from tppkit.trust.crl import Crl, parse_crl, verify_crl
+from tppkit.trust.fetching import Fetch
+from tppkit.trust.ocsp import OcspResponse, make_ocsp_request, parse_ocsp_response, verify_ocsp
 from tppkit.trust.path import PathVerifier, TrustedPath
+from tppkit.trust.retained import RevocationEvidence, load_revocation, read_revocation
+from tppkit.trust.revocation import RevocationChecker, RevocationPolicy, RevocationScope
+from tppkit.trust.status import CertificateStatus, Source, State
+from tppkit.trust.window import Window
 
-__all__ = ["Anchors", "PathVerifier", "TrustedPath", "load_anchors", "make_anchors"]
+__all__ = [
+    "Anchors", "CertificateStatus", "Crl", "Fetch", "OcspResponse", "PathVerifier", "RevocationChecker",
+    "RevocationEvidence", "RevocationPolicy", "RevocationScope", "Source", "State", "TrustedPath", "Window",
+    "load_anchors", "load_revocation", "make_anchors", "make_ocsp_request", "parse_crl", "parse_ocsp_response",
+    "read_revocation", "verify_crl", "verify_ocsp",
+]  # fmt: skip
