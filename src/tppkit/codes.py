@@ -116,6 +116,50 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the sandbox's clock cannot be set so",
             "advance it by a positive time of less than ten years",
         ),
+        "crl.critical-extension": Code(
+            "the CRL, or an entry of it, has a critical extension that is not processed",
+            "use another CRL, or OCSP",
+        ),
+        "crl.delta": Code(
+            "the CRL tells only what changed since another one",
+            "give the complete CRL",
+        ),
+        "crl.indirect": Code(
+            "the CRL speaks for other authorities than the one that signed it",
+            "use the issuer's own CRL, or OCSP",
+        ),
+        "crl.key-usage": Code(
+            "the authority's key may not sign CRLs",
+            "report it to the authority",
+        ),
+        "crl.malformed": Code(
+            "the bytes are no CRL, or an entry of it cannot be read",
+            "fetch it again; give DER or PEM",
+        ),
+        "crl.other-issuer": Code(
+            "the CRL is another authority's",
+            "give the CRL of the certificate's issuer",
+        ),
+        "crl.scope": Code(
+            "the CRL does not speak of this kind of certificate, or is another part of the list",
+            "give the CRL that the certificate points to",
+        ),
+        "crl.signature": Code(
+            "the CRL is not signed with the authority's key",
+            "do not trust it; fetch it again",
+        ),
+        "crl.too-large": Code(
+            "the CRL is longer than is read",
+            "use OCSP",
+        ),
+        "crl.undated": Code(
+            "the CRL does not say when the next one comes",
+            "report it to the authority; it is taken as fresh for a day",
+        ),
+        "crl.weak-signature": Code(
+            "the CRL is signed with a weak or unknown algorithm",
+            "report it to the authority; use OCSP",
+        ),
         "database.unusable": Code(
             "the sandbox's database cannot be opened",
             "check the address and install its driver",
@@ -155,6 +199,26 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "extra.missing": Code(
             "an optional dependency is not installed",
             "install the extra that the message names",
+        ),
+        "fetch.failed": Code(
+            "trust material could not be fetched from its address",
+            "check the network and the address; try later",
+        ),
+        "fetch.refused": Code(
+            "the address is not one that is asked: not http or https, or inside the own network",
+            "check who wrote the address; allow private addresses where they are meant",
+        ),
+        "fetch.skipped": Code(
+            "an address was not asked: it failed a moment ago, or enough was fetched for this chain",
+            "try again in a minute",
+        ),
+        "fetch.timeout": Code(
+            "trust material did not arrive in time",
+            "try later",
+        ),
+        "fetch.too-large": Code(
+            "more bytes came from an address than are read",
+            "do not use the address",
         ),
         "file.exists": Code(
             "the file or folder exists and is not overwritten",
@@ -292,6 +356,50 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the text is not a distinguished name",
             "write it as RFC 4514 has it",
         ),
+        "ocsp.critical-extension": Code(
+            "the OCSP response has a critical extension that is not processed",
+            "use another responder, or the CRL",
+        ),
+        "ocsp.malformed": Code(
+            "the bytes are no OCSP response, or it cannot be read",
+            "ask again; give DER",
+        ),
+        "ocsp.nonce": Code(
+            "the OCSP response does not repeat the nonce that was sent",
+            "ask again; it may be replayed, or the responder signs in advance",
+        ),
+        "ocsp.nonce-absent": Code(
+            "the OCSP response repeats no nonce",
+            "nothing, or demand the nonce (require_nonce)",
+        ),
+        "ocsp.other-certificate": Code(
+            "the OCSP response is about another certificate",
+            "give the response for this certificate",
+        ),
+        "ocsp.responder-unchecked": Code(
+            "whether the OCSP responder's own certificate was revoked was not looked at",
+            "nothing; the authority did not mark it as needing no check",
+        ),
+        "ocsp.signature": Code(
+            "the OCSP response is not signed with the responder's key",
+            "do not trust it; ask again",
+        ),
+        "ocsp.status": Code(
+            "the OCSP responder gives no answer",
+            "ask later, or use the CRL",
+        ),
+        "ocsp.stranger": Code(
+            "the OCSP response is signed by somebody whom the issuer did not certify for it",
+            "do not trust it",
+        ),
+        "ocsp.too-large": Code(
+            "the OCSP response is longer than is read",
+            "use the CRL",
+        ),
+        "ocsp.weak-signature": Code(
+            "the OCSP response, or its responder's certificate, is signed with a weak algorithm or key",
+            "report it to the authority; use the CRL",
+        ),
         "organization-identifier.lei-checksum": Code(
             "the LEI's check digits are wrong",
             "check the LEI",
@@ -303,6 +411,62 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.missing": Code(
             "the subject does not have exactly one organizationIdentifier",
             "have the certificate issued with it",
+        ),
+        "path.critical-extension": Code(
+            "a certificate of the chain has a critical extension that is not processed",
+            "do not use the certificate; it demands something of its user that this software cannot honour",
+        ),
+        "path.expired": Code(
+            "an authority of the chain has expired",
+            "send or configure the authority's renewed certificate, or judge at the time of receipt",
+        ),
+        "path.extension-malformed": Code(
+            "names or extensions of a certificate in the chain cannot be read",
+            "have the certificate reissued",
+        ),
+        "path.key-usage": Code(
+            "an authority of the chain has a key that may not sign certificates",
+            "report it to the provider of the certificate",
+        ),
+        "path.length": Code(
+            "an authority of the chain has more authorities below it than it may",
+            "report it to the provider of the certificate",
+        ),
+        "path.name-constraints": Code(
+            "a certificate of the chain has a name that an authority above it may not name, or constraints that cannot be applied",
+            "report it to the provider of the certificate",
+        ),
+        "path.no-authority": Code(
+            "a certificate of the chain was issued by one that is no certification authority",
+            "do not trust the certificate",
+        ),
+        "path.not-yet-valid": Code(
+            "an authority of the chain is not yet valid",
+            "check the clock, or judge at the time of receipt",
+        ),
+        "path.policy": Code(
+            "the certificate policies along the chain do not hold together, or none of the required ones holds",
+            "check the required policies, or have the certificate issued under one of them",
+        ),
+        "path.pre-certificate": Code(
+            "this is a pre-certificate for a transparency log, not a certificate",
+            "use the final certificate",
+        ),
+        "path.refused": Code(
+            "the second opinion on the chain refuses it",
+            "read its reason in the message; report it to the provider of the certificate",
+        ),
+        "path.signature": Code(
+            "a certificate of the chain is not signed by the authority that it names",
+            "do not trust the certificate; it is forged or damaged",
+        ),
+        "path.too-complex": Code(
+            "the chain, or the search for one, is larger than is followed",
+            "send only the authorities of the one chain",
+        ),
+        "path.weak-signature": Code(
+            "a certificate of the chain is signed with a weak or unknown algorithm",
+            "have the certificate reissued with SHA-256 or better",
         ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",
@@ -492,6 +656,30 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the service answered with an error",
             "see its status, code and text",
         ),
+        "revocation.future": Code(
+            "the answer about revocation is dated after the present",
+            "check the clock",
+        ),
+        "revocation.invalidity-date": Code(
+            "the certificate was revoked later, but its key is thought lost since before the time of judgement",
+            "look at what was signed in between by other means",
+        ),
+        "revocation.revoked": Code(
+            "a certificate of the chain was revoked",
+            "do not accept it; the holder needs a new certificate",
+        ),
+        "revocation.stale": Code(
+            "the answers about revocation at hand are of another time",
+            "give or fetch answers for the time of judgement",
+        ),
+        "revocation.unknown": Code(
+            "no usable answer says whether a certificate was revoked",
+            "give CRLs or OCSP responses, allow fetching, or choose the soft failure",
+        ),
+        "revocation.unreadable": Code(
+            "the file is neither a CRL nor an OCSP response",
+            "give DER or PEM of a CRL, or DER of an OCSP response",
+        ),
         "role.missing": Code(
             "the QWAC lacks the endpoint's PSD2 role",
             "use a certificate with the role",
@@ -591,6 +779,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trust.no-path": Code(
             "no chain leads to a believed authority",
             "add the missing intermediate, or check that the issuer is the right one",
+        ),
+        "trust.no-root": Code(
+            "authorities stand in the trust material, but none of them is self-signed",
+            "add the root, or name the file of the authorities that you believe",
         ),
         "trust.unreadable": Code(
             "the trust material cannot be read",

@@ -1,28 +1,35 @@
 """Whether a certificate chains to a believed authority at a time.
 
-`cryptography`'s verifier builds and checks the chain (signatures, validity, CA flags, path lengths, name constraints, key
-sizes). Its policy for end entities is a browser's, which no seal meets (no subject alternative name, no clientAuth), so
-the end entity is judged by `tppkit.certificates.rules` instead.
+Candidates are found by names (`candidates`), each is judged by RFC 5280 section 6 (`chain_rules`, `name_constraints`,
+`policies`), then its signatures are checked (`signatures`), then, where asked for, its revocation. If one candidate fails,
+another may hold. Whether an end entity fits a use is not asked here, but by `tppkit.certificates.rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import pairwise
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.verification import ExtensionPolicy, PolicyBuilder, Store
-from cryptography.x509.verification import VerificationError as PathError
+from cryptography.x509.verification import Store
 
 from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
-from tppkit.errors import CertificateRejected
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding
 from tppkit.trust.anchors import Anchors
+from tppkit.trust.candidates import Search, make_authorities, may_be_key_of
+from tppkit.trust.chain_rules import RULES
+from tppkit.trust.links import Link, read_link
+from tppkit.trust.policies import check_policies
+from tppkit.trust.revocation import RevocationChecker
+from tppkit.trust.signatures import check_signatures
+from tppkit.trust.status import CertificateStatus
+from tppkit.trust.window import Window
 
-MAX_CHAIN_DEPTH = 5
+MAX_SIGNED_CANDIDATES = 32
 _REMEMBERED = 512
 
 
@@ -31,26 +38,59 @@ class TrustedPath:
     """A chain that holds.
 
     Attributes:
-        chain: the certificate first, the root last.
-        not_before: first moment at which every certificate of the chain is valid, aware UTC.
-        not_after: last such moment, aware UTC.
+        chain: the certificate first, the anchor last.
+        window: the moments for which this verdict may be remembered; ask it each time, as news may close it.
+        policies: certificate policies that hold for the whole chain, dotted; empty where none is stated.
+        revocation: what was proven of each certificate below the anchor, the leaf first; empty without a revocation check.
+        findings: what a check of revocation let pass, and should be known.
     """
 
     chain: tuple[EidasCertificate, ...]
-    not_before: datetime
-    not_after: datetime
+    window: Window = field(compare=False)
+    policies: frozenset[str] = frozenset()
+    revocation: tuple[CertificateStatus, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def not_before(self) -> datetime:
+        """First moment for which the verdict holds, aware UTC."""
+        return self.window.not_before
+
+    @property
+    def not_after(self) -> datetime:
+        """Last such moment, aware UTC."""
+        return self.window.not_after
+
+    def holds_at(self, at: datetime) -> bool:
+        """Whether the verdict may be used for `at` (aware) without judging again."""
+        return self.window.holds_at(at)
 
 
 class PathVerifier:
-    """Checks chains to fixed anchors, and remembers the ones that hold.
+    """Checks chains to fixed anchors, and remembers the ones that hold (at most 512).
 
-    Without revocation a chain's verdict depends on the time only through the validity of its certificates, so a chain
-    found once is good for every moment within all of them. At most 512 chains are remembered.
+    A verdict is remembered for the moments within the validity of every certificate of the chain and, with revocation, within
+    what the evidence proves.
+
+    Args:
+        anchors: who is believed.
+        revocation: judges revocation; None for not at all.
+        policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
+
+    Raises:
+        ConfigurationError: `trust.no-anchors`; `trust.unreadable`, names or extensions of an anchor are malformed.
     """
 
-    def __init__(self, anchors: Anchors) -> None:
+    def __init__(
+        self, anchors: Anchors, *, revocation: RevocationChecker | None = None, policies: Iterable[str] = ()
+    ) -> None:
+        if not anchors.roots:
+            raise ConfigurationError("trust.no-anchors", "no certification authority is given as an anchor")
         self.anchors = anchors
-        self._store = Store([root.x509 for root in anchors.roots])
+        self.revocation = revocation
+        self.policies = frozenset(policies)
+        self._authorities = make_authorities(_anchors(anchors.roots), _readable(anchors.intermediates))
+        self._stores = {root.der: Store([root.x509]) for root in anchors.roots}
         self._remembered: dict[bytes, TrustedPath] = {}
 
     def verify(
@@ -64,11 +104,13 @@ class PathVerifier:
             intermediates: further authorities, for example those the peer sent; believed only through an anchor.
 
         Raises:
-            CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`, `trust.no-path`.
+            CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`; `trust.no-path`, no chain leads to an
+                anchor; `path.*`, one would, and this is what refuses the one that came furthest; `revocation.*`.
+            ConfigurationError: `time.naive`.
         """
         at = as_utc(at)
         known = self._remembered.get(certificate.der)
-        if known is not None and known.not_before <= at <= known.not_after:
+        if known is not None and known.window.not_before <= at <= known.window.not_after:
             return known
         _check_validity(certificate, at)
         path = self._build(certificate, at, intermediates)
@@ -101,42 +143,78 @@ class PathVerifier:
     def _build(
         self, certificate: EidasCertificate, at: datetime, intermediates: Sequence[EidasCertificate]
     ) -> TrustedPath:
-        verifier = (
-            PolicyBuilder()
-            .store(self._store)
-            .time(at)
-            .max_chain_depth(MAX_CHAIN_DEPTH)
-            .extension_policies(ca_policy=ExtensionPolicy.webpki_defaults_ca(), ee_policy=ExtensionPolicy.permit_all())
-            .build_client_verifier()
-        )
-        between = [c.x509 for c in (*self.anchors.intermediates, *intermediates)]
-        try:
-            chain = verifier.verify(certificate.x509, between).chain
-            not_after = min(link.not_valid_after_utc for link in chain)
-            if at > not_after:  # by less than a second, which the verifier does not see
-                raise ValueError(f"an authority expired on {format_time(not_after)}")
-        except (PathError, ValueError) as e:
-            raise CertificateRejected(
-                "trust.no-path",
-                f"no chain leads from {certificate.subject} (issued by {certificate.issuer}) to a trusted authority"
-                f" at {format_time(at)}: {_reason(e)}",
-                clause="RFC 5280 section 6",
-            ) from e
-        return TrustedPath(
-            chain=(certificate, *(self._read(link) for link in chain[1:])),
-            not_before=max(link.not_valid_before_utc for link in chain),
-            not_after=not_after,
+        authorities = self._authorities
+        if intermediates:
+            authorities = authorities.with_more(_readable(intermediates))
+        furthest: tuple[int, CertificateRejected | None] = (-1, None)
+        signed = 0
+        for chain in Search(authorities, at).chains(read_link(certificate)):
+            candidate = _Candidate(chain, at)
+            try:
+                return candidate.judge(self._stores[chain[-1].certificate.der], self.policies, self.revocation)
+            except CertificateRejected as e:
+                if candidate.step > furthest[0] and candidate.is_likely:
+                    furthest = (candidate.step, e)
+                signed += candidate.step >= _SIGNATURES
+                if signed >= MAX_SIGNED_CANDIDATES:
+                    break
+        raise furthest[1] or CertificateRejected(
+            "trust.no-path",
+            f"no chain leads from {certificate.subject} (issued by {certificate.issuer}) to a trusted authority"
+            f" at {format_time(at)}",
+            clause="RFC 5280 section 6",
         )
 
-    def _read(self, link: x509.Certificate) -> EidasCertificate:
-        known = (*self.anchors.roots, *self.anchors.intermediates)
-        found = next((authority for authority in known if authority.x509 == link), None)
-        return found or EidasCertificate.from_der(link.public_bytes(Encoding.DER))
+
+_POLICIES = len(RULES)
+_SIGNATURES = _POLICIES + 1
+_REVOCATION = _SIGNATURES + 1
 
 
-def _reason(error: Exception) -> str:
-    # The library appends a printout of the certificate that it was processing.
-    return str(error).partition(" (encountered processing")[0][:160] or type(error).__name__
+class _Candidate:
+    """One chain while it is judged; `step` says how far it came."""
+
+    def __init__(self, chain: tuple[Link, ...], at: datetime) -> None:
+        self.chain = chain
+        self.at = at
+        self.step = 0
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether no key identifier speaks against it; else its failure tells nothing."""
+        return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
+
+    def judge(self, store: Store, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
+        for self.step, rule in enumerate(RULES):
+            rule(self.chain, self.at)
+        self.step = _POLICIES
+        policies = check_policies(self.chain, required=required)
+        self.step = _SIGNATURES
+        check_signatures(self.chain, at=self.at, store=store)
+        self.step = _REVOCATION
+        certificates = tuple(link.certificate for link in self.chain)
+        begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
+        if revocation is None:
+            return TrustedPath(certificates, Window(begins, ends), policies)
+        proven = revocation.check(certificates, at=self.at)
+        proven.window.narrow(begins, ends)
+        return TrustedPath(certificates, proven.window, policies, proven.statuses, proven.findings)
+
+
+def _anchors(roots: Iterable[EidasCertificate]) -> list[Link]:
+    try:
+        return [read_link(root) for root in roots]
+    except CertificateRejected as e:
+        raise ConfigurationError("trust.unreadable", f"an anchor cannot be used: {e.message}") from e
+
+
+def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
+    """Those whose names and extensions can be read; others lead nowhere."""
+    links = []
+    for certificate in certificates:
+        with suppress(CertificateRejected):
+            links.append(read_link(certificate))
+    return links
 
 
 def _check_validity(certificate: EidasCertificate, at: datetime) -> None:

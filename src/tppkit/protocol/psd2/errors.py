@@ -44,6 +44,8 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("der.", 401, "CERTIFICATE_INVALID"),
     ("pem.", 401, "CERTIFICATE_INVALID"),
     ("trust.", 401, "CERTIFICATE_INVALID"),
+    ("revocation.", 401, "CERTIFICATE_INVALID"),
+    ("path.", 401, "CERTIFICATE_INVALID"),
     ("qcstatements.", 401, "CERTIFICATE_INVALID"),
     ("organization-identifier.", 401, "CERTIFICATE_INVALID"),
     ("signature.missing", 401, "SIGNATURE_MISSING"),
