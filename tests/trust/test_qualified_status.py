@@ -317,6 +317,12 @@ def test_several_services_of_one_key_are_joined(make_lists, web_ca, qwac, qseal)
     assert lists.status(qseal, at=AT).listing.instance.name == "Seals"
 
 
+def test_a_device_must_be_stated_by_all_that_grant(make_lists, web_ca, qseal):
+    yes, no = (qualified_state(name, of=oids.POLICY_QCP_L, information=(SEALS,)) for name in ("QCWithQSCD", "QCNoQSCD"))
+    lists = make_lists(Listed(web_ca.certificate, [yes], name="Yes"), Listed(web_ca.certificate, [no], name="No"))
+    assert lists.status(qseal, at=AT).with_device is False
+
+
 def test_a_denial_of_one_service_outweighs_the_other(make_lists, web_ca, qwac):
     lists = make_lists(
         Listed(web_ca.certificate, [GRANTED], name="Web"),

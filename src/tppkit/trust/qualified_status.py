@@ -107,7 +107,8 @@ def judge(
     if granting and not denying:
         purposes = frozenset().union(*(opinion.purposes for opinion in granting))
         best = max(granting, key=lambda opinion: len(opinion.purposes))
-        return Judgement(at, tuple(p for p in PURPOSES if p in purposes), best.with_device, best.listing, best.findings)
+        with_device = all(opinion.with_device for opinion in granting)
+        return Judgement(at, tuple(p for p in PURPOSES if p in purposes), with_device, best.listing, best.findings)
     deciding = (denying or sorted(opinions, key=lambda opinion: opinion.listing is None) or [_Opinion(None)])[0]
     findings = tuple(dict.fromkeys(finding for opinion in [deciding, *opinions] for finding in opinion.findings))
     return Judgement(at, (), False, deciding.listing, findings)
