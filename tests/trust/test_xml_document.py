@@ -18,10 +18,10 @@ SECONDS = 5.0
 
 
 def refusal(data: bytes) -> FormatError:
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(FormatError) as refused:
         parse_xml(data, what="the list")
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
     return refused.value
 
 
@@ -100,9 +100,9 @@ def test_a_name_of_a_megabyte_is_refused():
 
 
 def test_the_largest_allowed_breadth_is_read_in_bounded_time():
-    started = time.monotonic()
+    started = time.process_time()
     assert len(parse_xml(b"<a>" + b"<b/>" * (MAX_MARKS - 2) + b"</a>", what="the list")) == MAX_MARKS - 2
-    assert time.monotonic() - started < SECONDS
+    assert time.process_time() - started < SECONDS
 
 
 def test_without_the_extra_its_name_is_told():

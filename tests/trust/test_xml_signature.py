@@ -344,11 +344,11 @@ def test_a_signature_of_thousands_of_parts_is_refused_in_time(signed, operator):
 
         return edited(signed, edit)
 
-    started = time.monotonic()
+    started = time.process_time()
     assert refusal(multiply("Reference"), operator).code == "trusted-list.signature-form"
     assert refusal(multiply("Transform"), operator).code == "trusted-list.signature-form"
     assert refusal(multiply("DigestMethod"), operator).code == "trusted-list.signature-form"
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_only_the_first_certificates_of_a_signature_are_looked_at(signed, operator, stranger):
