@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +20,8 @@ from tppkit.certificates import EidasCertificate
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, Provider, certificate_pem, make_pki, make_provider
-from tppkit.trust import PathVerifier, make_anchors
+from tppkit.trust import PathVerifier, load_trusted_lists, make_anchors, verify_trusted_list
+from tppkit.trust.trusted_list_folder import pointers_to
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BODY = (
@@ -33,6 +35,7 @@ HEADERS = (
     ("Content-Type", "application/json"),
     ("PSU-IP-Address", "192.0.2.7"),
 )
+LISTS = Path(__file__).parents[2] / "shared" / "data" / "certificates" / "trusted-lists"
 RESULTS = Path(__file__).with_name("results.json")
 
 
@@ -109,6 +112,17 @@ def show_many() -> Line:
         return within("cert show, 1,000 files", lambda: run(command), limit_us=3_000_000, rounds=3)
 
 
+def trusted_lists() -> Iterator[Line]:
+    """Verifying and reading a national list of 2023, where the shared data are present."""
+    if not LISTS.is_dir():
+        return
+    top = load_trusted_lists(LISTS).list_of_lists
+    for name in ("NO", "PT", "NL", "CZ") if top else ():
+        data, signers = (LISTS / f"{name}.xml").read_bytes(), pointers_to(top, name)[0].signers
+        load = partial(verify_trusted_list, data, signers=signers, source=name)
+        yield within(f"load the trusted list of {name}, {len(data) // 1000} KB", load, limit_us=150_000, rounds=10)
+
+
 def start_up() -> Line:
     """The command line's help against importing the library it is made with."""
     command = [str(Path(sys.executable).with_name("tppkit")), "--help"]
@@ -134,6 +148,7 @@ def lines() -> Iterator[Line]:
     yield from seals("p256", "P-256", sign_limit=1.35, verify_limit=1.25, rounds=6000)
     yield read_qwac()
     yield show_many()
+    yield from trusted_lists()
     yield start_up()
 
 

@@ -32,7 +32,7 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_qc_statements
-from tppkit.errors import FormatError
+from tppkit.errors import FormatError, VerificationError
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.httpsig.digest import parse_digest
@@ -40,6 +40,8 @@ from tppkit.httpsig.wire import parse_request
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import provider_name, qwac_extensions
+from tppkit.trust.trusted_list_names import parse_listed_name
+from tppkit.trust.trusted_list_reader import UnverifiedList
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -170,6 +172,26 @@ def raw_requests() -> list[bytes]:
     return [f"{message.method} {message.target} HTTP/1.1\r\n{head}\r\n".encode() + message.body]
 
 
+def read_trusted_list(data: bytes) -> None:
+    """A list before and through its verification; nobody's signature is expected."""
+    with suppress(FormatError, VerificationError):
+        UnverifiedList(data, source="list").verify(signers=())
+
+
+def trusted_lists() -> list[bytes]:
+    """The frame of a list, with and without the frame of a signature."""
+    scheme = "<SchemeInformation><TSLSequenceNumber>1</TSLSequenceNumber></SchemeInformation>"
+    signature = (
+        '<Signature xmlns="http://www.w3.org/2000/09/xmldsig#"><SignedInfo>'
+        '<CanonicalizationMethod Algorithm="http://www.w3.org/2001/10/xml-exc-c14n#"/><SignatureMethod/><Reference URI=""/>'
+        "</SignedInfo></Signature>"
+    )
+    frame = (
+        '<?xml version="1.0"?><TrustServiceStatusList xmlns="http://uri.etsi.org/02231/v2#">{}</TrustServiceStatusList>'
+    )
+    return [frame.format(content).encode() for content in (scheme, scheme + signature)]
+
+
 def header(name: str) -> Callable[[], list[bytes]]:
     """One header of the sealed request."""
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
@@ -192,6 +214,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "signature-header": Target(text_target(parse_signature_header), header("signature")),
     "digest-header": Target(text_target(parse_digest), texts("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")),
     "raw-request": Target(bytes_target(parse_request), raw_requests),
+    "trusted-list": Target(read_trusted_list, trusted_lists),
+    "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

@@ -52,6 +52,28 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
 
 
+def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
+    """Write a file whole or not at all, in the place of the one that may be there.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder that appears at `path` complete or not at all.

@@ -984,5 +984,117 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the trust material cannot be read",
             "check path and files",
         ),
+        "trusted-list.closed": Code(
+            "the list was closed by its scheme before the time",
+            "ask about a time before it was closed; a closed list grants nothing later",
+        ),
+        "trusted-list.conflict": Code(
+            "the list names several purposes for the certificate, and the certificate does not decide",
+            "ask the scheme operator of the list",
+        ),
+        "trusted-list.expired": Code(
+            "the list was good until a time before the one that was asked about",
+            "fetch the present list (tppkit trust fetch), or ask about an earlier time",
+        ),
+        "trusted-list.malformed": Code(
+            "this is not a trusted list: no XML in UTF-8, a document type, or no scheme information",
+            "fetch the list again from where the list of the lists points",
+        ),
+        "trusted-list.missing": Code(
+            "the list of the issuer's country is not among the lists",
+            "fetch it (tppkit trust fetch --territory)",
+        ),
+        "trusted-list.no-lotl": Code(
+            "the list of the lists is not in the folder",
+            "add it (tppkit trust fetch), or name the signers of the lists",
+        ),
+        "trusted-list.no-service": Code(
+            "no service of the lists issued the certificate",
+            "give the intermediate authority in the same file; otherwise the certificate is not qualified",
+        ),
+        "trusted-list.not-claimed": Code(
+            "neither the certificate nor the list says that it is qualified",
+            "ask the provider for a qualified certificate",
+        ),
+        "trusted-list.not-granted": Code(
+            "the service that issued the certificate had no granting status at the time",
+            "do not rely on it as qualified at that time",
+        ),
+        "trusted-list.not-issuer": Code(
+            "the listed service stands above the issuer and is not listed as a root for qualified certificates",
+            "the issuing authority itself must be listed",
+        ),
+        "trusted-list.not-named": Code(
+            "the list of the lists does not name this list: its territory, type or operator",
+            "remove the file, or fetch the present list of the lists",
+        ),
+        "trusted-list.not-qualified": Code(
+            "the list says that the certificate is not qualified",
+            "do not rely on it as qualified",
+        ),
+        "trusted-list.not-yet-listed": Code(
+            "the service was not listed yet at the time",
+            "ask about a later time; a certificate of before was not qualified",
+        ),
+        "trusted-list.other-key": Code(
+            "the service had another key at the time",
+            "do not rely on it as qualified at that time",
+        ),
+        "trusted-list.other-type": Code(
+            "the service did not issue qualified certificates at the time",
+            "do not rely on it as qualified at that time",
+        ),
+        "trusted-list.purpose": Code(
+            "the certificate is qualified for something else, or its service is listed for something else",
+            "use a certificate that is qualified for the purpose",
+        ),
+        "trusted-list.rollback": Code(
+            "the fetched list is older than the one at hand",
+            "nothing was written; find out who serves the old list",
+        ),
+        "trusted-list.signature": Code(
+            "the list was changed after it was signed, or the signature is another's",
+            "fetch the list again; do not use this one",
+        ),
+        "trusted-list.signature-form": Code(
+            "the list's signature has not the one form that the standard allows",
+            "fetch the list again; do not use this one",
+        ),
+        "trusted-list.signer": Code(
+            "the list is signed by someone who is not expected to",
+            "fetch the present list of the lists; where that is the one, compare its signer with the Official Journal",
+        ),
+        "trusted-list.signer-validity": Code(
+            "the list was issued outside the validity of its signer's certificate",
+            "fetch the present list",
+        ),
+        "trusted-list.superseded": Code(
+            "a newer list of the same territory is in the folder",
+            "remove the older file",
+        ),
+        "trusted-list.taken-over": Code(
+            "another provider took the service over",
+            "none needed; the other provider answers for it now",
+        ),
+        "trusted-list.too-large": Code(
+            "the list has more bytes, elements, attributes or namespaces than any list needs",
+            "fetch the list again; do not use this one",
+        ),
+        "trusted-list.unknown-criteria": Code(
+            "the list describes certificates of the service in a way that is not understood",
+            "ask for support of these criteria; until then the certificate counts as not qualified",
+        ),
+        "trusted-list.unknown-extension": Code(
+            "a critical extension of the service is not understood",
+            "ask for support of it; until then the certificate counts as not qualified",
+        ),
+        "trusted-list.unreadable-part": Code(
+            "a part of the list cannot be read and is passed over",
+            "none needed unless your provider is meant; tell the scheme operator",
+        ),
+        "trusted-list.unsigned": Code(
+            "the list is not signed",
+            "fetch the list again; do not use this one",
+        ),
     }
 )

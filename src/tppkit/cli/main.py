@@ -21,6 +21,7 @@ _COMMANDS = {
     "pki": ("tppkit.cli.pki", "Make test certificates."),
     "sandbox": ("tppkit.cli.sandbox", "The bank to develop against."),
     "seal": ("tppkit.cli.seal", "Seal requests, and verify seals."),
+    "trust": ("tppkit.cli.trust", "Ask the trusted lists."),
 }
 
 

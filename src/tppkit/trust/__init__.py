@@ -2,6 +2,9 @@
 
 paths = PathVerifier(load_anchors(Path("pki")))
 paths.verify(certificate, at=utc_now())
+
+lists = load_trusted_lists(Path("lists"))
+lists.status(certificate, at=utc_now()).qualified_for
 """
 
 from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
@@ -9,14 +12,20 @@ from tppkit.trust.crl import Crl, parse_crl, verify_crl
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.ocsp import OcspResponse, make_ocsp_request, parse_ocsp_response, verify_ocsp
 from tppkit.trust.path import PathVerifier, TrustedPath
+from tppkit.trust.qualified_status import Judgement, Purpose
 from tppkit.trust.retained import RevocationEvidence, load_revocation, read_revocation
 from tppkit.trust.revocation import RevocationChecker, RevocationPolicy, RevocationScope
 from tppkit.trust.status import CertificateStatus, Source, State
+from tppkit.trust.trusted_list import TrustedList
+from tppkit.trust.trusted_list_folder import load_trusted_lists
+from tppkit.trust.trusted_list_reader import verify_trusted_list
+from tppkit.trust.trusted_lists import QualifiedStatus, TrustedLists
 from tppkit.trust.window import Window
 
 __all__ = [
-    "Anchors", "CertificateStatus", "Crl", "Fetch", "OcspResponse", "PathVerifier", "RevocationChecker",
-    "RevocationEvidence", "RevocationPolicy", "RevocationScope", "Source", "State", "TrustedPath", "Window",
-    "load_anchors", "load_revocation", "make_anchors", "make_ocsp_request", "parse_crl", "parse_ocsp_response",
-    "read_revocation", "verify_crl", "verify_ocsp",
+    "Anchors", "CertificateStatus", "Crl", "Fetch", "Judgement", "OcspResponse", "PathVerifier", "Purpose",
+    "QualifiedStatus", "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "Source",
+    "State", "TrustedList", "TrustedLists", "TrustedPath", "Window", "load_anchors", "load_revocation",
+    "load_trusted_lists", "make_anchors", "make_ocsp_request", "parse_crl", "parse_ocsp_response", "read_revocation",
+    "verify_crl", "verify_ocsp", "verify_trusted_list",
 ]  # fmt: skip

@@ -43,6 +43,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("certificate.", 401, "CERTIFICATE_INVALID"),
     ("der.", 401, "CERTIFICATE_INVALID"),
     ("pem.", 401, "CERTIFICATE_INVALID"),
+    ("trusted-list.", 401, "CERTIFICATE_INVALID"),
     ("trust.", 401, "CERTIFICATE_INVALID"),
     ("revocation.", 401, "CERTIFICATE_INVALID"),
     ("path.", 401, "CERTIFICATE_INVALID"),

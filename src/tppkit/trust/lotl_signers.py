@@ -1,0 +1,65 @@
+"""Who may sign the list of the lists: certificates that the Commission published in the Official Journal.
+
+A digest stands here only where two independent sources have it. Compare them with the Journal before you rely on them: they are
+what everything else hangs on. Another set replaces them as an argument, or as files in the folder of the lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SignerNotice:
+    """A set of certificates that was published at one time.
+
+    Attributes:
+        name: where it was published.
+        address: where to read it.
+        sha256: digests of the certificates' DER, lower-case hexadecimal.
+    """
+
+    name: str
+    address: str
+    sha256: tuple[str, ...]
+
+
+NOTICES = (
+    # As the DSS demonstrations' key store of 15 April 2026, and pyHanko 0.38 (one of the six), have them.
+    SignerNotice(
+        "Official Journal C/2026/1944",
+        "https://eur-lex.europa.eu/eli/C/2026/1944/oj",
+        (
+            "236103f03a8031ae8f47f9059bf8de38564cdbfebedde4a597d50f8980aa653b",
+            "b63d416744e7098bf9ec2caa596a93bc2468e37f8284ba65ecc061711bcbaa18",
+            "c0641c4f7d56c431b1c924742db7fce9c1eef7d7fd212113a2768486b3abcdc5",
+            "d2064fdd70f6982dcc516b86d9d5c56aea939417c624b2e478c0b29de54f8474",
+            "df7e29360c34b2b8d6d5f40325c1d4d12c9922cecd33b7407674a74b2b3ca1e5",
+            "e0a620fbb6747362bb933ac44169d676a553444716cf5f31605f12a22b8396b1",
+        ),
+    ),
+    # Announced after C 276 by pivot lists; the certificate that signed the lists of 2021 to 2023. It is listed by the list of
+    # lists number 332 itself and by GNUnet's tests; its validity ended on 21 January 2024.
+    SignerNotice(
+        "pivot list 300",
+        "https://ec.europa.eu/tools/lotl/eu-lotl-pivot-300.xml",
+        ("f7e8e4e554fb7c7a8f6f360e0ca2f59d466c8f9539a25963f5ed37e905f0c797",),
+    ),
+    # As the DSS demonstrations' key store of that time and iText 9 have them.
+    SignerNotice(
+        "Official Journal C 276, 16.8.2019, p. 1",
+        "https://eur-lex.europa.eu/legal-content/EN/TXT/?uri=uriserv:OJ.C_.2019.276.01.0001.01.ENG",
+        (
+            "435504bfd802edf4db08cbd7c7729a0d45b227797b727e4e6ea1d31684166342",
+            "5400ab712c41aaf0c40b505e264d5494d8af4180f8f62955d16223b3290f97c3",
+            "59a1bf290b818b177ad61ac4b3e6dcddd46da6d5be9579f8564adea6f2cf073e",
+            "8e508f03b132500c3403db66e9dd39cd78f4657c840958a77d34e7bd621468e7",
+            "9c1a3b646eaf132398ef319e41c8e7ed725b64d5772580ae125d59c0f6845630",
+            "c1a37db48cd5e0479b97f4de32e3a7470c52aafb94c1656ef56f97503992c8a7",
+            "ccd879b36bb553685becbd12901c7f41f7bd3e07f898fcbbe1eec456b03d7589",
+            "d2064fdd70f6982dcc516b86d9d5c56aea939417c624b2e478c0b29de54f8474",
+        ),
+    ),
+)  # fmt: skip
+
+LOTL_SIGNERS = frozenset(digest for notice in NOTICES for digest in notice.sha256)

@@ -1,0 +1,282 @@
+"""Whether trusted lists make a certificate a qualified one, for what, and by which service, at a time.
+
+A certificate is qualified at a time when it was at its issuance and is then: the service that issued it had a granting
+status at both moments, for that purpose, and neither the certificate nor the list denies it. What two services of one key say
+is joined, except that a denial outweighs.
+
+Source: ETSI TS 119 615 clause 4.4, ETSI TS 119 612 clause 5.5, Regulation (EU) No 910/2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from tppkit._clock import format_time
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import Finding, Severity
+from tppkit.trust.listed_services import IssuingService
+from tppkit.trust.trusted_list import ServiceInstance, TrustedList
+from tppkit.trust.trusted_list_uris import (
+    DEVICE_AS_IN_CERTIFICATE,
+    EIDAS_STARTS,
+    GRANTED,
+    GRANTED_BEFORE_EIDAS,
+    NOT_QUALIFIED,
+    POLICY_QCP,
+    POLICY_QCP_PLUS,
+    PURPOSE_QUALIFIERS,
+    QUALIFIED_BY_LIST,
+    QUALIFIED_CA,
+    ROOT_CA_QC,
+    SERVICE_PURPOSES,
+    WITH_DEVICE,
+    WITHOUT_DEVICE,
+)
+
+Purpose = Literal["esign", "eseal", "web"]
+PURPOSES: tuple[Purpose, ...] = ("esign", "eseal", "web")
+_CLAUSE = "TS 119 615 clause 4.4.4"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The state of a service that decided.
+
+    Attributes:
+        issuer: the service.
+        instance: its state in force at the moment.
+        matched_by: how that state names the issuer's key: `certificate`, `subject-and-key-id`, `key-id`, `subject`, `service`.
+    """
+
+    issuer: IssuingService
+    instance: ServiceInstance
+    matched_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the lists say of a certificate at one moment.
+
+    Attributes:
+        at: the moment, aware UTC.
+        qualified_for: of `esign`, `eseal`, `web`; empty when it is not qualified.
+        with_device: whether the key is in a qualified device, as far as certificate and list say.
+        listing: what decided; None when no service was found or none had begun.
+        findings: why not, and what else is odd; errors first decide.
+    """
+
+    at: datetime
+    qualified_for: tuple[Purpose, ...]
+    with_device: bool
+    listing: Listing | None
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Opinion:
+    """What one service says."""
+
+    listing: Listing | None
+    purposes: frozenset[Purpose] = frozenset()
+    with_device: bool = False
+    denies: bool = False
+    findings: tuple[Finding, ...] = ()
+
+
+def judge(
+    certificate: EidasCertificate,
+    services: Iterable[IssuingService],
+    *,
+    at: datetime,
+    list_of_lists: TrustedList | None,
+) -> Judgement:
+    """Judge a certificate at one moment; never raises.
+
+    Args:
+        certificate: the certificate.
+        services: those that issued it.
+        at: the moment, aware UTC.
+        list_of_lists: the list that names the signers of the others; it must be good at the moment as well.
+    """
+    opinions = [_opinion(certificate, service, at, list_of_lists) for service in services]
+    granting = [opinion for opinion in opinions if opinion.purposes]
+    denying = [opinion for opinion in opinions if opinion.denies]
+    if granting and not denying:
+        purposes = frozenset().union(*(opinion.purposes for opinion in granting))
+        best = max(granting, key=lambda opinion: len(opinion.purposes))
+        with_device = all(opinion.with_device for opinion in granting)
+        return Judgement(at, tuple(p for p in PURPOSES if p in purposes), with_device, best.listing, best.findings)
+    deciding = (denying or sorted(opinions, key=lambda opinion: opinion.listing is None) or [_Opinion(None)])[0]
+    findings = tuple(dict.fromkeys(finding for opinion in [deciding, *opinions] for finding in opinion.findings))
+    return Judgement(at, (), False, deciding.listing, findings)
+
+
+def _error(code: str, message: str, clause: str = _CLAUSE) -> Finding:
+    return Finding(code, Severity.ERROR, message, clause)
+
+
+def _opinion(
+    certificate: EidasCertificate, service: IssuingService, at: datetime, list_of_lists: TrustedList | None
+) -> _Opinion:
+    instance = service.service.at(at)
+    if instance is None:
+        first = min(one.since for one in service.service.instances)
+        name = service.service.current.name
+        message = f"the service {name} is listed since {format_time(first)}, not yet at {format_time(at)}"
+        return _Opinion(None, findings=(_error("trusted-list.not-yet-listed", message),))
+    matched_by = service.matched_by(instance)
+    listing = Listing(service, instance, matched_by or "none")
+    for one in (list_of_lists, service.trusted_list):
+        finding = None if one is None else check_freshness(one, at)
+        if finding is not None:
+            return _Opinion(listing, findings=(finding,))
+    finding = _check_instance(service, instance, at, matched_by)
+    return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing, at)
+
+
+def check_freshness(trusted_list: TrustedList, at: datetime) -> Finding | None:
+    """The finding `trusted-list.expired` or `trusted-list.closed` when a list cannot answer for a moment, else None."""
+    clause = "TS 119 612 clause 5.3.15"
+    if trusted_list.next_update is None:
+        if at <= trusted_list.issued:
+            return None
+        message = (
+            f"{trusted_list} was closed on {format_time(trusted_list.issued)} and says nothing about {format_time(at)}"
+        )
+        return _error("trusted-list.closed", message, clause)
+    if at <= trusted_list.next_update:
+        return None
+    message = f"{trusted_list} was good until {format_time(trusted_list.next_update)} and says nothing about {format_time(at)}"
+    return _error("trusted-list.expired", message, clause)
+
+
+def _check_instance(
+    service: IssuingService, instance: ServiceInstance, at: datetime, matched_by: str | None
+) -> Finding | None:
+    name = f"the service {instance.name} of {service.provider.name}"
+    if matched_by is None:
+        return _error("trusted-list.other-key", f"{name} had another key at {format_time(at)}")
+    if instance.type != QUALIFIED_CA:
+        return _error(
+            "trusted-list.other-type", f"{name} did not issue qualified certificates: its type was {instance.type}"
+        )
+    if instance.unknown_critical:
+        extensions = ", ".join(instance.unknown_critical)
+        return _error(
+            "trusted-list.unknown-extension", f"{name} has critical extensions that are not processed: {extensions}"
+        )
+    if any(qualification.criteria is None for qualification in instance.qualifications):
+        return _error("trusted-list.unknown-criteria", f"{name} has qualifications with criteria that cannot be read")
+    if not _grants(instance, at):
+        since = format_time(instance.since)
+        return _error(
+            "trusted-list.not-granted", f"{name} is {instance.status_name} since {since}, at {format_time(at)}"
+        )
+    if not service.direct and ROOT_CA_QC not in instance.information:
+        return _error(
+            "trusted-list.not-issuer", f"{name} did not issue the certificate itself and is not listed as a root"
+        )
+    return None
+
+
+def _grants(instance: ServiceInstance, at: datetime) -> bool:
+    status = instance.status_name
+    return status == GRANTED or (status in GRANTED_BEFORE_EIDAS and at < EIDAS_STARTS)
+
+
+def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Opinion:
+    """Join what the certificate claims with what the list says of it."""
+    qualifiers = {
+        qualifier
+        for qualification in listing.instance.qualifications
+        if qualification.concerns(certificate)
+        for qualifier in qualification.qualifiers
+    }
+    if NOT_QUALIFIED in qualifiers:
+        message = f"the list says that certificates like this one of {listing.instance.name} are not qualified"
+        return _Opinion(listing, denies=True, findings=(_error("trusted-list.not-qualified", message),))
+    if not claims_qualification(certificate) and QUALIFIED_BY_LIST not in qualifiers:
+        message = (
+            "the certificate does not state that it is qualified (QcCompliance), and the list does not say it instead"
+        )
+        return _Opinion(listing, findings=(_error("trusted-list.not-claimed", message, "EN 319 412-5 clause 4.2.1"),))
+    stated, finding = _decide_purposes(certificate, qualifiers)
+    allowed = _allowed_purposes(listing.instance, at)
+    purposes = stated & allowed
+    if finding is None and not purposes:
+        message = f"the certificate is for {_listed(stated)}, but the service {listing.instance.name} is listed for {_listed(allowed)}"
+        finding = _error("trusted-list.purpose", message)
+    if finding is not None:
+        return _Opinion(listing, findings=(finding,))
+    device = _with_device(certificate, qualifiers) and purposes != {"web"}
+    notices = (_taken_over(listing.instance),) if listing.instance.taken_over_by else ()
+    return _Opinion(listing, purposes, device, findings=notices)
+
+
+def _listed(purposes: frozenset[Purpose]) -> str:
+    return ", ".join(p for p in PURPOSES if p in purposes) or "nothing"
+
+
+def _taken_over(instance: ServiceInstance) -> Finding:
+    return Finding(
+        "trusted-list.taken-over", Severity.NOTICE,
+        f"the service {instance.name} was taken over by {instance.taken_over_by}", "TS 119 612 clause 5.5.9.3",
+    )  # fmt: skip
+
+
+def claims_qualification(certificate: EidasCertificate) -> bool:
+    """Whether a certificate states that it is a qualified one of the European Union, by its statements or policies.
+
+    Before eIDAS a policy was enough. QcCClegislation says that it is qualified under the law of other countries.
+
+    Source: EN 319 412-5 clauses 4.2.1 and 4.2.4; TS 101 456.
+    """
+    if certificate.not_before < EIDAS_STARTS:
+        policies = {POLICY_QCP, POLICY_QCP_PLUS} & set(certificate.extensions.policies)
+        return certificate.qc.compliance or bool(policies)
+    return certificate.qc.compliance and not certificate.qc.cc_legislation
+
+
+def stated_purposes(certificate: EidasCertificate) -> frozenset[Purpose]:
+    """What a certificate is for, by itself: its QcType, or signatures without one and before eIDAS.
+
+    Source: EN 319 412-5 clause 4.2.3.
+    """
+    types = certificate.qc.types if certificate.not_before >= EIDAS_STARTS else ()
+    return frozenset(p for p in PURPOSES if p in (types or ("esign",)))
+
+
+def _decide_purposes(certificate: EidasCertificate, qualifiers: set[str]) -> tuple[frozenset[Purpose], Finding | None]:
+    """The purposes that the list states where it does, else those of the certificate."""
+    by_itself = stated_purposes(certificate)
+    by_list: frozenset[Purpose] = frozenset(p for p in PURPOSES for q in qualifiers if PURPOSE_QUALIFIERS.get(q) == p)
+    if not by_list or certificate.not_before < EIDAS_STARTS:
+        return by_itself, None
+    if len(by_list) == 1:
+        return by_list, None
+    if by_itself & by_list:
+        return by_itself & by_list, None
+    message = (
+        f"the list says that the certificate is for {_listed(by_list)} at once, and the certificate does not decide it"
+    )
+    return frozenset(), _error("trusted-list.conflict", message)
+
+
+def _allowed_purposes(instance: ServiceInstance, at: datetime) -> frozenset[Purpose]:
+    """What the service is listed for; before eIDAS, and where nothing is stated, signatures."""
+    if at < EIDAS_STARTS:
+        return frozenset({"esign"})
+    stated = {SERVICE_PURPOSES[uri] for uri in instance.information if uri in SERVICE_PURPOSES}
+    return frozenset(p for p in PURPOSES if p in stated) or frozenset({"esign"})
+
+
+def _with_device(certificate: EidasCertificate, qualifiers: set[str]) -> bool:
+    if qualifiers & WITHOUT_DEVICE:  # outweighs, when a list says both
+        return False
+    if qualifiers & WITH_DEVICE and not qualifiers & DEVICE_AS_IN_CERTIFICATE:
+        return True
+    before_eidas = certificate.not_before < EIDAS_STARTS
+    return certificate.qc.sscd or (before_eidas and POLICY_QCP_PLUS in certificate.extensions.policies)

@@ -1,0 +1,195 @@
+"""What a trusted list says, as values: list, providers, services, and a service's status through time.
+
+Source: ETSI TS 119 612 clauses 5.3 to 5.6.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from tppkit.certificates import DistinguishedName, EidasCertificate
+from tppkit.errors import Finding, FormatError
+from tppkit.trust.qualifications import Qualification
+from tppkit.trust.trusted_list_names import parse_listed_name
+from tppkit.trust.trusted_list_uris import LIST_OF_LISTS, status_name
+
+
+@dataclass(frozen=True)
+class DigitalIdentity:
+    """How a service's key is named.
+
+    Attributes:
+        certificates_der: certificates of the key, as they stand in the list.
+        subject_texts: subject names, as they stand in the list.
+        key_ids: subject key identifiers.
+    """
+
+    certificates_der: tuple[bytes, ...] = ()
+    subject_texts: tuple[str, ...] = ()
+    key_ids: tuple[bytes, ...] = ()
+
+    @cached_property
+    def certificates(self) -> tuple[EidasCertificate, ...]:
+        """The certificates, read when they are first asked for; those that cannot be read are left out."""
+        found = []
+        for data in self.certificates_der:
+            try:
+                found.append(EidasCertificate.from_der(data))
+            except FormatError:
+                continue
+        return tuple(found)
+
+    @cached_property
+    def subjects(self) -> tuple[DistinguishedName, ...]:
+        """The subject names, read when they are first asked for; those that cannot be read are left out."""
+        found = []
+        for text in self.subject_texts:
+            try:
+                found.append(parse_listed_name(text))
+            except FormatError:
+                continue
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceInstance:
+    """A service from one moment on: as it is now, or as it was before a change.
+
+    Attributes:
+        type: URI of the service's type.
+        names: the service's names, the English one first.
+        status: URI of the status.
+        since: when the status began, aware UTC.
+        identity: how the key is named; history names it by subject and key identifier only.
+        information: URIs of the additional service information.
+        qualifications: what the list says of certain certificates.
+        unknown_critical: critical extensions that this software does not process.
+        taken_over_by: the provider that took the service over, or None.
+        current: whether it is the present one, not history.
+    """
+
+    type: str
+    names: tuple[str, ...]
+    status: str
+    since: datetime
+    identity: DigitalIdentity
+    information: tuple[str, ...] = ()
+    qualifications: tuple[Qualification, ...] = ()
+    unknown_critical: tuple[str, ...] = ()
+    taken_over_by: str | None = None
+    current: bool = True
+
+    @property
+    def status_name(self) -> str:
+        """The status without its stem, for example `granted`."""
+        return status_name(self.status)
+
+    @property
+    def name(self) -> str:
+        """The first of the names."""
+        return self.names[0] if self.names else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A trust service.
+
+    Attributes:
+        instances: the present one first, then its history, later ones first.
+    """
+
+    instances: tuple[ServiceInstance, ...]
+
+    @property
+    def current(self) -> ServiceInstance:
+        """The service as it is now."""
+        return self.instances[0]
+
+    def at(self, moment: datetime) -> ServiceInstance | None:
+        """The instance in force at a moment (aware UTC), or None before the first."""
+        begun = [instance for instance in self.instances if instance.since <= moment]
+        return max(begun, key=lambda instance: instance.since, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """A trust service provider.
+
+    Attributes:
+        names: its names, the English one first.
+        services: its services.
+    """
+
+    names: tuple[str, ...]
+    services: tuple[Service, ...]
+
+    @property
+    def name(self) -> str:
+        """The first of the names."""
+        return self.names[0] if self.names else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where another list is, and who signs it.
+
+    Attributes:
+        location: URL of the list.
+        territory: country code as lists have it (`EL`, `UK`).
+        type: URI of the list's type.
+        media_type: `application/vnd.etsi.tsl+xml` for the lists that machines read.
+        operators: names of the scheme operator.
+        signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign it.
+    """
+
+    location: str
+    territory: str
+    type: str
+    media_type: str
+    operators: tuple[str, ...]
+    signers: frozenset[str]
+
+
+@dataclass(frozen=True)
+class TrustedList:
+    """A trusted list, or the list of the lists.
+
+    Attributes:
+        type: URI of its type.
+        territory: country code as lists have it (`EL`, `UK`, `EU`).
+        operators: names of the scheme operator, the English one first.
+        sequence_number: grows with each issue.
+        issued: when it was issued, aware UTC.
+        next_update: until when it is good, aware UTC; None when the scheme has closed.
+        information_uris: of the scheme; a list of lists names its pivots here, the latest first.
+        pointers: to other lists.
+        providers: providers and their services.
+        sha256: of the file, lower-case hexadecimal.
+        source: where it came from, for messages.
+        signer: the certificate that signed it.
+        findings: what could not be read.
+    """
+
+    type: str
+    territory: str
+    operators: tuple[str, ...]
+    sequence_number: int
+    issued: datetime
+    next_update: datetime | None
+    information_uris: tuple[str, ...]
+    pointers: tuple[Pointer, ...]
+    providers: tuple[Provider, ...]
+    sha256: str
+    source: str
+    signer: EidasCertificate
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def is_list_of_lists(self) -> bool:
+        """Whether it is the list of the lists."""
+        return self.type == LIST_OF_LISTS
+
+    def __str__(self) -> str:
+        return f"the trusted list of {self.territory} number {self.sequence_number} ({self.source})"

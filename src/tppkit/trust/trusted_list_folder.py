@@ -1,0 +1,180 @@
+"""Trusted lists from a folder: the list of the lists is verified with its pinned signers, and names those of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from tppkit._files import read_bounded
+from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
+from tppkit.trust.lotl_signers import LOTL_SIGNERS
+from tppkit.trust.trusted_list import Pointer, TrustedList
+from tppkit.trust.trusted_list_reader import UnverifiedList
+from tppkit.trust.trusted_list_uris import LIST_OF_LISTS, NATIONAL_LIST, XML_LIST_MEDIA_TYPE
+from tppkit.trust.trusted_lists import ListFailure, TrustedLists
+from tppkit.trust.xml_document import MAX_XML_BYTES
+
+LIST_SUFFIXES = frozenset({".xml", ".xtsl"})
+SIGNERS_FOLDER = "lotl-signers"
+MAX_LISTS = 200
+_CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
+
+
+def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> TrustedLists:
+    """Read and verify the lists of a folder.
+
+    The list of the lists is known by its type, not its name; older ones beside it are taken as pivots, through which a newer
+    set of signers is announced. A national list that does not hold does not hide the others: it is among `failures`.
+
+    Args:
+        folder: holds the lists (.xml, .xtsl). Certificates in its folder `lotl-signers` replace the pinned signers.
+        signers: who may sign the list of the lists instead; without such a list, who may sign the national lists.
+
+    Raises:
+        ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
+        FormatError: `trusted-list.malformed`: the list of the lists.
+        VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
+            `trusted-list.signature`, `trusted-list.signer-validity`: the list of the lists.
+    """
+    believed = load_signers(folder, signers=signers)
+    failures: list[ListFailure] = []
+    unverified = list(_read_folder(folder, failures))
+    tops = [one for one in unverified if one.claimed_type == LIST_OF_LISTS]
+    nationals = [one for one in unverified if one.claimed_type != LIST_OF_LISTS]
+    if tops:
+        top = verify_list_of_lists(tops, believed, failures)
+        lists = [verify_national(one, top, failures) for one in nationals]
+    elif signers is not None:
+        top = None
+        lists = [_verify_with(one, believed, failures) for one in nationals]
+    else:
+        raise ConfigurationError(
+            "trusted-list.no-lotl", f"{folder} has no list of the lists, which names the signers of the others"
+        )
+    return TrustedLists(_latest([one for one in lists if one], failures), list_of_lists=top, failures=failures)
+
+
+def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> frozenset[str]:
+    """SHA-256 of who may sign the list of the lists: those given, those of the folder, or the pinned ones.
+
+    Raises:
+        ConfigurationError: `trust.unreadable`.
+    """
+    if signers is not None:
+        return frozenset(signer.sha256 for signer in signers)
+    try:
+        own = folder / SIGNERS_FOLDER
+        if not own.is_dir():
+            return LOTL_SIGNERS
+        files = sorted(file for file in own.iterdir() if file.suffix.lower() in _CERTIFICATE_SUFFIXES)
+        return frozenset(certificate.sha256 for file in files for certificate in load_certificates(file))
+    except (OSError, FormatError) as e:
+        raise ConfigurationError("trust.unreadable", f"the signers in {folder} cannot be read: {e}") from e
+
+
+def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedList]:
+    try:
+        files = sorted(file for file in folder.iterdir() if file.suffix.lower() in LIST_SUFFIXES and file.is_file())
+    except OSError as e:
+        raise ConfigurationError(
+            "trust.unreadable", f"the trusted lists in {folder} cannot be read: {e.strerror}"
+        ) from e
+    if len(files) > MAX_LISTS:
+        raise ConfigurationError("trust.unreadable", f"{folder} holds more than {MAX_LISTS} lists")
+    found = []
+    for file in files:
+        try:
+            found.append(UnverifiedList(read_bounded(file, max_bytes=MAX_XML_BYTES), source=file.name))
+        except FormatError as e:
+            failures.append(ListFailure(file.name, None, e.code, e.message))
+    return found
+
+
+def verify_list_of_lists(
+    candidates: Sequence[UnverifiedList], signers: Collection[str], failures: list[ListFailure]
+) -> TrustedList:
+    """Verify the newest of several lists of lists; the older ones are pivots and may announce its signers.
+
+    Raises:
+        FormatError: `trusted-list.malformed`.
+        VerificationError: as `load_trusted_lists`.
+    """
+    *pivots, newest = sorted(candidates, key=lambda one: one.claimed_sequence_number)
+    announced = frozenset(signers)
+    for pivot in pivots:
+        try:
+            announced |= _own_signers(_verify_top(pivot, announced))
+        except (FormatError, VerificationError) as e:
+            failures.append(ListFailure(pivot.source, pivot.claimed_territory, e.code, e.message))
+    return _verify_top(newest, announced)
+
+
+def _verify_top(candidate: UnverifiedList, signers: Collection[str]) -> TrustedList:
+    verified = candidate.verify(signers=signers)
+    if not verified.signer.is_valid_at(verified.issued):  # a signer that was retired must not speak for today
+        raise VerificationError(
+            "trusted-list.signer-validity",
+            f"{verified} was issued outside the validity of its signer's certificate",
+            clause="TS 119 612 clause 5.7.1",
+        )
+    return verified
+
+
+def _own_signers(top: TrustedList) -> frozenset[str]:
+    return frozenset().union(*(pointer.signers for pointer in top.pointers if pointer.type == LIST_OF_LISTS))
+
+
+def pointers_to(top: TrustedList, territory: str | None = None) -> tuple[Pointer, ...]:
+    """The pointers of the list of the lists to lists for machines: of a territory, or all."""
+    return tuple(
+        pointer
+        for pointer in top.pointers
+        if (pointer.type, pointer.media_type) == (NATIONAL_LIST, XML_LIST_MEDIA_TYPE)
+        and territory in (None, pointer.territory)
+    )
+
+
+def verify_national(candidate: UnverifiedList, top: TrustedList, failures: list[ListFailure]) -> TrustedList | None:
+    """Verify a national list with the signers that the list of the lists names; None, and a failure, when it does not hold."""
+    pointers = pointers_to(top, candidate.claimed_territory)
+    if not pointers or candidate.claimed_type != NATIONAL_LIST:
+        message = (
+            f"{candidate.source} claims to be a list of {candidate.claimed_territory} of type {candidate.claimed_type},"
+            f" which {top} does not name"
+        )
+        failures.append(ListFailure(candidate.source, candidate.claimed_territory, "trusted-list.not-named", message))
+        return None
+    verified = _verify_with(candidate, frozenset().union(*(pointer.signers for pointer in pointers)), failures)
+    operators = tuple(operator for pointer in pointers for operator in pointer.operators)
+    if verified is None or _fold(verified.operators) & _fold(operators):
+        return verified
+    message = f"{verified} is of {', '.join(verified.operators)}, where {top} names {', '.join(operators)}"
+    failures.append(ListFailure(candidate.source, candidate.claimed_territory, "trusted-list.not-named", message))
+    return None
+
+
+def _fold(names: Sequence[str]) -> set[str]:
+    return {name.casefold() for name in names}
+
+
+def _verify_with(
+    candidate: UnverifiedList, signers: Collection[str], failures: list[ListFailure]
+) -> TrustedList | None:
+    try:
+        return candidate.verify(signers=signers)
+    except TppkitError as e:
+        failures.append(ListFailure(candidate.source, candidate.claimed_territory, e.code, e.message))
+        return None
+
+
+def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[TrustedList]:
+    """One list a territory: the one with the highest sequence number."""
+    latest: dict[str, TrustedList] = {}
+    for one in sorted(lists, key=lambda one: one.sequence_number):
+        older = latest.get(one.territory)
+        if older is not None:
+            message = f"{older} is older than number {one.sequence_number} in {one.source}"
+            failures.append(ListFailure(older.source, None, "trusted-list.superseded", message))
+        latest[one.territory] = one
+    return list(latest.values())

@@ -1,0 +1,295 @@
+"""Trusted lists read from XML into values.
+
+A list's frame must be right; within it, what cannot be read becomes a finding and does not hide the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
+
+from tppkit._clock import parse_time
+from tppkit._encoding import decode_base64, shown
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import Finding, FormatError, Severity
+from tppkit.trust.qualifications import Qualification, read_qualifications
+from tppkit.trust.trusted_list import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
+from tppkit.trust.trusted_list_uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
+from tppkit.trust.xml_document import Element, parse_xml
+from tppkit.trust.xml_signature import verify_and_remove_signature
+
+MAX_FINDINGS = 100
+_ROOT = f"{TSL}TrustServiceStatusList"
+_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+# What stands in an extension without bearing on whether a certificate is qualified.
+_PASSED_OVER = frozenset({f"{TSL}ExpiredCertsRevocationInfo"})
+
+
+class UnverifiedList:
+    """A list whose signature was not verified yet: it says which list it claims to be, and nothing more."""
+
+    def __init__(self, data: bytes, *, source: str) -> None:
+        """Read the XML.
+
+        Args:
+            data: the list.
+            source: where it came from, for messages.
+
+        Raises:
+            FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
+            ConfigurationError: `extra.missing`.
+        """
+        self.source = source
+        self._data = data
+        self._root = parse_xml(data, what=source)
+        scheme = self._root.find(f"{TSL}SchemeInformation") if self._root.tag == _ROOT else None
+        if scheme is None:
+            raise _Reading(source).malformed("it has no scheme information")
+        self.claimed_type = _text(scheme, "TSLType")
+        self.claimed_territory = _text(scheme, "SchemeTerritory")
+        self.claimed_sequence_number = _number(_Reading(source), _text(scheme, "TSLSequenceNumber"))
+        uris = (_stripped(uri) for uri in scheme.findall(f"{TSL}SchemeInformationURI/{TSL}URI"))
+        self.claimed_pivots = tuple(uri for uri in uris if uri.endswith(".xml"))
+
+    def verify(self, *, signers: Collection[str]) -> TrustedList:
+        """Verify the signature, and read the list; once it has succeeded, the value is used up.
+
+        Args:
+            signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign it.
+
+        Raises:
+            FormatError: `trusted-list.malformed`.
+            VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
+                `trusted-list.signature`.
+
+        Source: ETSI TS 119 612 annex B and clause 5.7.
+        """
+        signer = verify_and_remove_signature(self._root, signers=signers, what=self.source)
+        return _read_list(self._root, self._data, self.source, signer)
+
+
+def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -> TrustedList:
+    """Verify the signature of a list, and read it.
+
+    Args:
+        data: the list, XML.
+        signers: SHA-256 (lower-case hexadecimal) of the certificates that may sign it.
+        source: where it came from, for messages.
+
+    Raises:
+        FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
+        VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
+            `trusted-list.signature`.
+        ConfigurationError: `extra.missing`.
+    """
+    return UnverifiedList(data, source=source).verify(signers=signers)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A list while it is read."""
+
+    source: str
+    findings: list[Finding] = field(default_factory=list)
+
+    def note(self, message: str) -> None:
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(
+                Finding("trusted-list.unreadable-part", Severity.WARNING, f"{self.source}: {message}", "TS 119 612")
+            )
+
+    def malformed(self, message: str) -> FormatError:
+        return FormatError(
+            "trusted-list.malformed", f"{self.source} is not a trusted list: {message}", clause="TS 119 612 clause 5.3"
+        )
+
+
+def _read_list(root: Element, data: bytes, source: str, signer: EidasCertificate) -> TrustedList:
+    reading = _Reading(source)
+    scheme = root.find(f"{TSL}SchemeInformation")
+    next_update = _text(scheme, "NextUpdate/{tsl}dateTime")
+    return TrustedList(
+        type=_text(scheme, "TSLType"),
+        territory=_text(scheme, "SchemeTerritory"),
+        operators=_names(scheme.find(f"{TSL}SchemeOperatorName")),
+        sequence_number=_number(reading, _text(scheme, "TSLSequenceNumber")),
+        issued=_frame_time(reading, _text(scheme, "ListIssueDateTime"), "time of issue"),
+        next_update=_frame_time(reading, next_update, "next update") if next_update else None,
+        information_uris=tuple(_stripped(uri) for uri in scheme.findall(f"{TSL}SchemeInformationURI/{TSL}URI")),
+        pointers=tuple(_pointers(reading, scheme)),
+        providers=tuple(_providers(reading, root)),
+        sha256=hashlib.sha256(data).hexdigest(),
+        source=source,
+        signer=signer,
+        findings=tuple(reading.findings),
+    )
+
+
+def _stripped(element: Element | None) -> str:
+    return "" if element is None else (element.text or "").strip()
+
+
+def _text(parent: Element, path: str) -> str:
+    return _stripped(parent.find(f"{TSL}{path.format(tsl=TSL)}"))
+
+
+def _number(reading: _Reading, text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise reading.malformed(f"its sequence number is {shown(text)}")
+    return int(text)
+
+
+def _frame_time(reading: _Reading, text: str, what: str) -> datetime:
+    try:
+        return parse_time(text)
+    except FormatError as e:
+        raise reading.malformed(f"its {what} is {shown(text)}") from e
+
+
+def _names(element: Element | None) -> tuple[str, ...]:
+    if element is None:
+        return ()
+    named = [(name.get(_LANGUAGE) or "", " ".join((name.text or "").split())) for name in element.findall(f"{TSL}Name")]
+    named.sort(key=lambda pair: not pair[0].lower().startswith("en"))
+    return tuple(dict.fromkeys(text for _, text in named if text))
+
+
+def _pointers(reading: _Reading, scheme: Element) -> Iterator[Pointer]:
+    for element in scheme.findall(f"{TSL}PointersToOtherTSL/{TSL}OtherTSLPointer"):
+        facts: dict[str, Element] = {}
+        for part in element.findall(f"{TSL}AdditionalInformation/{TSL}OtherInformation"):
+            facts.update({child.tag: child for child in part if isinstance(child.tag, str)})
+        signers = (
+            hashlib.sha256(data).hexdigest()
+            for identity in element.findall(f"{TSL}ServiceDigitalIdentities/{TSL}ServiceDigitalIdentity")
+            for data in _certificates(reading, identity)
+        )
+        yield Pointer(
+            location=_text(element, "TSLLocation"),
+            territory=_stripped(facts.get(f"{TSL}SchemeTerritory")),
+            type=_stripped(facts.get(f"{TSL}TSLType")),
+            media_type=_stripped(facts.get(f"{ADDITIONAL_TYPES}MimeType")),
+            operators=_names(facts.get(f"{TSL}SchemeOperatorName")),
+            signers=frozenset(signers),
+        )
+
+
+def _providers(reading: _Reading, root: Element) -> Iterator[Provider]:
+    for element in root.findall(f"{TSL}TrustServiceProviderList/{TSL}TrustServiceProvider"):
+        names = _names(element.find(f"{TSL}TSPInformation/{TSL}TSPName"))
+        services = (_service(reading, service) for service in element.findall(f"{TSL}TSPServices/{TSL}TSPService"))
+        yield Provider(names, tuple(service for service in services if service is not None))
+
+
+def _service(reading: _Reading, element: Element) -> Service | None:
+    information = element.find(f"{TSL}ServiceInformation")
+    current = None if information is None else _instance(reading, information, current=True)
+    if current is None:
+        return None  # without its present state, its past says nothing about now
+    history = (
+        _instance(reading, instance, current=False)
+        for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
+    )
+    past = sorted((instance for instance in history if instance is not None), key=lambda i: i.since, reverse=True)
+    return Service((current, *past))
+
+
+def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceInstance | None:
+    names = _names(element.find(f"{TSL}ServiceName"))
+    started = _text(element, "StatusStartingTime")
+    try:
+        since = parse_time(started)
+    except FormatError:
+        reading.note(
+            f"the service {shown(names[0] if names else '')} has a state since {shown(started)}, which is passed over"
+        )
+        return None
+    extensions = _Extensions()
+    for extension in element.findall(f"{TSL}ServiceInformationExtensions/{TSL}Extension"):
+        _read_extension(extension, extensions)
+    return ServiceInstance(
+        type=_text(element, "ServiceTypeIdentifier"),
+        names=names,
+        status=_text(element, "ServiceStatus"),
+        since=since,
+        identity=_identity(reading, element.find(f"{TSL}ServiceDigitalIdentity")),
+        information=tuple(extensions.information),
+        qualifications=tuple(extensions.qualifications),
+        unknown_critical=tuple(extensions.unknown_critical),
+        taken_over_by=extensions.taken_over_by,
+        current=current,
+    )
+
+
+def _identity(reading: _Reading, element: Element | None) -> DigitalIdentity:
+    if element is None:
+        return DigitalIdentity()
+    key_ids = (_decoded(reading, found, "key identifier") for found in element.findall(f"{TSL}DigitalId/{TSL}X509SKI"))
+    return DigitalIdentity(
+        certificates_der=tuple(_certificates(reading, element)),
+        subject_texts=tuple(_stripped(found) for found in element.findall(f"{TSL}DigitalId/{TSL}X509SubjectName")),
+        key_ids=tuple(key_id for key_id in key_ids if key_id),
+    )
+
+
+def _certificates(reading: _Reading, identity: Element) -> Iterator[bytes]:
+    for element in identity.findall(f"{TSL}DigitalId/{TSL}X509Certificate"):
+        data = _decoded(reading, element, "certificate")
+        if data:
+            yield data
+
+
+def _decoded(reading: _Reading, element: Element, what: str) -> bytes:
+    try:
+        return decode_base64("".join((element.text or "").split()), what=f"a {what}")
+    except FormatError as e:
+        reading.note(e.message)
+        return b""
+
+
+@dataclass(slots=True)
+class _Extensions:
+    """The extensions of a service while they are read."""
+
+    information: list[str] = field(default_factory=list)
+    qualifications: list[Qualification] = field(default_factory=list)
+    unknown_critical: list[str] = field(default_factory=list)
+    taken_over_by: str | None = None
+
+
+def _read_information(extensions: _Extensions, element: Element) -> None:
+    extensions.information.append(_text(element, "URI"))
+
+
+def _read_qualifications(extensions: _Extensions, element: Element) -> None:
+    extensions.qualifications.extend(read_qualifications(element))
+
+
+def _read_taken_over(extensions: _Extensions, element: Element) -> None:
+    names = _names(element.find(f"{ADDITIONAL_TYPES}TSPName"))
+    extensions.taken_over_by = names[0] if names else "another provider"
+
+
+_READERS = MappingProxyType(
+    {
+        f"{TSL}AdditionalServiceInformation": _read_information,
+        f"{QUALIFICATIONS}Qualifications": _read_qualifications,
+        f"{ADDITIONAL_TYPES}TakenOverBy": _read_taken_over,
+    }
+)
+
+
+def _read_extension(element: Element, extensions: _Extensions) -> None:
+    critical = (element.get("Critical") or "").strip() in ("true", "1")
+    children = [child for child in element if isinstance(child.tag, str)]
+    for child in children:
+        reader = _READERS.get(child.tag)
+        if reader is not None:
+            reader(extensions, child)
+        elif critical and child.tag not in _PASSED_OVER:
+            extensions.unknown_critical.append(child.tag.rpartition("}")[2])
+    if critical and not children:
+        extensions.unknown_critical.append("(empty)")

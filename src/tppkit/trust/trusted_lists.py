@@ -1,0 +1,260 @@
+"""Verified trusted lists, and the questions that they answer.
+
+lists = load_trusted_lists(Path("lists"))
+lists.status(certificate, at=utc_now()).qualified_for
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from tppkit._clock import as_utc, format_time
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
+from tppkit.trust.anchors import Anchors
+from tppkit.trust.listed_services import IssuingService, ServiceIndex
+from tppkit.trust.qualified_status import Judgement, Listing, Purpose, check_freshness, judge
+from tppkit.trust.trusted_list import TrustedList
+from tppkit.trust.trusted_list_uris import (
+    GRANTED,
+    QUALIFIED_CA,
+    SERVICE_PURPOSES,
+    TERRITORIES_OF_COUNTRIES,
+)
+
+_COUNTRY = "2.5.4.6"
+_REMEMBERED = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ListFailure:
+    """A list that is not used.
+
+    Attributes:
+        source: its file or address.
+        territory: whose list it claims to be, or should have been; None when it does not say.
+        code: why, a row of `tppkit.codes.CODES`.
+        message: why, for people.
+    """
+
+    source: str
+    territory: str | None
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QualifiedStatus:
+    """Whether a certificate is qualified at a time.
+
+    Attributes:
+        at: the time, aware UTC.
+        qualified_for: of `esign`, `eseal`, `web`, at its issuance and at the time; empty when it is not qualified.
+        with_device: whether the key is in a qualified device, at the time.
+        code: null when it is qualified, else why not.
+        at_issuance: what the lists say of the beginning of the certificate's validity.
+        at_time: what they say of the time.
+        findings: everything of both, and lists that would have been needed.
+    """
+
+    at: datetime
+    qualified_for: tuple[Purpose, ...]
+    with_device: bool
+    code: str | None
+    at_issuance: Judgement
+    at_time: Judgement
+    findings: tuple[Finding, ...]
+
+    @property
+    def listing(self) -> Listing | None:
+        """The service and its state that decide at the time, or at issuance when none does then."""
+        return self.at_time.listing or self.at_issuance.listing
+
+
+class TrustedLists:
+    """Trusted lists whose signatures were verified.
+
+    Which services issued a certificate is remembered for the last 4096 certificates.
+
+    Attributes:
+        list_of_lists: the list that names the signers of the others, or None when the caller named them.
+        lists: the national lists.
+        failures: lists that are not used, and why.
+    """
+
+    def __init__(
+        self,
+        lists: Iterable[TrustedList],
+        *,
+        list_of_lists: TrustedList | None = None,
+        failures: Iterable[ListFailure] = (),
+    ) -> None:
+        self.list_of_lists = list_of_lists
+        self.lists = tuple(lists)
+        self.failures = tuple(failures)
+        self._index = ServiceIndex(self.lists)
+        self._remembered: dict[bytes, tuple[tuple[IssuingService, ...], Judgement]] = {}
+
+    def status(
+        self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
+    ) -> QualifiedStatus:
+        """Whether a certificate is qualified at a time, for what, and by which service; never raises on content.
+
+        Args:
+            certificate: the end entity.
+            at: the time to judge at, aware.
+            intermediates: authorities that may stand between it and a listed one.
+
+        Raises:
+            ConfigurationError: `time.naive`, `time.out-of-range`.
+
+        Source: ETSI TS 119 615 clause 4.4.
+        """
+        at = as_utc(at)
+        services, at_issuance = self._find(certificate, intermediates)
+        at_time = judge(certificate, services, at=at, list_of_lists=self.list_of_lists)
+        if not services:
+            findings = tuple(self._why_unlisted(certificate))
+            return QualifiedStatus(at, (), False, findings[0].code, at_issuance, at_time, findings)
+        both = tuple(p for p in at_issuance.qualified_for if p in at_time.qualified_for)
+        findings = tuple(dict.fromkeys((*at_issuance.findings, *at_time.findings)))
+        code = _first_code(at_issuance) or _first_code(at_time)
+        if code is None and not both:
+            code = "trusted-list.purpose"
+        validity = _check_validity(certificate, at)
+        if validity is not None:
+            code, findings = code or validity.code, (*findings, validity)
+        return QualifiedStatus(
+            at, both if code is None else (), at_time.with_device and code is None, code, at_issuance, at_time, findings
+        )
+
+    def verify_qualified(
+        self,
+        certificate: EidasCertificate,
+        *,
+        purpose: Purpose,
+        at: datetime,
+        intermediates: Sequence[EidasCertificate] = (),
+    ) -> QualifiedStatus:
+        """Require that a certificate is qualified for a purpose at a time.
+
+        Args:
+            certificate: the end entity.
+            purpose: `web` for a QWAC, `eseal` for a QSealC.
+            at: the time to judge at, aware.
+            intermediates: as for `status`.
+
+        Raises:
+            CertificateRejected: `trusted-list.*`, `certificate.expired`, `certificate.not-yet-valid`, with all findings.
+            ConfigurationError: `time.naive`, `time.out-of-range`.
+        """
+        status = self.status(certificate, at=at, intermediates=intermediates)
+        if status.code is not None:
+            decisive = next((f for f in status.findings if f.code == status.code), None)
+            message = decisive.message if decisive else "it is not qualified"
+            raise CertificateRejected(
+                status.code, f"{certificate.subject} is not qualified: {message}", findings=status.findings
+            )
+        if purpose not in status.qualified_for:
+            raise CertificateRejected(
+                "trusted-list.purpose",
+                f"{certificate.subject} is qualified for {', '.join(status.qualified_for)}, not for {purpose}",
+                findings=status.findings,
+            )
+        return status
+
+    def make_anchors(self, *, purpose: Purpose, at: datetime) -> Anchors:
+        """The authorities that the lists grant for a purpose at a time, to build chains to.
+
+        Args:
+            purpose: `web`, `eseal` or `esign`.
+            at: the time, aware.
+
+        Raises:
+            ConfigurationError: `trust.no-anchors`, no list that is good at the time grants any; `time.naive`.
+        """
+        at = as_utc(at)
+        if self.list_of_lists is not None:
+            self._require_fresh(self.list_of_lists, at)
+        fresh = [one for one in self.lists if check_freshness(one, at) is None]
+        roots = {certificate.der: certificate for one in fresh for certificate in _granted(one, purpose, at)}
+        if not roots:
+            raise ConfigurationError(
+                "trust.no-anchors", f"no list that is good at {format_time(at)} grants an authority for {purpose}"
+            )
+        return Anchors(tuple(roots.values()))
+
+    def _require_fresh(self, one: TrustedList, at: datetime) -> None:
+        finding = check_freshness(one, at)
+        if finding is not None:
+            raise ConfigurationError("trust.no-anchors", finding.message, clause=finding.clause)
+
+    def _find(
+        self, certificate: EidasCertificate, intermediates: Sequence[EidasCertificate]
+    ) -> tuple[tuple[IssuingService, ...], Judgement]:
+        known = self._remembered.get(certificate.der)
+        if known is not None:
+            return known
+        services = self._index.find(certificate, intermediates=intermediates)
+        found = services, judge(certificate, services, at=certificate.not_before, list_of_lists=self.list_of_lists)
+        if services:  # more intermediates may find what these did not
+            if len(self._remembered) >= _REMEMBERED:
+                self._remembered.pop(next(iter(self._remembered)), None)
+            self._remembered[certificate.der] = found
+        return found
+
+    def _why_unlisted(self, certificate: EidasCertificate) -> Iterable[Finding]:
+        """Why no service was found: first a list that failed or is absent, then the plain fact."""
+        countries = certificate.issuer.values(_COUNTRY)
+        territory = TERRITORIES_OF_COUNTRIES.get(countries[0].upper(), countries[0].upper()) if countries else None
+        clause = "TS 119 615 clause 4.3"
+        for failure in self.failures:
+            if territory is not None and failure.territory == territory:
+                yield Finding(failure.code, Severity.ERROR, failure.message, clause)
+        if territory is not None and not self._has_list(territory) and self._points_to(territory):
+            message = f"the trusted list of {territory}, where the issuer is established, is not among the lists"
+            yield Finding("trusted-list.missing", Severity.ERROR, message, clause)
+        if self._index.is_named(certificate.issuer):
+            message = f"services named {certificate.issuer} are listed, but none with a certificate whose key made the signature"
+        else:
+            message = f"no service of the lists issued it, nor an authority between: its issuer is {certificate.issuer}"
+        yield Finding("trusted-list.no-service", Severity.ERROR, message, "TS 119 615 clause 4.4.4")
+
+    def _has_list(self, territory: str) -> bool:
+        failed = (failure.territory for failure in self.failures)
+        return territory in failed or any(one.territory == territory for one in self.lists)
+
+    def _points_to(self, territory: str) -> bool:
+        pointers = self.list_of_lists.pointers if self.list_of_lists else ()
+        return any(pointer.territory == territory for pointer in pointers)
+
+
+def _first_code(judgement: Judgement) -> str | None:
+    if judgement.qualified_for:
+        return None
+    return next((f.code for f in judgement.findings if f.severity is Severity.ERROR), "trusted-list.no-service")
+
+
+def _check_validity(certificate: EidasCertificate, at: datetime) -> Finding | None:
+    clause = "RFC 5280 section 4.1.2.5"
+    if at < certificate.not_before:
+        begins = format_time(certificate.not_before)
+        message = f"{certificate.subject} is not valid before {begins}"
+        return Finding("certificate.not-yet-valid", Severity.ERROR, message, clause)
+    if at > certificate.not_after:
+        message = f"{certificate.subject} expired on {format_time(certificate.not_after)}, before {format_time(at)}"
+        return Finding("certificate.expired", Severity.ERROR, message, clause)
+    return None
+
+
+def _granted(trusted_list: TrustedList, purpose: Purpose, at: datetime) -> Iterable[EidasCertificate]:
+    for provider in trusted_list.providers:
+        for service in provider.services:
+            instance = service.at(at)
+            if instance is None or instance.type != QUALIFIED_CA or instance.status_name != GRANTED:
+                continue
+            purposes = {SERVICE_PURPOSES.get(uri) for uri in instance.information}
+            if purpose in purposes and not instance.unknown_critical:
+                yield from service.current.identity.certificates

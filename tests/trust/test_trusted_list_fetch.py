@@ -1,0 +1,231 @@
+"""Lists fetched over HTTP from a server of this machine, verified before anything is written."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from list_builder import ListFacts, list_of_lists, pointer, sign, write_list
+
+from tppkit.errors import ConfigurationError, TransportError, VerificationError
+from tppkit.trust import load_trusted_lists
+from tppkit.trust.trusted_list_fetch import FetchedLists, fetch_trusted_lists
+from tppkit.trust.trusted_list_uris import LIST_OF_LISTS
+
+
+class Site:
+    """What the server serves, by path."""
+
+    def __init__(self) -> None:
+        self.pages: dict[str, bytes] = {}
+        self.asked: list[str] = []
+        site = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                site.asked.append(self.path)
+                page = site.pages.get(self.path)
+                self.send_response(404 if page is None else 200)
+                self.send_header("Content-Length", str(len(page or b"")))
+                self.end_headers()
+                self.wfile.write(page or b"")
+
+            def log_message(self, format: str, *args: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    site = Site()
+    thread = threading.Thread(target=site.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield site
+    site.server.shutdown()
+    site.server.server_close()
+    thread.join()
+
+
+def fetch(
+    url: str, *, max_bytes: int, timeout: float, body: bytes | None = None, content_type: str | None = None
+) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as answer:
+            return answer.read(max_bytes)
+    except urllib.error.HTTPError as e:
+        with e:
+            raise TransportError("fetch.failed", f"{url} answers with status {e.code}") from e
+
+
+@pytest.fixture(scope="module")
+def commission(certify):
+    return certify("Commission", ca=False)
+
+
+@pytest.fixture(scope="module")
+def operator(certify):
+    return certify("Operator", ca=False)
+
+
+@pytest.fixture
+def folder(tmp_path, commission):
+    (tmp_path / "lotl-signers").mkdir()
+    (tmp_path / "lotl-signers" / "a.pem").write_bytes(commission.certificate.x509.public_bytes(Encoding.PEM))
+    return tmp_path
+
+
+@pytest.fixture
+def publish(site, commission, operator):
+    def publish(*territories: str, number: int = 300, national_number: int = 7, signer=None, **facts) -> None:
+        pointers = [pointer(t, [operator.certificate], location=f"{site.url}/{t}") for t in territories]
+        site.pages["/lotl"] = sign(list_of_lists(pointers, sequence_number=number, **facts), signer or commission)
+        for territory in territories:
+            national = ListFacts(territory, operator=f"Scheme operator of {territory}", sequence_number=national_number)
+            site.pages[f"/{territory}"] = sign(write_list(national), operator)
+
+    return publish
+
+
+@pytest.fixture
+def run(folder, site):
+    def run(**arguments) -> FetchedLists:
+        return fetch_trusted_lists(folder, fetch=fetch, address=f"{site.url}/lotl", **arguments)
+
+    return run
+
+
+def numbers(lists) -> dict[str, int]:
+    return {one.territory: one.sequence_number for one in lists}
+
+
+def names(folder) -> list[str]:
+    return sorted(file.name for file in folder.iterdir() if file.is_file())
+
+
+def test_all_lists_are_fetched_and_load(folder, publish, run):
+    publish("PT", "NO")
+    told: list[str] = []
+    fetched = run(progress=told.append)
+    assert numbers(fetched.written) == {"EU": 300, "PT": 7, "NO": 7}
+    assert told == ["PT", "NO"]
+    assert names(folder) == ["EU-LOTL.xml", "NO.xml", "PT.xml"]
+    assert numbers(load_trusted_lists(folder).lists) == {"PT": 7, "NO": 7}
+
+
+def test_only_the_wanted_territories_are_fetched(folder, publish, run, site):
+    publish("PT", "NO")
+    run(territories=["NO"])
+    assert names(folder) == ["EU-LOTL.xml", "NO.xml"]
+    assert site.asked == ["/lotl", "/NO"]
+
+
+def test_a_territory_that_is_not_named_is_refused(publish, run):
+    publish("PT")
+    with pytest.raises(ConfigurationError) as refused:
+        run(territories=["XX"])
+    assert refused.value.code == "trusted-list.missing"
+
+
+def test_the_same_lists_again_are_kept(folder, publish, run):
+    publish("PT")
+    run()
+    before = (folder / "PT.xml").stat().st_mtime_ns
+    fetched = run()
+    assert (fetched.written, numbers(fetched.kept)) == ((), {"EU": 300, "PT": 7})
+    assert (folder / "PT.xml").stat().st_mtime_ns == before
+
+
+def test_newer_lists_replace_the_ones_at_hand_under_their_names(folder, publish, run):
+    publish("PT")
+    run()
+    (folder / "PT.xml").rename(folder / "portugal.xml")
+    publish("PT", number=301, national_number=8)
+    assert numbers(run().written) == {"EU": 301, "PT": 8}
+    assert names(folder) == ["EU-LOTL.xml", "portugal.xml"]
+    assert numbers(load_trusted_lists(folder).lists) == {"PT": 8}
+
+
+def test_an_older_national_list_is_refused(folder, publish, run):
+    publish("PT", national_number=8)
+    run()
+    publish("PT", national_number=7)
+    fetched = run()
+    assert [(f.territory, f.code) for f in fetched.failures] == [("PT", "trusted-list.rollback")]
+    assert numbers(load_trusted_lists(folder).lists) == {"PT": 8}
+
+
+def test_an_older_list_of_the_lists_is_refused(folder, publish, run):
+    publish("PT", number=301)
+    run()
+    publish("PT", number=300, national_number=8)
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.rollback"
+    assert numbers(load_trusted_lists(folder).lists) == {"PT": 7}
+
+
+@pytest.mark.parametrize(
+    ("page", "code"),
+    [
+        (None, "fetch.failed"),
+        (b"<html>try later</html>", "trusted-list.malformed"),
+        (b"", "trusted-list.malformed"),
+    ],
+)
+def test_a_list_that_is_not_served_is_told_and_the_old_one_kept(folder, publish, run, site, page, code):
+    publish("PT", "NO")
+    run()
+    publish("PT", "NO", number=301, national_number=8)
+    if page is None:
+        del site.pages["/PT"]
+    else:
+        site.pages["/PT"] = page
+    fetched = run()
+    assert [(f.territory, f.code) for f in fetched.failures] == [("PT", code)]
+    assert numbers(load_trusted_lists(folder).lists) == {"PT": 7, "NO": 8}
+
+
+def test_a_tampered_list_is_never_written(folder, publish, run, site):
+    publish("PT")
+    site.pages["/PT"] = site.pages["/PT"].replace(b"Scheme operator", b"Sheme operator")
+    assert [f.code for f in run().failures] == ["trusted-list.signature"]
+    assert names(folder) == ["EU-LOTL.xml"]
+
+
+def test_the_list_of_another_territory_is_never_written(folder, publish, run, site):
+    publish("PT", "NO")
+    site.pages["/PT"] = site.pages["/NO"]
+    assert [(f.territory, f.code) for f in run().failures] == [("PT", "trusted-list.not-named")]
+    assert names(folder) == ["EU-LOTL.xml", "NO.xml"]
+
+
+def test_a_list_of_the_lists_of_a_stranger_is_never_written(folder, publish, run, operator):
+    publish("PT", signer=operator)
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.signer"
+    assert names(folder) == []
+
+
+def test_pivots_lead_to_the_next_signer_and_are_kept(folder, publish, run, site, certify, commission):
+    following = certify("Next Commission", ca=False)
+    announcing = pointer("EU", [following.certificate], type_=LIST_OF_LISTS)
+    site.pages["/pivot.xml"] = sign(list_of_lists([announcing], sequence_number=299), commission)
+    publish("PT", signer=following, information_uris=(f"{site.url}/pivot.xml", "https://journal.test.example/"))
+    assert numbers(run().written) == {"EU": 300, "PT": 7}
+    assert names(folder) == ["EU-LOTL.xml", "PT.xml", "pivot-299.xml"]
+    assert load_trusted_lists(folder).failures == ()
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path, publish, site):
+    publish("PT")
+    with pytest.raises(ConfigurationError) as refused:
+        fetch_trusted_lists(tmp_path / "absent", fetch=fetch, address=f"{site.url}/lotl")
+    assert refused.value.code == "trust.unreadable"

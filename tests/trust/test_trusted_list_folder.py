@@ -1,0 +1,233 @@
+"""A folder of lists: the list of the lists, who may sign it, and national lists that hold or do not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign, write_list
+
+from tppkit.errors import ConfigurationError, FormatError, VerificationError
+from tppkit.testpki.profiles import make_provider, qwac_extensions
+from tppkit.trust import load_trusted_lists
+from tppkit.trust.lotl_signers import LOTL_SIGNERS, NOTICES
+from tppkit.trust.trusted_list_uris import LIST_OF_LISTS
+
+START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
+GRANTED = State("granted", datetime(2020, 1, 1, tzinfo=UTC))
+
+
+@pytest.fixture(scope="module")
+def commission(certify):
+    return certify("Commission", ca=False)
+
+
+@pytest.fixture(scope="module")
+def next_commission(certify):
+    return certify("Next Commission", ca=False)
+
+
+@pytest.fixture(scope="module")
+def operator(certify):
+    return certify("Operator", ca=False)
+
+
+@pytest.fixture(scope="module")
+def web_ca(certify):
+    return certify("Web CA", starts=GRANTED.since)
+
+
+@pytest.fixture(scope="module")
+def qwac(certify, web_ca):
+    return certify(
+        "qwac", web_ca, ca=False, starts=START, extensions=tuple(qwac_extensions(make_provider()))
+    ).certificate
+
+
+@pytest.fixture(scope="module")
+def national(operator, web_ca) -> bytes:
+    return sign(write_list(ListFacts(providers={"Provider": [Listed(web_ca.certificate, [GRANTED])]})), operator)
+
+
+@pytest.fixture(scope="module")
+def top(commission, operator) -> bytes:
+    return sign(list_of_lists([pointer("PT", [operator.certificate])]), commission)
+
+
+@pytest.fixture
+def folder(tmp_path, commission, national, top):
+    """A folder whose list of the lists has an unremarkable name."""
+    (tmp_path / "b.xml").write_bytes(top)
+    (tmp_path / "a.xml").write_bytes(national)
+    trust(tmp_path, commission)
+    return tmp_path
+
+
+def trust(folder, *signers) -> None:
+    (folder / "lotl-signers").mkdir(exist_ok=True)
+    for number, signer in enumerate(signers):
+        (folder / "lotl-signers" / f"{number}.pem").write_bytes(signer.certificate.x509.public_bytes(Encoding.PEM))
+
+
+def refusal(folder, error=VerificationError, **arguments):
+    with pytest.raises(error) as refused:
+        load_trusted_lists(folder, **arguments)
+    return refused.value
+
+
+def failures(folder) -> list[tuple[str, str | None, str]]:
+    return [(f.source, f.territory, f.code) for f in load_trusted_lists(folder).failures]
+
+
+def test_the_list_of_the_lists_is_known_by_its_type_and_names_the_signers_of_the_others(folder, qwac):
+    lists = load_trusted_lists(folder)
+    assert lists.list_of_lists.source == "b.xml"
+    assert [one.source for one in lists.lists] == ["a.xml"]
+    assert lists.failures == ()
+    assert lists.status(qwac, at=AT).qualified_for == ("web",)
+
+
+def test_signers_may_be_given(folder, commission, next_commission):
+    assert load_trusted_lists(folder, signers=[commission.certificate]).lists
+    assert refusal(folder, signers=[next_commission.certificate]).code == "trusted-list.signer"
+
+
+def test_without_other_signers_those_of_the_official_journal_are_believed(tmp_path, top):
+    (tmp_path / "top.xml").write_bytes(top)
+    assert refusal(tmp_path).code == "trusted-list.signer"
+
+
+def test_the_pinned_signers_are_digests():
+    assert len(LOTL_SIGNERS) == 14
+    assert all(len(bytes.fromhex(digest)) == 32 and digest == digest.lower() for digest in LOTL_SIGNERS)
+    assert all(notice.address.startswith("https://") for notice in NOTICES)
+
+
+def test_a_folder_without_a_list_of_the_lists_is_refused(folder, operator, qwac):
+    (folder / "b.xml").unlink()
+    assert refusal(folder, ConfigurationError).code == "trusted-list.no-lotl"
+    lists = load_trusted_lists(folder, signers=[operator.certificate])
+    assert lists.status(qwac, at=AT).qualified_for == ("web",)
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    assert refusal(tmp_path / "absent", ConfigurationError).code == "trust.unreadable"
+
+
+def test_signers_that_cannot_be_read_are_refused(folder):
+    (folder / "lotl-signers" / "x.pem").write_text("no certificate")
+    assert refusal(folder, ConfigurationError).code == "trust.unreadable"
+
+
+def test_an_empty_folder_of_signers_believes_nobody(tmp_path, top):
+    (tmp_path / "top.xml").write_bytes(top)
+    (tmp_path / "lotl-signers").mkdir()
+    assert refusal(tmp_path).code == "trusted-list.signer"
+
+
+def test_a_tampered_list_of_the_lists_is_refused(folder, top):
+    (folder / "b.xml").write_bytes(top.replace(b"Commission TEST", b"Commission TEXT"))
+    assert refusal(folder).code == "trusted-list.signature"
+
+
+def test_a_list_of_the_lists_that_is_incomplete_is_refused(folder, commission):
+    text = list_of_lists([]).replace("<ListIssueDateTime>", "<ListIssueDateTime>x")
+    (folder / "b.xml").write_bytes(sign(text, commission))
+    assert refusal(folder, FormatError).code == "trusted-list.malformed"
+
+
+def test_a_list_of_the_lists_from_after_its_signers_validity_is_refused(folder, commission, operator):
+    late = list_of_lists([pointer("PT", [operator.certificate])], issued=datetime(2027, 5, 1, tzinfo=UTC))
+    (folder / "b.xml").write_bytes(sign(late, commission))
+    assert refusal(folder).code == "trusted-list.signer-validity"
+
+
+@pytest.mark.parametrize(
+    ("edit", "territory", "code"),
+    [
+        (lambda data: data.replace(b"/granted<", b"/withdrawn<"), "PT", "trusted-list.signature"),
+        (
+            lambda data: data[: data.index(b"<ds:Signature")] + b"</TrustServiceStatusList>",
+            "PT",
+            "trusted-list.unsigned",
+        ),
+        (lambda data: data[:-30], None, "trusted-list.malformed"),
+        (lambda data: data.replace(b"?>", b"?><!DOCTYPE a>", 1), None, "trusted-list.malformed"),
+        (lambda data: data.replace(b">PT</SchemeTerritory>", b">ES</SchemeTerritory>"), "ES", "trusted-list.not-named"),
+        (lambda data: b"<html/>", None, "trusted-list.malformed"),
+        (lambda data: b"", None, "trusted-list.malformed"),
+        (lambda data: data.replace(b"Number>7<", b"Number>-7<"), None, "trusted-list.malformed"),
+    ],
+)
+def test_a_bad_national_list_is_told_and_hides_nothing_else(
+    folder, national, operator, commission, edit, territory, code
+):
+    (folder / "a.xml").write_bytes(edit(national))
+    assert failures(folder) == [("a.xml", territory, code)]
+
+
+def test_a_national_list_of_another_signer_is_told(folder, web_ca, commission):
+    facts = ListFacts(providers={"Provider": [Listed(web_ca.certificate, [GRANTED])]})
+    (folder / "a.xml").write_bytes(sign(write_list(facts), commission))
+    assert failures(folder) == [("a.xml", "PT", "trusted-list.signer")]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [ListFacts(operator="Another operator"), ListFacts(type="http://uri.etsi.org/TrstSvc/TrustedList/TSLType/Other")],
+)
+def test_a_list_that_is_not_the_one_named_is_told(folder, operator, facts):
+    (folder / "a.xml").write_bytes(sign(write_list(facts), operator))
+    assert failures(folder) == [("a.xml", "PT", "trusted-list.not-named")]
+
+
+def test_a_certificate_whose_countrys_list_is_bad_says_so(folder, pki, operator, commission):
+    (folder / "b.xml").write_bytes(sign(list_of_lists([pointer("LT", [operator.certificate])]), commission))
+    (folder / "a.xml").write_bytes(sign(write_list(ListFacts(territory="LT")), commission))
+    found = load_trusted_lists(folder).status(pki.qwac.certificate, at=AT)
+    assert [f.code for f in found.findings] == ["trusted-list.signer", "trusted-list.no-service"]
+    assert found.code == "trusted-list.signer"
+
+
+def test_of_two_lists_of_a_territory_the_later_one_is_used(folder, operator, qwac, web_ca):
+    later = ListFacts(
+        sequence_number=8, providers={"Provider": [Listed(web_ca.certificate, [replace(GRANTED, status="withdrawn")])]}
+    )
+    (folder / "0.xml").write_bytes(sign(write_list(later), operator))
+    lists = load_trusted_lists(folder)
+    assert [(one.source, one.sequence_number) for one in lists.lists] == [("0.xml", 8)]
+    assert [f.code for f in lists.failures] == ["trusted-list.superseded"]
+    assert lists.status(qwac, at=AT).code == "trusted-list.not-granted"
+
+
+def test_a_pivot_announces_the_next_signers(folder, commission, next_commission, operator):
+    announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS, operator="Commission TEST")
+    latest = list_of_lists([pointer("PT", [operator.certificate])], sequence_number=302)
+    (folder / "b.xml").write_bytes(sign(latest, next_commission))
+    assert refusal(folder).code == "trusted-list.signer"
+    (folder / "pivot.xml").write_bytes(sign(list_of_lists([announcing], sequence_number=301), commission))
+    lists = load_trusted_lists(folder)
+    assert lists.list_of_lists.sequence_number == 302
+    assert lists.failures == ()
+
+
+def test_a_pivot_of_a_stranger_announces_nothing(folder, commission, next_commission):
+    announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
+    (folder / "b.xml").write_bytes(sign(list_of_lists([], sequence_number=302), next_commission))
+    (folder / "pivot.xml").write_bytes(sign(list_of_lists([announcing], sequence_number=301), next_commission))
+    assert refusal(folder).code == "trusted-list.signer"
+
+
+def test_a_pointer_to_a_list_for_people_names_no_signers(folder, commission, operator):
+    (folder / "b.xml").write_bytes(
+        sign(list_of_lists([pointer("PT", [operator.certificate], media_type="application/pdf")]), commission)
+    )
+    assert failures(folder) == [("a.xml", "PT", "trusted-list.not-named")]
+
+
+def test_more_lists_than_there_can_be_are_refused(tmp_path):
+    for number in range(201):
+        (tmp_path / f"{number}.xml").touch()
+    assert refusal(tmp_path, ConfigurationError).code == "trust.unreadable"

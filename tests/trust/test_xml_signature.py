@@ -1,0 +1,362 @@
+"""The one form of signature that is believed, and everything near it that is not."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import re
+import time
+from types import SimpleNamespace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from list_builder import Listed, ListFacts, State, sign, write_list
+from lxml import etree
+from signxml import SignatureConfiguration, XMLVerifier
+from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, SignatureMethod
+
+from tppkit.errors import FormatError, VerificationError
+from tppkit.trust.xml_document import parse_xml
+from tppkit.trust.xml_signature import verify_and_remove_signature
+
+DS = "{http://www.w3.org/2000/09/xmldsig#}"
+EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"
+
+
+def verify(data: bytes, *signers):
+    root = parse_xml(data, what="the list")
+    return verify_and_remove_signature(root, signers={one.certificate.sha256 for one in signers}, what="the list"), root
+
+
+def refusal(data: bytes, *signers) -> VerificationError:
+    with pytest.raises(VerificationError) as refused:
+        verify(data, *signers)
+    return refused.value
+
+
+@pytest.fixture(scope="module")
+def operator(certify):
+    return certify("Scheme operator", ca=False)
+
+
+@pytest.fixture(scope="module")
+def stranger(certify):
+    return certify("Scheme operator", ca=False)
+
+
+@pytest.fixture(scope="module")
+def plain(certify) -> str:
+    issuing = certify("Web CA").certificate
+    return write_list(ListFacts(providers={"Provider": [Listed(issuing, [State("granted", issuing.not_before)])]}))
+
+
+@pytest.fixture(scope="module")
+def signed(plain, operator) -> bytes:
+    return sign(plain, operator)
+
+
+def edited(data: bytes, edit) -> bytes:
+    """The document after `edit(root, signature)`."""
+    root = etree.fromstring(data)
+    edit(root, root.find(f"{DS}Signature"))
+    return etree.tostring(root)
+
+
+def test_what_signxml_signed_is_believed_and_its_signer_is_told(signed, operator):
+    signer, root = verify(signed, operator)
+    assert signer == operator.certificate
+    assert root.find(f"{DS}Signature") is None
+
+
+def test_what_is_believed_signxml_believes_as_well(signed, operator):
+    configuration = SignatureConfiguration(expect_references=3, verification_time=operator.certificate.not_before)
+    results = XMLVerifier().verify(signed, x509_cert=operator.certificate.x509, expect_config=configuration)
+    assert results[0].signed_xml.find("{*}SchemeInformation") is not None
+
+
+def test_the_text_behind_the_signature_is_part_of_the_document(signed, operator):
+    def add_text(root, signature):
+        signature.tail = "\n"
+
+    assert refusal(edited(signed, add_text), operator).code == "trusted-list.signature"
+
+
+@pytest.mark.parametrize(
+    ("method", "digest"),
+    [
+        (SignatureMethod.RSA_SHA256, DigestAlgorithm.SHA256),
+        (SignatureMethod.RSA_SHA384, DigestAlgorithm.SHA384),
+        (SignatureMethod.RSA_SHA512, DigestAlgorithm.SHA512),
+        (SignatureMethod.SHA256_RSA_MGF1, DigestAlgorithm.SHA256),
+        (SignatureMethod.SHA384_RSA_MGF1, DigestAlgorithm.SHA384),
+        (SignatureMethod.SHA512_RSA_MGF1, DigestAlgorithm.SHA512),
+    ],
+)
+def test_rsa_methods_are_believed(plain, rsa_pki, method, digest):
+    assert (
+        verify(sign(plain, rsa_pki.qseal, method=method, digest=digest), rsa_pki.qseal)[0] == rsa_pki.qseal.certificate
+    )
+
+
+@pytest.mark.parametrize(
+    "method", [SignatureMethod.ECDSA_SHA256, SignatureMethod.ECDSA_SHA384, SignatureMethod.ECDSA_SHA512]
+)
+def test_ecdsa_methods_are_believed(plain, operator, method):
+    assert verify(sign(plain, operator, method=method), operator)[0] == operator.certificate
+
+
+def test_a_list_of_a_stranger_of_the_same_name_is_refused(plain, operator, stranger):
+    refused = refusal(sign(plain, stranger), operator)
+    assert refused.code == "trusted-list.signer"
+    assert stranger.certificate.sha256 in refused.message
+
+
+def test_a_strangers_signature_under_the_operators_certificate_is_refused(plain, operator, stranger):
+    forged = sign(plain, SimpleNamespace(certificate=operator.certificate, key=stranger.key))
+    assert refusal(forged, operator).code == "trusted-list.signature"
+
+
+def test_a_list_without_its_signature_is_refused(signed, operator):
+    bare = edited(signed, lambda root, signature: root.remove(signature))
+    assert refusal(bare, operator).code == "trusted-list.unsigned"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"/granted<", b"/withdrawn<"),
+        (b"2026-05-01", b"2026-05-02"),
+        (b">PT<", b">ES<"),
+        (b'TSLTag="http:', b'TSLTag="https:'),
+    ],
+)
+def test_a_change_of_the_content_is_refused(signed, operator, old, new):
+    assert signed.count(old) >= 1
+    assert refusal(signed.replace(old, new, 1), operator).code == "trusted-list.signature"
+
+
+def test_a_change_of_the_signed_properties_is_refused(signed, operator):
+    changed = re.sub(rb"(SigningTime>)20", rb"\g<1>19", signed)
+    assert changed != signed
+    assert refusal(changed, operator).code == "trusted-list.signature"
+
+
+def test_a_comment_that_cuts_a_text_short_is_not_seen(signed, operator):
+    """Canonical XML leaves comments out, so the signature holds; the text must read whole all the same."""
+    _, root = verify(signed.replace(b"Svcstatus/granted<", b"Svcstatus/gr<!-- -->anted<"), operator)
+    status = root.find(".//{http://uri.etsi.org/02231/v2#}ServiceStatus")
+    assert status.text.endswith("/granted")
+
+
+def test_two_signatures_are_refused(signed, operator):
+    twice = edited(signed, lambda root, signature: root.append(copy.deepcopy(signature)))
+    assert refusal(twice, operator).code == "trusted-list.signature-form"
+
+
+def test_a_signed_list_wrapped_in_another_is_refused(signed, plain, operator):
+    """Signature wrapping: the signed list moves into an object of the signature, another list stands around it."""
+
+    def wrap(root, signature):
+        original = copy.deepcopy(root)
+        original.remove(original.find(f"{DS}Signature"))
+        etree.SubElement(signature, f"{DS}Object").append(original)
+        for status in root.findall(".//{*}ServiceStatus")[:1]:
+            status.text = "http://uri.etsi.org/TrstSvc/TrustedList/Svcstatus/withdrawn"
+
+    assert refusal(edited(signed, wrap), operator).code == "trusted-list.signature"
+
+
+def test_a_signature_below_the_root_element_is_refused(signed, operator):
+    def move(root, signature):
+        root.find("{*}SchemeInformation").append(signature)
+
+    assert refusal(edited(signed, move), operator).code == "trusted-list.signature-form"
+
+
+def test_a_list_around_a_signed_list_is_refused(signed, operator):
+    around = (
+        b'<TrustServiceStatusList xmlns="http://uri.etsi.org/02231/v2#">'
+        + signed.partition(b"?>")[2]
+        + b"</TrustServiceStatusList>"
+    )
+    assert refusal(around, operator).code == "trusted-list.signature-form"
+
+
+def test_a_reference_to_the_list_by_its_identifier_is_refused(operator):
+    """It would cover whichever element carries the identifier, not the document."""
+    by_identifier = sign(write_list(ListFacts(identifier="List")), operator)
+    assert b'URI="#List"' in by_identifier
+    assert refusal(by_identifier, operator).code == "trusted-list.signature-form"
+
+
+@pytest.mark.parametrize("address", [b"file:///etc/passwd", b"http://127.0.0.1:9/x", b"#", b"List"])
+def test_a_reference_out_of_the_document_is_refused_and_not_followed(signed, operator, address):
+    assert refusal(signed.replace(b'URI=""', b'URI="' + address + b'"'), operator).code == "trusted-list.signature-form"
+
+
+def test_two_elements_of_the_identifier_of_the_properties_are_refused(signed, operator):
+    def copy_identifier(root, signature):
+        properties = signature.find(".//{*}SignedProperties")
+        root.find(".//{*}TrustServiceProviderList").set("Id", properties.get("Id"))
+
+    assert refusal(edited(signed, copy_identifier), operator).code == "trusted-list.signature-form"
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "http://www.w3.org/TR/1999/REC-xslt-19991116",
+        "http://www.w3.org/TR/1999/REC-xpath-19991116",
+        "http://www.w3.org/2002/06/xmldsig-filter2",
+        "http://www.w3.org/2000/09/xmldsig#base64",
+        "http://www.w3.org/TR/2001/REC-xml-c14n-20010315",
+        f"{EXCLUSIVE}WithComments",
+        "",
+    ],
+)
+def test_any_other_transform_is_refused(signed, operator, algorithm):
+    for place in (0, 1, 2):  # enveloped, canonicalization, that of the properties
+
+        def change(root, signature, place=place):
+            signature.findall(f".//{DS}Transform")[place].set("Algorithm", algorithm)
+
+        assert refusal(edited(signed, change), operator).code == "trusted-list.signature-form"
+
+
+def test_a_further_transform_is_refused(signed, operator):
+    def add(root, signature):
+        transforms = signature.find(f".//{DS}Transforms")
+        transforms.append(copy.deepcopy(transforms[1]))
+
+    assert refusal(edited(signed, add), operator).code == "trusted-list.signature-form"
+
+
+def test_a_transform_with_content_is_refused(signed, operator):
+    def add(root, signature):
+        transform = signature.findall(f".//{DS}Transform")[1]
+        etree.SubElement(transform, f"{{{EXCLUSIVE}}}InclusiveNamespaces", PrefixList="ds")
+
+    assert refusal(edited(signed, add), operator).code == "trusted-list.signature-form"
+
+
+def test_inclusive_canonicalization_is_refused(plain, operator):
+    inclusive = sign(plain, operator, canonicalization=CanonicalizationMethod.CANONICAL_XML_1_0)
+    assert refusal(inclusive, operator).code == "trusted-list.signature-form"
+
+
+def test_a_signature_without_signed_properties_is_refused(signed, operator):
+    def drop(root, signature):
+        information = signature.find(f"{DS}SignedInfo")
+        information.remove(information.find(f"{DS}Reference[@Type]"))
+
+    assert refusal(edited(signed, drop), operator).code == "trusted-list.signature-form"
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "http://www.w3.org/2000/09/xmldsig#rsa-sha1",
+        "http://www.w3.org/2000/09/xmldsig#hmac-sha1",
+        "http://www.w3.org/2001/04/xmldsig-more#hmac-sha256",
+        "http://www.w3.org/2000/09/xmldsig#dsa-sha1",
+        "",
+    ],
+)
+def test_any_other_signature_algorithm_is_refused(signed, operator, algorithm):
+    def change(root, signature):
+        signature.find(f".//{DS}SignatureMethod").set("Algorithm", algorithm)
+
+    assert refusal(edited(signed, change), operator).code == "trusted-list.signature-form"
+
+
+def test_a_signature_method_of_another_kind_of_key_is_refused(signed, operator):
+    def change(root, signature):
+        signature.find(f".//{DS}SignatureMethod").set("Algorithm", "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256")
+
+    assert refusal(edited(signed, change), operator).code == "trusted-list.signature"
+
+
+@pytest.mark.parametrize(
+    "algorithm", ["http://www.w3.org/2000/09/xmldsig#sha1", "http://www.w3.org/2001/04/xmldsig-more#md5", ""]
+)
+def test_any_other_digest_is_refused(signed, operator, algorithm):
+    def change(root, signature):
+        signature.find(f".//{DS}DigestMethod").set("Algorithm", algorithm)
+
+    assert refusal(edited(signed, change), operator).code == "trusted-list.signature-form"
+
+
+@pytest.mark.parametrize("value", ["", "AAAA", "=", "not base64", base64.b64encode(bytes(64)).decode()])
+def test_a_signature_value_that_is_none_is_refused(signed, operator, value):
+    def change(root, signature):
+        signature.find(f"{DS}SignatureValue").text = value
+
+    assert refusal(edited(signed, change), operator).code in ("trusted-list.signature", "trusted-list.signature-form")
+
+
+def test_a_short_rsa_key_is_refused(plain):
+    weak = make_weak_signer()
+    assert refusal(sign(plain, weak, method=SignatureMethod.RSA_SHA256), weak).code == "trusted-list.signature"
+
+
+def make_weak_signer():
+    from datetime import UTC, datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import NameOID
+
+    from tppkit.certificates import EidasCertificate
+
+    key = rsa.generate_private_key(65537, 1024)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Weak")])
+    certificate = (
+        x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+        .not_valid_before(datetime(2026, 1, 1, tzinfo=UTC)).not_valid_after(datetime(2027, 1, 1, tzinfo=UTC))
+        .sign(key, hashes.SHA256())
+    )  # fmt: skip
+    return SimpleNamespace(certificate=EidasCertificate.from_der(certificate.public_bytes(Encoding.DER)), key=key)
+
+
+def test_no_certificate_in_the_signature_is_refused(signed, operator):
+    def drop(root, signature):
+        signature.find(f"{DS}KeyInfo").clear()
+
+    assert refusal(edited(signed, drop), operator).code == "trusted-list.signer"
+
+
+def test_without_expected_signers_nobody_is_believed(signed):
+    assert refusal(signed).code == "trusted-list.signer"
+
+
+def test_what_is_no_document_is_not_read(operator):
+    with pytest.raises(FormatError):
+        verify(b"not XML", operator)
+
+
+def test_a_signature_of_thousands_of_parts_is_refused_in_time(signed, operator):
+    def multiply(tag):
+        def edit(root, signature):
+            element = signature.find(f".//{DS}{tag}")
+            for _ in range(20_000):
+                element.addnext(copy.deepcopy(element))
+
+        return edited(signed, edit)
+
+    started = time.process_time()
+    assert refusal(multiply("Reference"), operator).code == "trusted-list.signature-form"
+    assert refusal(multiply("Transform"), operator).code == "trusted-list.signature-form"
+    assert refusal(multiply("DigestMethod"), operator).code == "trusted-list.signature-form"
+    assert time.process_time() - started < 10
+
+
+def test_only_the_first_certificates_of_a_signature_are_looked_at(signed, operator, stranger):
+    def prepend(root, signature):
+        element = signature.find(f".//{DS}X509Certificate")
+        for _ in range(1000):
+            other = copy.deepcopy(element)
+            other.text = base64.b64encode(stranger.certificate.der).decode()
+            element.addprevious(other)
+
+    assert refusal(edited(signed, prepend), operator).code == "trusted-list.signer"
