@@ -12,6 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from certificates import judging
 from harness import Line, Subject, against, within
 from tppkit.certificates import EidasCertificate
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
@@ -103,6 +104,7 @@ def lines() -> Iterator[Line]:
     yield from seals("rsa2048", "RSA-2048", sign_limit=1.15, verify_limit=1.7, rounds=1500)
     yield from seals("p256", "P-256", sign_limit=1.35, verify_limit=1.25, rounds=6000)
     yield read_qwac()
+    yield from judging()
     yield start_up()
 
 
