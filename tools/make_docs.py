@@ -60,9 +60,9 @@ def psd2() -> Iterator[str]:
 
 def rules() -> Iterator[str]:
     """Every rule that certificates are judged by."""
-    yield "# Rules for certificates\n\nWhat `check_certificate` asks, in its order. A rule counts for certificates issued on or after the day of"
-    yield "its edition; `--rules V1.4.1` (`edition=`) judges by the day of that edition of TS 119 495 instead. A bank, and"
-    yield "`verify_request`, refuse a certificate for the essential ones only.\n"
+    yield "# Rules for certificates\n\nWhat `check_certificate` asks, in its order. A rule counts for certificates issued on or after"
+    yield "the day of its edition; `edition=` (`cert check --rules V1.4.1`) judges by the day of that edition of TS 119 495."
+    yield "A bank, and `verify_request`, refuse a certificate for the essential ones only.\n"
     yield "| code | use | weight | essential | where it stands | counts | means |\n|---|---|---|---|---|---|---|"
     for rule in RULES:
         uses = ", ".join(sorted(rule.uses))

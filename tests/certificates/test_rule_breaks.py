@@ -381,6 +381,14 @@ def test_a_registered_national_scheme_is_only_no_psd_form(issue):
     assert found(issue, SEAL, change) == {"organization-identifier.not-psd": "warning"}
 
 
+@pytest.mark.parametrize("currency", ["1" * 5000, "²", "٣٣", "", "EURO", "\x00"])
+def test_a_currency_of_any_text_is_judged(issue, currency):
+    # Not PrintableString, but it is read: the reader takes any string type here.
+    amount = der.write_element(der.SEQUENCE, der.write_text(currency), der.write_integer(1), der.write_integer(0))
+    change = statements(statement(oids.QC_LIMIT_VALUE, amount))
+    assert "qcstatements.limit-value" in found(issue, QWAC, change)
+
+
 def test_a_signature_over_a_broken_hash_is_named(pki):
     # The libraries no longer make such signatures, so the algorithm's identifier is exchanged in a certificate's bytes.
     sha256 = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
