@@ -30,8 +30,8 @@ test: $(VENV)/.dev ## Run the tests
 	$(BIN)/pytest
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
-	$(BIN)/ruff format --check src tests tools benchmarks
-	$(BIN)/ruff check src tests tools benchmarks
+	$(BIN)/ruff format --check src tests tools benchmarks fuzz
+	$(BIN)/ruff check src tests tools benchmarks fuzz
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_testcerts.py --check
@@ -46,7 +46,10 @@ docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, d
 testcerts: $(VENV)/.dev ## Write testcerts/ again, byte for byte
 	$(BIN)/python tools/make_testcerts.py
 
-fuzz: $(VENV)/.dev ## The property tests with many more examples
+# FUZZ_SECONDS is the time for each reader.
+FUZZ_SECONDS ?= 60
+fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with many more examples
+	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
 
 clean: ## Remove what the targets made

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import cycle
 from pathlib import Path
 
 from cryptography.hazmat.primitives import hashes
@@ -15,8 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from certificates import judging
 from harness import Line, Subject, against, within
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki, make_pki
+from tppkit.testpki import Pki, Provider, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -67,17 +69,33 @@ def raw_operations(pki: Pki, data: bytes) -> tuple[Subject, Subject]:
 
 
 def read_qwac() -> Line:
-    """Reading a certificate and every fact of it."""
-    leaf = make_pki(at=AT, seed=1).qwac.certificate.der
+    """Reading a certificate and every fact of it: another provider's each time, from the same authority."""
+    pki = make_pki(at=AT, seed=1)
+    leaves = cycle(
+        [pki.issue_qwac(provider, label=f"qwac-{n}").certificate.der for n, provider in enumerate(providers())]
+    )
 
     def read() -> object:
-        certificate = EidasCertificate.from_der(leaf)
+        certificate = EidasCertificate.from_der(next(leaves))
         return (
             str(certificate.subject), str(certificate.issuer), certificate.serial_hex, certificate.key, certificate.sha256,
             certificate.organization_identifier, certificate.roles, certificate.qc, certificate.findings,
         )  # fmt: skip
 
-    return within("read a whole QWAC", read, limit_us=150, rounds=4000)
+    return within("read a whole QWAC", read, limit_us=100, rounds=4000)
+
+
+def providers() -> Iterator[Provider]:
+    """Two thousand providers of many authorities."""
+    authorities = sorted(AUTHORITIES)
+    roles = ("PSP_PI", "PSP_AI", "PSP_IC", "PSP_AS")
+    for number in range(2000):
+        yield make_provider(
+            organization_identifier=f"PSD{authorities[number % len(authorities)]}-{number:06}",
+            name=f"Payments {number} TEST",
+            dns_name=f"tpp{number}.test.example",
+            roles=roles[: 1 + number % 4],
+        )
 
 
 def start_up() -> Line:

@@ -496,6 +496,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a PEM block's content is not base64",
             "check that the file is complete",
         ),
+        "pkcs12.too-costly": Code(
+            "opening the PKCS#12 file would take too much work",
+            "export it again with an iteration count of at most 1000000",
+        ),
         "pkcs12.unreadable": Code(
             "the PKCS#12 file cannot be opened",
             "check the password",

@@ -198,3 +198,11 @@ def test_a_serial_number_that_is_not_positive_is_refused(issue, serial):
     with pytest.raises(FormatError) as refused:
         EidasCertificate.from_der(der.write_element(der.SEQUENCE, changed, *(whole[p.offset : p.end] for p in rest)))
     assert refused.value.code == "certificate.malformed"
+
+
+def test_the_strict_reading_passes_what_is_well_formed_and_names_what_is_not(pki, issue):
+    pki.qwac.certificate.require_well_formed()
+    with pytest.raises(FormatError) as refused:
+        issue(Use.QWAC, qc=b"\x30\x02\x05\x00").require_well_formed()
+    assert refused.value.code == "qcstatements.malformed"
+    assert refused.value.offset is not None

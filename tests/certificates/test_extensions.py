@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.certificates import ExtensionFacts, der
+from tppkit.certificates.extensions import _READERS as EXTENSIONS
 from tppkit.certificates.extensions import KEY_USAGES, read_extensions
 
 KEY_USAGE, NAMES, CONSTRAINTS, POLICIES, EKU = "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37"
@@ -56,6 +57,57 @@ def test_of_the_subject_names_those_of_hosts_are_read():
     assert read(extension(NAMES, names)).dns_names == ("a", "b")
 
 
+def test_addresses_among_the_subject_names_are_read():
+    facts = read(extension(NAMES, seq(b"\x87\x04\x7f\x00\x00\x01", b"\x82\x01a", b"\x87\x10" + bytes(15) + b"\x01")))
+    assert (facts.ip_addresses, facts.dns_names, facts.findings) == (("127.0.0.1", "::1"), ("a",), ())
+
+
+def test_key_identifiers_are_read():
+    authority = seq(b"\x80\x02ab", b"\xa1\x02\x05\x00", b"\x82\x01\x07")
+    facts = read(extension("2.5.29.14", b"\x04\x02cd"), extension("2.5.29.35", authority))
+    assert (facts.subject_key_identifier, facts.authority_key_identifier, facts.findings) == (b"cd", b"ab", ())
+    assert read(extension("2.5.29.35", seq(b"\x82\x01\x07"))).authority_key_identifier is None
+
+
+def test_addresses_of_services_are_read_by_their_method():
+    ocsp, issuers, other = (der.write_oid(oid) for oid in ("1.3.6.1.5.5.7.48.1", "1.3.6.1.5.5.7.48.2", "2.999.1"))
+    access = seq(
+        seq(issuers, b"\x86\x01i"),
+        seq(ocsp, b"\x86\x01o"),
+        seq(other, b"\x86\x01x"),
+        seq(ocsp, b"\x82\x01d"),
+        seq(ocsp, b"\x86\x01p"),
+    )
+    facts = read(extension("1.3.6.1.5.5.7.1.1", access))
+    assert (facts.ocsp_urls, facts.ca_issuers_urls, facts.findings) == (("o", "p"), ("i",), ())
+
+
+def test_addresses_of_revocation_lists_are_read_from_full_names_only():
+    full = der.write_element(0xA0, der.write_element(0xA0, b"\x86\x01a", b"\x82\x01d", b"\x86\x01b"))
+    relative = der.write_element(0xA0, der.write_element(0xA1, b"\x86\x01r"))
+    facts = read(extension("2.5.29.31", seq(seq(full), seq(relative), seq(b"\x81\x02\x00\x80"))))
+    assert (facts.crl_urls, facts.findings) == (("a", "b"), ())
+
+
+def test_the_path_length_is_read():
+    assert read(extension(CONSTRAINTS, seq(TRUE, b"\x02\x01\x03"))).path_length == 3
+    assert read(extension(CONSTRAINTS, seq(TRUE))).path_length is None
+
+
+def test_the_same_extension_is_read_alike_wherever_it_stands():
+    malformed = extension(KEY_USAGE, b"\x05\x00")
+    first, second = (read(*before, malformed, extension(*CLIENT)) for before in ((), (extension(POLICIES, seq()),)))
+    assert second.extended_key_usage == first.extended_key_usage == ("clientAuth",)
+    (early,), (late,) = first.findings, second.findings
+    assert late.offset == early.offset + len(extension(POLICIES, seq()))
+    assert late.message.replace(str(late.offset), str(early.offset)) == early.message
+
+
+def test_a_precertificate_is_told():
+    assert read(extension("1.3.6.1.4.1.11129.2.4.3", b"\x05\x00", TRUE)).is_precertificate
+    assert not read(extension(*CLIENT)).is_precertificate
+
+
 @pytest.mark.parametrize(("value", "is_ca"), [(seq(), False), (seq(TRUE), True), (seq(TRUE, b"\x02\x01\x00"), True)])
 def test_basic_constraints_say_who_is_an_authority(value, is_ca):
     facts = read(extension(CONSTRAINTS, value))
@@ -83,6 +135,13 @@ MALFORMED = {
     "policy without identifier": (extension(POLICIES, seq(seq())), {}),
     "policy that is no sequence": (extension(POLICIES, seq(der.write_oid("2.999.1"))), {}),
     "host name that is not ASCII": (extension(NAMES, seq(b"\x82\x01\xe9")), {}),
+    "address of three bytes": (extension(NAMES, seq(b"\x87\x03abc", b"\x82\x01a")), {"dns_names": ("a",)}),
+    "key identifier that is no octet string": (extension("2.5.29.14", b"\x05\x00"), {}),
+    "access description of one part": (extension("1.3.6.1.5.5.7.1.1", seq(seq(CLIENT_AUTH))), {}),
+    "access address that is not ASCII": (
+        extension("1.3.6.1.5.5.7.1.1", seq(seq(der.write_oid("1.3.6.1.5.5.7.48.1"), b"\x86\x01\xe9"))), {},
+    ),
+    "distribution point that is no sequence": (extension("2.5.29.31", seq(CLIENT_AUTH)), {}),
     "constraints that write their default": (extension(CONSTRAINTS, seq(FALSE)), {}),
     "constraints with another TRUE": (extension(CONSTRAINTS, seq(b"\x01\x01\x01")), {"is_ca": True}),
     "criticality that writes its default": (extension(KEY_USAGE, bits(0), FALSE), {"key_usage": ("digitalSignature",)}),
@@ -119,7 +178,7 @@ def test_a_finding_names_the_byte_in_the_certificate():
     assert data[finding.offset :] == b"\x05\x00"
 
 
-@given(st.binary(max_size=60), st.sampled_from([KEY_USAGE, NAMES, CONSTRAINTS, POLICIES, EKU, "2.999.1"]))
+@given(st.binary(max_size=60), st.sampled_from([*EXTENSIONS, "2.999.1"]))
 def test_reading_any_bytes_gives_findings_and_no_error(content, oid):
     assert isinstance(read(extension(oid, content)), ExtensionFacts)
     assert isinstance(read(content), ExtensionFacts)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.certificates import PdsLocation, Psd2Statement, RoleOfPsp, der, oids, parse_qc_statements
-from tppkit.certificates.qcstatements import QcStatements, read_qc_statements
+from tppkit.certificates.qcstatements import LimitValue, QcStatements, read_qc_statements
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import FormatError
 
@@ -17,6 +17,8 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20
 ASCII = st.text(st.characters(codec="ascii"), max_size=20)
 ROLES = st.builds(RoleOfPsp, st.sampled_from([*oids.PSP_ROLES, "2.999.7"]), TEXT)
 PSD2 = st.builds(Psd2Statement, st.lists(ROLES, max_size=5).map(tuple), TEXT, TEXT)
+CURRENCY = st.sampled_from(["EUR", "978", "HUF"])
+COUNTRIES = st.lists(st.sampled_from(["DE", "LT", "CH"]), max_size=3).map(tuple)
 STATED = st.fixed_dictionaries(
     {
         "qc_type": st.sampled_from(["esign", "eseal", "web"]),
@@ -25,6 +27,12 @@ STATED = st.fixed_dictionaries(
         "compliance": st.booleans(),
         "sscd": st.booleans(),
         "semantics": st.none() | st.just(oids.SEMANTICS_LEGAL),
+        "name_registration_authorities": st.lists(ASCII, max_size=2).map(tuple),
+        "limit_value": st.none() | st.builds(LimitValue, CURRENCY, st.integers(-(2**63), 2**63), st.integers(-99, 99)),
+        "retention_years": st.none() | st.integers(0, 99),
+        "cc_legislation": COUNTRIES,
+        "identification_methods": st.lists(st.sampled_from(sorted(oids.IDENTIFICATION_METHODS)), max_size=2).map(tuple),
+        "qscd_legislation": COUNTRIES,
     }
 )
 GOOD = write_qc_statements(
@@ -45,9 +53,12 @@ def statements(*parts: bytes) -> bytes:
 @given(STATED)
 def test_what_is_written_is_read_again(stated):
     read = parse_qc_statements(write_qc_statements(**stated))
-    assert (read.psd2, read.pds, read.compliance, read.sscd, read.semantics, read.types) == (
-        stated["psd2"], stated["pds"], stated["compliance"], stated["sscd"], stated["semantics"], (stated["qc_type"],)
-    )  # fmt: skip
+    expected = stated | {"types": (stated["qc_type"],)}
+    del expected["qc_type"]
+    expected["identification_methods"] = tuple(
+        oids.IDENTIFICATION_METHODS[oid] for oid in stated["identification_methods"]
+    )
+    assert {name: getattr(read, name) for name in expected} == expected
 
 
 @given(STATED)
@@ -128,8 +139,9 @@ def test_semantics_information_may_name_no_identifier(oid, info):
     assert (read.semantics, read.findings) == (None, ())
 
 
-def test_a_role_of_an_unknown_identifier_keeps_its_name():
-    assert RoleOfPsp("2.999.7", "PSP_XX").standard_name == "PSP_XX"
+def test_a_role_of_an_unknown_identifier_never_passes_for_a_known_one():
+    assert RoleOfPsp("2.999.7", "PSP_PI").standard_name == "2.999.7"
+    assert Psd2Statement((RoleOfPsp("2.999.7", "PSP_PI"), RoleOfPsp("", "PSP_AI")), "", "").role_names == ("2.999.7",)
 
 
 def test_the_identifier_of_a_known_role_decides_over_its_name():
@@ -138,4 +150,40 @@ def test_the_identifier_of_a_known_role_decides_over_its_name():
 
 def test_the_names_of_the_roles_are_those_of_the_standard():
     read = Psd2Statement((RoleOfPsp("0.4.0.19495.1.3", "x"), RoleOfPsp("2.999.7", "y")), "", "")
-    assert read.role_names == ("PSP_AI", "y")
+    assert read.role_names == ("PSP_AI", "2.999.7")
+
+
+MALFORMED = {
+    "limit of two parts": statement(oids.QC_LIMIT_VALUE, statements(der.write_integer(978), der.write_integer(1))),
+    "limit whose amount is text": statement(
+        oids.QC_LIMIT_VALUE, statements(der.write_integer(978), der.write_text("1"), der.write_integer(1))
+    ),
+    "identification method that is text": statement(oids.QC_IDENTIFICATION_METHOD, statements(der.write_text("1"))),
+    "country that is a number": statement(oids.QC_QSCD_LEGISLATION, statements(der.write_integer(1))),
+    "registration authorities that are text": statement(
+        oids.QCS_SYNTAX_V2, statements(der.write_text("https://a.example"))
+    ),
+}
+
+
+@pytest.mark.parametrize("malformed", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_statement_is_named_and_the_others_are_read(malformed):
+    read = read_qc_statements(statements(malformed, statement(oids.QC_SSCD)))
+    assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
+    assert read.sscd
+
+
+def test_of_disclosure_statements_those_that_can_be_read_are_read():
+    good = statements(
+        der.write_text("https://a.example", tag=der.IA5_STRING), der.write_text("en", tag=der.PRINTABLE_STRING)
+    )
+    read = read_qc_statements(statements(statement(oids.QC_PDS, statements(statements(), good))))
+    assert read.pds == (PdsLocation("https://a.example", "en"),)
+    assert [finding.code for finding in read.findings] == ["qcstatements.malformed"]
+
+
+def test_a_disclosure_statement_in_another_string_type_is_read_and_named():
+    pair = statements(der.write_text("https://a.example"), der.write_text("en"))
+    read = read_qc_statements(statements(statement(oids.QC_PDS, statements(pair))))
+    assert read.pds == (PdsLocation("https://a.example", "en"),)
+    assert [finding.code for finding in read.findings] == ["qcstatements.string-type"] * 2

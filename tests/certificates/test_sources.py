@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     pkcs12,
 )
+from cryptography.hazmat.primitives.serialization.pkcs12 import PBES
 
 from tppkit.certificates import EidasCertificate, Source, der, read_sources
 from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES
@@ -212,3 +213,16 @@ def test_more_bytes_than_are_read_are_refused():
 def test_more_certificates_than_are_read_are_refused():
     assert len(read_sources(pem(b"\x30\x00") * MAX_CERTIFICATES)) == MAX_CERTIFICATES
     assert refusal(pem(b"\x30\x00") * (MAX_CERTIFICATES + 1)) == "certificate.too-large"
+
+
+@pytest.mark.parametrize("algorithm", [PBES.PBESv2SHA256AndAES256CBC, PBES.PBESv1SHA1And3KeyTripleDESCBC])
+@pytest.mark.parametrize(("rounds", "code"), [(1000, None), (6_000_000, "pkcs12.too-costly")])
+def test_a_pkcs12_file_that_would_take_long_to_open_is_refused_before(pki, algorithm, rounds, code):
+    encryption = PrivateFormat.PKCS12.encryption_builder().kdf_rounds(rounds).key_cert_algorithm(algorithm)
+    data = pkcs12.serialize_key_and_certificates(
+        b"qwac", pki.qwac.key, pki.qwac.certificate.x509, None, encryption.build(b"password")
+    )
+    if code is None:
+        assert [source.der for source in read_sources(data, password=b"password")] == [pki.qwac.certificate.der]
+    else:
+        assert refusal(data, password=b"password") == code

@@ -22,7 +22,7 @@ from tppkit._clock import as_utc
 from tppkit.certificates import der, oids
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
-from tppkit.certificates.names import DistinguishedName, read_name
+from tppkit.certificates.names import DistinguishedName, read_issuer, read_name
 from tppkit.certificates.qcstatements import QcStatements
 from tppkit.errors import Finding, FormatError, Severity
 
@@ -85,6 +85,16 @@ class _Subject:
     def _load_public_key(self) -> CertificatePublicKeyTypes:
         raise NotImplementedError
 
+    def require_well_formed(self) -> None:
+        """Refuse what reading forgave: the strict reading.
+
+        Raises:
+            FormatError: the code of the first error among `findings`.
+        """
+        for finding in self.findings:
+            if finding.severity is Severity.ERROR:
+                raise FormatError(finding.code, finding.message, clause=finding.clause, offset=finding.offset)
+
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Everything that was malformed and read all the same."""
@@ -145,7 +155,7 @@ class EidasCertificate(_Subject):
             serial = certificate.serial_number
         except (ValueError, x509.InvalidVersion) as e:
             raise FormatError("certificate.malformed", f"this is not a certificate: {_first_line(e)}") from e
-        issuer, subject = read_name(data, parts[first + 2]), read_name(data, parts[first + 4])
+        issuer, subject = read_issuer(data, parts[first + 2]), read_name(data, parts[first + 4])
         return cls(
             der=bytes(data),
             subject=subject,

@@ -37,8 +37,11 @@ class RoleOfPsp:
 
     @property
     def standard_name(self) -> str:
-        """The role's name in TS 119 495 by its object identifier, or the written name when that is unknown."""
-        return oids.PSP_ROLES.get(self.oid, self.name)
+        """The role's name in TS 119 495 by its object identifier, or that identifier when it is none of them.
+
+        The written name never stands in: an unknown identifier named `PSP_PI` must not pass for that role.
+        """
+        return oids.PSP_ROLES.get(self.oid, self.oid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ class Psd2Statement:
 
     @property
     def role_names(self) -> tuple[str, ...]:
-        """The names as in TS 119 495 of the roles that have an identifier, for example `("PSP_PI", "PSP_AI")`."""
+        """The roles by their identifiers, for example `("PSP_PI", "PSP_AI")`; one without identifier is left out."""
         return tuple([role.standard_name for role in self.roles if role.oid])
 
 

@@ -21,6 +21,7 @@ from tppkit.errors import FormatError
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
+MAX_PKCS12_ITERATIONS = 5_000_000  # seconds of work; programs write 2,000 to 1,000,000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # in a form, + is a space
@@ -135,7 +136,42 @@ def _is_request(data: bytes, to_be_signed: der.Element) -> bool:
     return 3 <= len(parts) <= 4 and parts[0].tag == der.INTEGER and parts[-1].tag != der.INTEGER
 
 
+def _require_bounded_work(data: bytes) -> None:
+    """A file names how often its password is hashed, so a hostile one could keep a server busy for hours."""
+    try:
+        rounds = _iteration_counts(data)
+    except (ValueError, TypeError, KeyError, AttributeError) as e:
+        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged") from e
+    if sum(rounds) > MAX_PKCS12_ITERATIONS:
+        raise FormatError(
+            "pkcs12.too-costly",
+            f"opening this PKCS#12 file takes {sum(rounds)} rounds of hashing, more than {MAX_PKCS12_ITERATIONS}",
+        )
+
+
+def _iteration_counts(data: bytes) -> list[int]:
+    # RFC 7292: a MAC over the whole, and inside it encrypted safes and shrouded keys, each with a count of its own. Shrouded keys
+    # inside an encrypted safe are seen by nobody before it is opened; the library opens them only with the right password.
+    from asn1crypto import (
+        pkcs12 as asn1_pkcs12,
+    )  # only PKCS#12 needs it, and it takes longer to import than all of this room
+
+    pfx = asn1_pkcs12.Pfx.load(data, strict=True)
+    counts = [pfx["mac_data"]["iterations"].native] if pfx["mac_data"].native else []
+    for safe in pfx.authenticated_safe:
+        kind = safe["content_type"].native
+        if kind == "encrypted_data":
+            algorithm = safe["content"]["encrypted_content_info"]["content_encryption_algorithm"]
+            counts.append(int(algorithm.kdf_iterations))
+        elif kind == "data":
+            bags = asn1_pkcs12.SafeContents.load(safe["content"].native)
+            shrouded = (bag["bag_value"] for bag in bags if bag["bag_id"].native == "pkcs8_shrouded_key_bag")
+            counts += [int(key["encryption_algorithm"].kdf_iterations) for key in shrouded]
+    return counts
+
+
 def _from_pkcs12(data: bytes, password: bytes | None) -> tuple[Source, ...]:
+    _require_bounded_work(data)
     try:
         bundle = pkcs12.load_pkcs12(data, password)
     except ValueError as e:

@@ -1,0 +1,197 @@
+"""What is fuzzed: every reader of foreign bytes, one row each. Anything but a `FormatError` that escapes is a fault.
+
+Each row has seeds: good inputs, and the malformed ones that are known, from which a fuzzer starts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import cache
+from types import MappingProxyType
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+
+from tppkit.certificates import (
+    EidasCertificate,
+    EidasRequest,
+    Use,
+    check_certificate,
+    der,
+    oids,
+    parse_name,
+    parse_organization_identifier,
+    parse_qc_statements,
+    read_sources,
+)
+from tppkit.certificates.qcstatements import read_qc_statements
+from tppkit.certificates.write_qcstatements import write_qc_statements
+from tppkit.errors import FormatError
+from tppkit.evidence.record import EvidenceRecord
+from tppkit.httpsig.cavage import parse_signature_header
+from tppkit.httpsig.digest import parse_digest
+from tppkit.httpsig.wire import parse_request
+from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.testpki import Pki, certificate_pem, make_pki
+from tppkit.testpki.profiles import provider_name, qwac_extensions
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+class Target(NamedTuple):
+    """One reader.
+
+    Attributes:
+        run: reads the bytes; lets `FormatError` pass unseen and everything else escape.
+        seeds: good and nearly good inputs.
+    """
+
+    run: Callable[[bytes], None]
+    seeds: Callable[[], list[bytes]]
+
+
+@cache
+def pki() -> Pki:
+    """The same test PKI for all seeds."""
+    return make_pki(at=AT, seed=1)
+
+
+def read_certificate(data: bytes) -> None:
+    """A certificate in DER, every fact of it, and its judgement."""
+    with suppress(FormatError):
+        certificate = EidasCertificate.from_der(data)
+        (
+            str(certificate.subject),
+            certificate.subject.rfc4514(),
+            certificate.findings,
+            certificate.roles,
+            hash(certificate),
+        )
+        for use in Use:
+            check_certificate(certificate, as_=use, at=AT)
+        certificate.public_key  # noqa: B018  # may not be readable
+
+
+def read_request(data: bytes) -> None:
+    """A certificate signing request in DER."""
+    with suppress(FormatError):
+        request = EidasRequest.from_der(data)
+        str(request.subject), request.findings, request.roles
+
+
+def read_any_source(data: bytes) -> None:
+    """Certificates in whatever form, PKCS#12 included."""
+    with suppress(FormatError):
+        read_sources(data)
+
+
+def read_statements(data: bytes) -> None:
+    """QcStatements: the lenient reader never fails, and the strict one refuses exactly what it finds fault with."""
+    faults = read_qc_statements(data).findings
+    with suppress(FormatError):
+        parse_qc_statements(data)
+        if faults:
+            raise AssertionError("the strict reader passed what the lenient one found fault with")
+
+
+def text_target(parse: Callable[[str], object]) -> Callable[[bytes], None]:
+    """A reader of text, given bytes."""
+
+    def run(data: bytes) -> None:
+        with suppress(FormatError):
+            parse(data.decode("utf-8", "surrogateescape"))
+
+    return run
+
+
+def bytes_target(parse: Callable[[bytes], object]) -> Callable[[bytes], None]:
+    """A reader of bytes."""
+
+    def run(data: bytes) -> None:
+        with suppress(FormatError):
+            parse(data)
+
+    return run
+
+
+def certificates() -> list[bytes]:
+    """Certificates of the test PKI."""
+    return [issued.certificate.der for issued in pki().issued]
+
+
+def requests() -> list[bytes]:
+    """A request with the extensions of a QWAC."""
+    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki().provider, "web"))
+    for extension, critical in qwac_extensions(pki().provider):
+        builder = builder.add_extension(extension, critical)
+    return [builder.sign(pki().qwac.key, hashes.SHA256(), ecdsa_deterministic=True).public_bytes(Encoding.DER)]
+
+
+def sources() -> list[bytes]:
+    """One certificate in every form."""
+    leaf = pki().qwac.certificate
+    pem = certificate_pem(leaf)
+    bundle = pkcs12.serialize_key_and_certificates(
+        b"qwac", pki().qwac.key, leaf.x509, [pki().root.certificate.x509], NoEncryption()
+    )
+    encoded = base64.b64encode(leaf.der)
+    return [pem, pem * 2, encoded, b":" + encoded + b":", pem.replace(b"\n", b"%0A").replace(b" ", b"%20"), bundle]
+
+
+def statements() -> list[bytes]:
+    """Good statements, and the three malformed encodings of the field."""
+    psd2 = pki().qwac.certificate.qc.psd2
+    good = write_qc_statements(qc_type="web", psd2=psd2, pds=pki().qwac.certificate.qc.pds)
+    alone = write_qc_statements(qc_type="web", psd2=psd2, pds=(), compliance=False, semantics=None)
+    bare = alone[der.read_children(alone, der.read_whole(alone, tag=der.SEQUENCE))[-1].offset :]
+    null = der.write_element(
+        der.SEQUENCE, der.write_element(der.SEQUENCE, der.write_oid(oids.QC_COMPLIANCE), b"\x05\x00")
+    )
+    return [good, alone, bare, null]
+
+
+def sealed() -> Message:
+    """A sealed request."""
+    seal = Seal(pki().qseal.certificate, KeySigner(pki().qseal.key))
+    headers = (("Host", "bank.example"), ("X-Request-ID", "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"))
+    return sign_request(Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"{}"), seal=seal)
+
+
+def raw_requests() -> list[bytes]:
+    """The same as bytes on the wire."""
+    message = sealed()
+    head = "".join(f"{name}: {value}\r\n" for name, value in message.headers)
+    return [f"{message.method} {message.target} HTTP/1.1\r\n{head}\r\n".encode() + message.body]
+
+
+def header(name: str) -> Callable[[], list[bytes]]:
+    """One header of the sealed request."""
+    return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
+
+
+def texts(*values: str) -> Callable[[], list[bytes]]:
+    """Seeds that are texts."""
+    return lambda: [value.encode() for value in values]
+
+
+# fmt: off
+TARGETS: Mapping[str, Target] = MappingProxyType({
+    "certificate": Target(read_certificate, certificates),
+    "request": Target(read_request, requests),
+    "source": Target(read_any_source, sources),
+    "qcstatements": Target(read_statements, statements),
+    "name": Target(text_target(parse_name), texts("CN=a\\,b+O=c,C=LT", "2.5.4.97=#0c03616263,CN=\\C4\\8D", "CN=")),
+    "organization-identifier": Target(
+        text_target(parse_organization_identifier), texts("PSDLT-BL-LB000000", "VATDE-1", "LEIXG-AEYE00EKXESVZUUEBP67", "xx:DE-1")),
+    "signature-header": Target(text_target(parse_signature_header), header("signature")),
+    "digest-header": Target(text_target(parse_digest), texts("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")),
+    "raw-request": Target(bytes_target(parse_request), raw_requests),
+    "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
+})
+# fmt: on
