@@ -330,6 +330,8 @@ FINE: list[tuple[Use, Change]] = [
     (QWAC, {"days": 3000}),
     (QWAC, qc(QWAC, pds=(PdsLocation("http://pki.test.example.com/pds", "en"),)) | issued(2023, 8, 31)),
     (SEAL, qc(SEAL, psd2={"roles": (role("PSP_CB"),)}) | issued(2021, 3, 31)),
+    (SEAL, usage("content_commitment", "crl_sign") | issued(2020, 6, 30)),
+    (SEAL, usage("content_commitment", "digital_signature") | issued(2020, 6, 30)),
 ]  # fmt: skip
 
 

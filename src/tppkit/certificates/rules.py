@@ -22,6 +22,7 @@ from tppkit.certificates.editions import (
     BALLOT_SC81_FIRST,
     BALLOT_SC81_SECOND,
     CHROME_SERVER_ONLY,
+    EN_319_412_2_V2_2_1,
     EN_319_412_5_V2_4_1,
     TS_119_495_V1_5_1,
     find_edition,
@@ -126,8 +127,8 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.internal-name", _QWAC, _ERROR, "BR section 7.1.4.2", names.internal_name),
 
     Rule("certificate.key-usage-missing", _QWAC, _ERROR, "EN 319 412-2 clause 4.3.2", extensions.absent(oids.KEY_USAGE, "key usage")),
-    Rule("certificate.key-usage-type", _BOTH, _ERROR, "EN 319 412-2 clause 4.3.2 table 1", key_usage.untyped),
-    Rule("certificate.key-usage-mixed", _BOTH, _WARNING, "EN 319 412-2 clause 4.3.2", key_usage.mixed),
+    Rule("certificate.key-usage-type", _BOTH, _ERROR, "EN 319 412-2 clause 4.3.2 table 1", key_usage.untyped, since=EN_319_412_2_V2_2_1),
+    Rule("certificate.key-usage-mixed", _BOTH, _WARNING, "EN 319 412-2 clause 4.3.2", key_usage.mixed, since=EN_319_412_2_V2_2_1),
     Rule("certificate.key-usage-authentication", _QSEALC, _NOTICE, "EN 319 412-3 LEG-4.3.1-3", key_usage.authentication_only),
     Rule("certificate.key-usage-not-critical", _BOTH, _WARNING, "RFC 5280 section 4.2.1.3", extensions.key_usage_not_critical),
     Rule("certificate.no-server-auth", _QWAC, _ERROR, "EN 319 412-4 WEB-4.1.3-4 (a)", key_usage.no_server_auth),
