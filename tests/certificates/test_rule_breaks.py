@@ -371,6 +371,7 @@ def test_a_public_certificate_without_client_auth_is_told_the_way_out(issue, pki
 def test_a_public_certificate_follows_the_browsers_in_key_usage_and_common_name(issue):
     change = {**subject(QWAC, without=NameOID.COMMON_NAME), **usage("digital_signature", "key_encipherment")}
     assert {*found(issue, QWAC, PUBLIC_POLICIES | change)} == ENDS
+    assert {*found(issue, QWAC, PUBLIC_POLICIES | {"without": (x509.KeyUsage,)})} == ENDS
 
 
 def test_an_address_in_a_website_certificate_is_named(issue):
