@@ -23,6 +23,8 @@ AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
     {
+        "authority.unknown": "a notice: no request fails for it",
+        "rules.edition": "who calls the check names the edition; no request does",
         "machine.no-such-move": "handlers ask the table before they move",
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
         "pkcs12.unreadable": "files of our own only",
