@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from certificates import judging
 from harness import Line, Subject, against, within
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.authorities import AUTHORITIES
@@ -149,6 +150,7 @@ def lines() -> Iterator[Line]:
     yield read_qwac()
     yield show_many()
     yield from trusted_lists()
+    yield from judging()
     yield start_up()
 
 

@@ -33,7 +33,7 @@ def make(folder: Path) -> None:
     """Write everything into a folder that is not there."""
     pki = make_pki(at=AT, days=DAYS, seed=1)
     other = make_provider(
-        organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST", dns_name="other.test.example"
+        organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST", dns_name="other.test.example.com"
     )
     reader = make_provider(roles=["PSP_AI"])
     further = (

@@ -48,6 +48,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the archive cannot be written",
             "check disk space and permissions; nothing that was stored is changed",
         ),
+        "authority.unknown": Code(
+            "the competent authority is not in the informative list",
+            "nothing, if the authority exists; the list binds nobody",
+        ),
         "base64.malformed": Code(
             "the text is not base64",
             "encode with the standard alphabet, padded, on one line",
@@ -56,17 +60,49 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
         ),
+        "certificate.authority-extension": Code(
+            "the certificate has an extension that only authorities may have",
+            "ask the issuer for a certificate without it",
+        ),
+        "certificate.broken-signature": Code(
+            "the certificate is signed with MD2, MD5 or SHA-1",
+            "ask the issuer for one signed with SHA-256 or better",
+        ),
+        "certificate.client-auth-ends": Code(
+            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it in 2026",
+            "before it expires, order a QWAC under QNCP-w-gen from a qualified hierarchy that browsers do not hold, and tell the banks",
+        ),
+        "certificate.common-name": Code(
+            "the common name of a website certificate is none of its DNS names",
+            "ask the issuer for a certificate whose common name is one of them",
+        ),
         "certificate.critical-extension": Code(
             "a critical extension is one that this software does not process",
             "have the certificate issued without it",
+        ),
+        "certificate.crl-scheme": Code(
+            "no CRL address begins with http:// or ldap://",
+            "ask the issuer for a certificate with such an address",
         ),
         "certificate.expired": Code(
             "the certificate was no longer valid at the time",
             "renew it, or judge a kept request at its time of receipt",
         ),
+        "certificate.extended-key-usage": Code(
+            "the seal's extended key usage allows other work only",
+            "use a seal certificate without extended key usage, or with one for documents",
+        ),
         "certificate.extension-malformed": Code(
             "an extension is not as RFC 5280 has it",
             "have the certificate issued again",
+        ),
+        "certificate.internal-address": Code(
+            "issuer, OCSP or CRL are at an address of one network only",
+            "ask the issuer for a certificate with public addresses",
+        ),
+        "certificate.internal-name": Code(
+            "a website certificate names an address, or a host of one network only",
+            "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(
             "a certification authority's certificate stands where a provider's belongs",
@@ -84,6 +120,26 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the key usage does not allow this use",
             "ask the trust service provider for the right profile",
         ),
+        "certificate.key-usage-authentication": Code(
+            "the seal's key usage is for authentication, not for commitment to content",
+            "prefer a seal with nonRepudiation (type A) where evidence matters",
+        ),
+        "certificate.key-usage-missing": Code(
+            "the certificate has no key usage",
+            "ask the issuer for a certificate with digitalSignature",
+        ),
+        "certificate.key-usage-mixed": Code(
+            "the key usage is of type B, D or F: one key for several things",
+            "prefer type A for seals and C for websites when the certificate is renewed",
+        ),
+        "certificate.key-usage-not-critical": Code(
+            "the key usage is not critical",
+            "ask the issuer to mark it critical",
+        ),
+        "certificate.key-usage-type": Code(
+            "the key usage is none of the types A to F",
+            "ask the issuer for a certificate with one of the types of EN 319 412-2",
+        ),
         "certificate.malformed": Code(
             "the bytes are not a certificate or certificate request",
             "check that the file is complete and the right one",
@@ -92,9 +148,49 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the TLS connection carries no client certificate",
             "open the connection with the QWAC and its key",
         ),
+        "certificate.must-not-be-critical": Code(
+            "an extension is critical that may not be",
+            "ask the issuer for a certificate where it is not",
+        ),
+        "certificate.no-authority-key": Code(
+            "the certificate has no authority key identifier",
+            "ask the issuer for a certificate with one",
+        ),
         "certificate.no-client-auth": Code(
             "the QWAC lacks the clientAuth extended key usage",
-            "ask for a QWAC from a hierarchy that still issues clientAuth (QNCP-w-gen)",
+            "order a QWAC under QNCP-w-gen from a qualified hierarchy that browsers do not hold; publicly trusted ones lose clientAuth",
+        ),
+        "certificate.no-dns-name": Code(
+            "a website certificate names no website",
+            "ask the issuer for a certificate with a dNSName",
+        ),
+        "certificate.no-information-access": Code(
+            "the certificate has no authority information access",
+            "ask the issuer for a certificate with caIssuers and OCSP addresses",
+        ),
+        "certificate.no-issuer-location": Code(
+            "no http address of the issuer's certificate is stated",
+            "ask the issuer for a certificate with one; until then send the chain yourself",
+        ),
+        "certificate.no-policy": Code(
+            "the certificate names no policy",
+            "ask the issuer for a certificate with a policy of EN 319 411-2",
+        ),
+        "certificate.no-qualified-policy": Code(
+            "none of the policies is one of EN 319 411-2",
+            "ask the issuer for QNCP-w-gen (QWAC) or QCP-l (seal) beside its own",
+        ),
+        "certificate.no-server-auth": Code(
+            "the extended key usage has no serverAuth",
+            "use a QWAC with serverAuth and clientAuth",
+        ),
+        "certificate.no-status-location": Code(
+            "neither a CRL nor an OCSP responder over http is named",
+            "ask the issuer for a certificate that says where its status is",
+        ),
+        "certificate.no-subject-key": Code(
+            "the certificate has no subject key identifier",
+            "ask the issuer for a certificate with one",
         ),
         "certificate.not-found": Code(
             "no certificate stands in the input",
@@ -104,9 +200,65 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the certificate was not valid yet at the time",
             "check the clock, or wait",
         ),
+        "certificate.policy-mismatch": Code(
+            "a policy of EN 319 411-2 is for another kind of certificate",
+            "ask the issuer for a web policy in a QWAC and for QCP-l in a seal",
+        ),
+        "certificate.precertificate": Code(
+            "it is a pre-certificate, made for a transparency log",
+            "use the certificate that the issuer made of it",
+        ),
+        "certificate.psd2-policy-on-seal": Code(
+            "a seal has the policy of PSD2 website certificates",
+            "ask the issuer for a seal without 0.4.0.19495.3.1",
+        ),
+        "certificate.serial-too-long": Code(
+            "the serial number has more than 20 octets",
+            "ask the issuer for a certificate with a shorter one",
+        ),
+        "certificate.several-qualified-policies": Code(
+            "several policies of EN 319 411-2 stand in one certificate",
+            "ask the issuer for a certificate with the one that it follows",
+        ),
+        "certificate.should-not-be-critical": Code(
+            "an extension is critical that should not be",
+            "ask the issuer for a certificate where it is not",
+        ),
+        "certificate.subject-attribute-missing": Code(
+            "the subject lacks country, organisation or common name",
+            "ask the issuer for a certificate with each of them once",
+        ),
+        "certificate.subject-attribute-repeated": Code(
+            "the subject has country, organisation or common name twice",
+            "ask the issuer for a certificate with each of them once",
+        ),
+        "certificate.subject-country": Code(
+            "the subject's country is not in ISO 3166",
+            "ask the issuer for the two letters of the country of establishment",
+        ),
+        "certificate.subject-length": Code(
+            "an attribute of the subject is empty or too long",
+            "ask the issuer for a certificate with a shorter value",
+        ),
+        "certificate.subject-string-type": Code(
+            "an attribute of the subject has a string type that its syntax does not have",
+            "ask the issuer for UTF8String, and PrintableString for the country",
+        ),
         "certificate.too-large": Code(
             "the input is longer than a certificate can be",
             "check that it is the right file",
+        ),
+        "certificate.unusual-key": Code(
+            "the key's curve is none that TS 119 312 recommends",
+            "use P-256, P-384, P-521 or a Brainpool curve of that size",
+        ),
+        "certificate.validity-too-long": Code(
+            "a publicly trusted website certificate is valid for longer than browsers allow",
+            "order a shorter one, or one from a hierarchy that browsers do not hold",
+        ),
+        "certificate.weak-key": Code(
+            "the RSA key has less than 2048 bits",
+            "make a new key: P-256, or RSA with 3072 bits",
         ),
         "client.base-url": Code(
             "the bank's base address is unusable",
@@ -400,9 +552,21 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response is longer than is read",
             "use the CRL",
         ),
-        "ocsp.weak-signature": Code(
-            "the OCSP response, or its responder's certificate, is signed with a weak algorithm or key",
-            "report it to the authority; use the CRL",
+        "organization-identifier.authority-mismatch": Code(
+            "the organizationIdentifier and the PSD2 statement name different authorities",
+            "ask the issuer for a certificate where both are the same NCAId",
+        ),
+        "organization-identifier.country": Code(
+            "the organizationIdentifier's country is none that its scheme has",
+            "ask the issuer: ISO 3166, for VAT also EL and XI, for LEI only XG",
+        ),
+        "organization-identifier.eidas-form": Code(
+            "an identifier of the eIDAS network has white space or more than 256 characters",
+            "ask the issuer for a certificate with the identifier as the network has it",
+        ),
+        "organization-identifier.is-name": Code(
+            "the organizationIdentifier only repeats the organisation's name",
+            "ask the issuer for the authorization or registration number",
         ),
         "organization-identifier.lei-checksum": Code(
             "the LEI's check digits are wrong",
@@ -415,6 +579,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.missing": Code(
             "the subject does not have exactly one organizationIdentifier",
             "have the certificate issued with it",
+        ),
+        "organization-identifier.not-psd": Code(
+            "the organizationIdentifier is no authorization number (PSDcc-AUTHORITY-number)",
+            "where an authority gave a number, ask the issuer for a certificate with it",
+        ),
+        "organization-identifier.unregistered-scheme": Code(
+            "an identifier of a national scheme, but no address of who registers its names",
+            "ask the issuer for nameRegistrationAuthorities with an address",
         ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
@@ -536,10 +708,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the chain, or the search for one, is larger than is followed",
             "send only the authorities of the one chain",
         ),
-        "path.weak-signature": Code(
-            "a certificate of the chain is signed with a weak or unknown algorithm",
-            "have the certificate reissued with SHA-256 or better",
-        ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",
             "read its status",
@@ -620,6 +788,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "one QCStatement stands where a SEQUENCE OF them belongs",
             "have the certificate issued again; adorsys' and Indice's generators write this",
         ),
+        "qcstatements.critical": Code(
+            "the qcStatements extension is critical",
+            "ask the issuer for a certificate where it is not",
+        ),
         "qcstatements.duplicate": Code(
             "a statement stands twice",
             "have the certificate issued again",
@@ -632,13 +804,41 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "several roles stand in one RoleOfPSP",
             "have the certificate issued again; an OBIE OpenSSL profile writes this",
         ),
+        "qcstatements.legislation-country": Code(
+            "QcCClegislation names no country of ISO 3166",
+            "ask the issuer; an EU certificate has no such statement",
+        ),
+        "qcstatements.limit-value": Code(
+            "the limit is negative, or in no currency of ISO 4217",
+            "ask the issuer for a certificate with a limit that means something",
+        ),
         "qcstatements.malformed": Code(
             "the qcStatements cannot be read in full",
             "have the certificate issued again",
         ),
+        "qcstatements.nca-country": Code(
+            "the country of NCAId is not in ISO 3166",
+            "ask the issuer for the authority's country",
+        ),
+        "qcstatements.nca-id": Code(
+            "NCAId is not CC-AUTHORITY",
+            "ask the issuer for two and two to eight capital letters, as DE-BAFIN",
+        ),
+        "qcstatements.nca-name": Code(
+            "NCAName has letters that are not Latin",
+            "ask the issuer for the name in Latin letters; accents are fine",
+        ),
+        "qcstatements.nca-not-applicable": Code(
+            "a central bank or public authority has an NCAName or NCAId other than NA",
+            "ask the issuer for NA in both",
+        ),
         "qcstatements.no-compliance": Code(
             "the QcCompliance statement is absent",
             "use a qualified certificate",
+        ),
+        "qcstatements.no-english-pds": Code(
+            "no PKI disclosure statement in English is named",
+            "ask the issuer for QcPDS with one in English",
         ),
         "qcstatements.no-psd2": Code(
             "no PSD2 statement can be read",
@@ -648,6 +848,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the PSD2 statement names no role",
             "have the certificate issued with the provider's roles",
         ),
+        "qcstatements.no-sscd": Code(
+            "the policy promises a qualified device, but QcSSCD is absent",
+            "ask the issuer which of the two is true",
+        ),
         "qcstatements.not-eseal": Code(
             "the QcType is not eseal",
             "use a QSealC",
@@ -655,6 +859,30 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.not-web": Code(
             "the QcType is not web",
             "use a QWAC",
+        ),
+        "qcstatements.numeric-currency": Code(
+            "the limit's currency is a number",
+            "prefer the three letters of ISO 4217",
+        ),
+        "qcstatements.other-legislation": Code(
+            "QcCClegislation says that another law than the EU's qualifies it",
+            "use a certificate that is qualified in the EU",
+        ),
+        "qcstatements.pds-address": Code(
+            "a PKI disclosure statement is not at an https address",
+            "ask the issuer for a certificate with an https address",
+        ),
+        "qcstatements.pds-language": Code(
+            "the language of a PKI disclosure statement is not in ISO 639-1",
+            "ask the issuer for the two letters of the language",
+        ),
+        "qcstatements.pds-language-case": Code(
+            "the language of a PKI disclosure statement is in capitals",
+            "ask the issuer for small letters",
+        ),
+        "qcstatements.retention": Code(
+            "the retention period is negative",
+            "ask the issuer for the number of years",
         ),
         "qcstatements.role-malformed": Code(
             "a role cannot be read",
@@ -664,9 +892,33 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a role's name is not the one of its object identifier",
             "have the certificate issued again",
         ),
+        "qcstatements.role-repeated": Code(
+            "a role stands more than once",
+            "nothing; the role counts once",
+        ),
+        "qcstatements.role-unknown": Code(
+            "a role is none of TS 119 495",
+            "nothing, if it is registered elsewhere; it gives no right at a bank",
+        ),
+        "qcstatements.role-unspecified": Code(
+            "the role Unspecified stands beside others",
+            "ask the issuer for the roles that are authorised, alone",
+        ),
+        "qcstatements.sscd-in-web": Code(
+            "a website certificate states QcSSCD",
+            "ask the issuer for a certificate without it",
+        ),
         "qcstatements.string-type": Code(
             "a text of the PSD2 statement is not UTF8String",
             "have the certificate issued again",
+        ),
+        "qcstatements.text-size": Code(
+            "a text of the PSD2 statement is empty or longer than 256 characters",
+            "ask the issuer for a certificate with the whole text",
+        ),
+        "qcstatements.type-as-statement": Code(
+            "a QcType stands as a statement of its own",
+            "ask the issuer for a QcType statement that holds it",
         ),
         "qcstatements.unexpected-info": Code(
             "a statement without content carries some",
@@ -879,6 +1131,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "role.missing": Code(
             "the QWAC lacks the endpoint's PSD2 role",
             "use a certificate with the role",
+        ),
+        "rules.edition": Code(
+            "no edition of the rules has this version",
+            "name one that docs/reference/rules.md lists, or none",
         ),
         "seal.absent": Code(
             "a request must be sealed and the identity has no seal",

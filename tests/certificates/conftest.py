@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import FormatError
 from tppkit.testpki import Pki
-from tppkit.testpki.profiles import provider_name, qseal_extensions, qwac_extensions
+from tppkit.testpki.profiles import key_identifiers, provider_name, qseal_extensions, qwac_extensions
 
 Issue = Callable[..., EidasCertificate]
 
@@ -36,21 +36,28 @@ def issue(pki: Pki) -> Issue:
         critical: tuple[x509.ExtensionType, ...] = (),
         subject: x509.Name | None = None,
         public_key: object = None,
+        not_before: datetime | None = None,
+        days: int = 90,
+        serial: int = 0x9FA1,
     ) -> EidasCertificate:
         profile, holder = (qwac_extensions, pki.qwac) if use is Use.QWAC else (qseal_extensions, pki.qseal)
-        chosen = {extension.oid: (extension, critical) for extension, critical in profile(pki.provider)}
+        key = public_key or holder.key.public_key()
+        common_name = pki.provider.dns_name if use is Use.QWAC else pki.provider.name
+        begins = not_before or pki.not_before
+        whole = [*profile(pki.provider), *key_identifiers(key, pki.root.key.public_key())]
+        chosen = {extension.oid: (extension, critical) for extension, critical in whole}
         if qc is not None:
             extensions += (x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), qc),)
         chosen |= {extension.oid: (extension, False) for extension in extensions}
         chosen |= {extension.oid: (extension, True) for extension in critical}
         builder = (
             x509.CertificateBuilder()
-            .subject_name(provider_name(pki.provider, "tpp.test.example") if subject is None else subject)
+            .subject_name(provider_name(pki.provider, common_name) if subject is None else subject)
             .issuer_name(pki.root.certificate.x509.subject)
-            .public_key(public_key or holder.key.public_key())
-            .serial_number(0x9FA1)
-            .not_valid_before(pki.not_before)
-            .not_valid_after(pki.not_before + timedelta(days=90))
+            .public_key(key)
+            .serial_number(serial)
+            .not_valid_before(begins)
+            .not_valid_after(begins + timedelta(days=days))
         )
         for extension, critical in chosen.values():
             if not isinstance(extension, without):

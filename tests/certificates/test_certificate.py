@@ -31,7 +31,7 @@ BROKEN = x509.UnrecognizedExtension(ISSUER_ALTERNATIVE_NAME, b"\x30\x01")
 def test_a_qwac_says_who_holds_it(pki):
     certificate = pki.qwac.certificate
     assert str(certificate.subject) == (
-        "CN=tpp.test.example,organizationIdentifier=PSDLT-BL-LB000000,O=Example Payments TEST,C=LT"
+        "CN=tpp.test.example.com,organizationIdentifier=PSDLT-BL-LB000000,O=Example Payments TEST,C=LT"
     )
     assert certificate.organization_identifier == OrganizationIdentifier(
         "PSDLT-BL-LB000000", "PSD", "LT", "BL", "LB000000"
@@ -44,7 +44,7 @@ def test_a_qwac_says_what_it_is_for(pki):
     assert extensions.key_usage == ("digitalSignature",)
     assert extensions.extended_key_usage == ("serverAuth", "clientAuth")
     assert extensions.policies == (oids.POLICY_QNCP_W_GEN,)
-    assert extensions.dns_names == ("tpp.test.example",)
+    assert extensions.dns_names == ("tpp.test.example.com",)
     assert extensions.critical == ("2.5.29.15",)
     assert not extensions.is_ca
 
@@ -55,7 +55,7 @@ def test_a_qwac_says_what_its_holder_may_do(pki):
     assert certificate.qc.psd2 == Psd2Statement(
         (RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"), RoleOfPsp("0.4.0.19495.1.3", "PSP_AI")), "Bank of Lithuania", "LT-BL"
     )
-    assert certificate.qc.pds == (PdsLocation("https://pki.test.example/pds_en.pdf", "en"),)
+    assert certificate.qc.pds == (PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),)
     assert certificate.findings == ()
 
 

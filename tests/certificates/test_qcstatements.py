@@ -38,7 +38,7 @@ STATED = st.fixed_dictionaries(
 GOOD = write_qc_statements(
     qc_type="web",
     psd2=Psd2Statement((RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"),), "Bank of Lithuania", "LT-BL"),
-    pds=(PdsLocation("https://pki.test.example/pds_en.pdf", "en"),),
+    pds=(PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),),
 )
 
 

@@ -25,6 +25,8 @@ AT_A_DESK = frozenset({SOURCE / "certificates" / "pair.py", SOURCE / "certificat
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
     {
+        "authority.unknown": "a notice: no request fails for it",
+        "rules.edition": "who calls the check names the edition; no request does",
         "machine.no-such-move": "handlers ask the table before they move",
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
         "pkcs12.too-costly": "files of our own only",

@@ -108,7 +108,7 @@ def test_a_pki_of_the_first_and_the_last_possible_day_is_believed(at):
 
 
 def test_further_certificates_are_for_their_own_provider(pki, paths):
-    other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Other", dns_name="other.test.example")
+    other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Other", dns_name="other.test.example.com")
     for issued, use in ((pki.issue_qwac(other, label="a"), Use.QWAC), (pki.issue_qseal(other, label="b"), Use.QSEALC)):
         assert issued.certificate.organization_identifier.text == "PSDDE-BAFIN-999999"
         assert paths.verify_use(issued.certificate, as_=use, at=AT).chain[-1] == pki.root.certificate

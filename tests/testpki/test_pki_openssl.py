@@ -51,9 +51,9 @@ def test_the_qwac_reads_as_it_should(written):
     text = text_of(written[1], "qwac")
     assert re.search(r"Key Usage: critical\n\s+Digital Signature\n", text)
     assert re.search(r"Extended Key Usage: ?\n\s+TLS Web Server Authentication, TLS Web Client Authentication\n", text)
-    assert "DNS:tpp.test.example\n" in text
+    assert "DNS:tpp.test.example.com\n" in text
     assert "Policy: 0.4.0.194112.1.6\n" in text
-    assert "OCSP - URI:http://pki.test.example/ocsp\n" in text
+    assert "OCSP - URI:http://pki.test.example.com/ocsp\n" in text
 
 
 def test_the_seal_reads_as_it_should(written):
@@ -91,7 +91,7 @@ def test_the_statements_are_der_that_names_roles_and_authority(written, tmp_path
     offset = lines[place + 1].split(":")[0].strip()
     parsed = openssl("asn1parse", "-inform", "DER", "-in", tmp_path / "leaf.der", "-strparse", offset)
     assert re.findall(r"UTF8STRING +:(.*)", parsed) == ["PSP_PI", "PSP_AI", "Bank of Lithuania", "LT-BL"]
-    assert re.findall(r"IA5STRING +:(.*)", parsed) == ["https://pki.test.example/pds_en.pdf"]
+    assert re.findall(r"IA5STRING +:(.*)", parsed) == ["https://pki.test.example.com/pds_en.pdf"]
     assert re.findall(r"PRINTABLESTRING +:(.*)", parsed) == ["en"]
     identifiers = re.findall(r"OBJECT +:(.*)", parsed)
     assert [oid for oid in identifiers if oid.startswith("0.4.0.19495")] == [

@@ -72,6 +72,11 @@ class ExtensionFacts:
     findings: tuple[Finding, ...] = ()
 
     @property
+    def is_public_tls(self) -> bool:
+        """A policy of the CA/Browser Forum stands there: it comes from the authorities that browsers believe."""
+        return not oids.PUBLIC_TLS_POLICIES.isdisjoint(self.policies)
+
+    @property
     def is_precertificate(self) -> bool:
         """Certificate transparency's poison is there: this was never meant to be believed (RFC 6962 section 3.1)."""
         return oids.PRECERTIFICATE_POISON in self.present

@@ -69,13 +69,32 @@ def parse_organization_identifier(text: str) -> OrganizationIdentifier:
     if legal is None:
         raise FormatError(
             "organization-identifier.malformed",
-            f"{shown(text)} is not PSDcc-AUTHORITY-number, VATcc-…, NTRcc-…, LEIXG-… or xx:cc-…",
+            f"{shown(text)} is not PSDcc-AUTHORITY-number, VATcc-…, NTRcc-…, LEIXG-… or xx:cc-…: {_why_unknown(text)}",
             clause="TS 119 495 GEN-5.2.1-3",
         )
     scheme, country, reference = legal.groups()
     if scheme == "LEI" and not is_lei(reference):
         raise FormatError("organization-identifier.lei-checksum", f"{shown(reference)} is not a valid LEI")
     return OrganizationIdentifier(text, scheme, country, None, reference)
+
+
+# Why a value has none of the forms, the first that fits; each is written by some issuer.
+_UNKNOWN: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"(GOV|INT)[A-Z]{2}.*|GOV|INT"), "GOV and INT are schemes of the CA/Browser Forum only"),
+    (re.compile(r"[A-Z]{3}[A-Z]{2}\+.*"), "+state is a form of the CA/Browser Forum only"),
+    (re.compile(r"LEI[A-Z]{2}-.*"), "an LEI has the country XG"),
+    (re.compile(r"(?=[^-]*[a-z])(?i:(PSD|VAT|NTR|LEI)[A-Z]{2})-.+|PSD[A-Z]{2}-(?=[^-]*[a-z])[A-Za-z]{2,8}-.+"),
+     "small letters stand where capitals belong"),
+    (re.compile(r"PSD[A-Z]{2}-.*"), "the authority has 2 to 8 capital letters, and a hyphen on either side"),
+    (re.compile(r"(VAT|NTR|PSD|LEI)[A-Z]{2}"), "the number is missing"),
+    (re.compile(r"(VAT|NTR|PSD|LEI)[A-Z]{3,}-.*"), "the country has two letters"),
+    (re.compile(r"[A-Z]{3}[A-Z]{2}-.+"), "its first three letters are no known scheme"),
+    (re.compile(r"[A-Z]{3,}:[A-Z]{2}-.+"), "a national scheme has two letters before the colon"),
+)  # fmt: skip
+
+
+def _why_unknown(text: str) -> str:
+    return next((reason for form, reason in _UNKNOWN if form.fullmatch(text)), "it begins with no scheme and country")
 
 
 def read_organization_identifier(text: str) -> OrganizationIdentifier:

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+COMMON_NAME = "2.5.4.3"
+COUNTRY = "2.5.4.6"
+ORGANIZATION = "2.5.4.10"
 ORGANIZATION_IDENTIFIER = "2.5.4.97"
 
 # Extensions (RFC 5280 section 4.2, RFC 3739 section 3.2.6, RFC 6962 section 3).
 SUBJECT_KEY_IDENTIFIER = "2.5.29.14"
 KEY_USAGE = "2.5.29.15"
 SUBJECT_ALTERNATIVE_NAME = "2.5.29.17"
+ISSUER_ALTERNATIVE_NAME = "2.5.29.18"
 BASIC_CONSTRAINTS = "2.5.29.19"
 NAME_CONSTRAINTS = "2.5.29.30"
 CRL_DISTRIBUTION_POINTS = "2.5.29.31"
@@ -44,6 +48,7 @@ QC_QSCD_LEGISLATION = "0.4.0.1862.1.9"
 QC_PSD2 = "0.4.0.19495.2"
 
 SEMANTICS_LEGAL = "0.4.0.194121.1.2"
+SEMANTICS_EIDAS_LEGAL = "0.4.0.194121.1.4"
 
 QC_TYPES: Mapping[str, str] = MappingProxyType(
     {
@@ -92,8 +97,18 @@ EXTENDED_KEY_USAGES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-POLICY_QNCP_W_GEN = "0.4.0.194112.1.6"
+# Policies of EU qualified certificates (EN 319 411-2 clause 5.3).
+POLICY_QCP_N = "0.4.0.194112.1.0"
 POLICY_QCP_L = "0.4.0.194112.1.1"
+POLICY_QCP_N_QSCD = "0.4.0.194112.1.2"
+POLICY_QCP_L_QSCD = "0.4.0.194112.1.3"
+POLICY_QEVCP_W = "0.4.0.194112.1.4"
+POLICY_QNCP_W = "0.4.0.194112.1.5"
+POLICY_QNCP_W_GEN = "0.4.0.194112.1.6"
+POLICY_QCP_W_PSD2 = "0.4.0.19495.3.1"  # TS 119 495 OVR-6.1-3: beside one of the three before
+
+# Policies of publicly trusted website certificates (CA/Browser Forum: EV, DV, OV, IV).
+PUBLIC_TLS_POLICIES = frozenset({"2.23.140.1.1", "2.23.140.1.2.1", "2.23.140.1.2.2", "2.23.140.1.2.3"})
 
 # Short names of RFC 4514 section 3 and RFC 4519, and the two that eIDAS certificates need beside them.
 NAME_ATTRIBUTES: Mapping[str, str] = MappingProxyType(

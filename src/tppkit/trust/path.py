@@ -135,7 +135,7 @@ class PathVerifier:
         Raises:
             CertificateRejected: the code of the first broken rule of `certificates.rules`, with all findings; or as `verify`.
         """
-        findings = check_certificate(certificate, as_=as_, at=at)
+        findings = check_certificate(certificate, as_=as_, at=at, essential_only=True)
         error = first_error(findings)
         if error is not None:
             message = f"the {as_} certificate of {certificate.subject}: {error.message}"

@@ -1,0 +1,230 @@
+"""The subject: its attributes, its organizationIdentifier, and the DNS names of a website certificate."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from datetime import datetime
+
+from tppkit._encoding import shown
+from tppkit.certificates import der, oids
+from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.identifier import parse_organization_identifier
+from tppkit.certificates.iso_codes import COUNTRIES
+from tppkit.certificates.rule import Check, Fault
+from tppkit.errors import FormatError
+
+# EN 319 412-1 LEG-5.1.4-03: beside ISO 3166, and for VAT the tax system's own codes of Greece and Northern Ireland.
+_TRANSNATIONAL = frozenset({"EU", "EZ", "SU", "UN"})
+_IDENTIFIER_COUNTRIES = {
+    "VAT": COUNTRIES | _TRANSNATIONAL | {"EL", "XI"},
+    "LEI": frozenset({"XG"}),
+    "PSD": COUNTRIES | _TRANSNATIONAL,
+    "NTR": COUNTRIES | _TRANSNATIONAL,
+}
+# RFC 5280 section 4.1.2.4 and appendix A.1: string types, and upper bounds in characters. Organisation, unit and common
+# name may be longer (EN 319 412-3 LEG-4.2.1-9), but not in a public website certificate.
+_ANY_STRING = frozenset({der.UTF8_STRING, der.PRINTABLE_STRING})
+_STRING_TYPES = {
+    oids.COUNTRY: frozenset({der.PRINTABLE_STRING}),
+    "2.5.4.5": frozenset({der.PRINTABLE_STRING}),
+    "1.2.840.113549.1.9.1": frozenset({der.IA5_STRING}),
+    "0.9.2342.19200300.100.1.25": frozenset({der.IA5_STRING}),
+}
+_LENGTHS = {"2.5.4.5": 64, "2.5.4.7": 128, "2.5.4.8": 128, "1.2.840.113549.1.9.1": 255}
+_PUBLIC_LENGTHS = _LENGTHS | {oids.COMMON_NAME: 64, oids.ORGANIZATION: 64, "2.5.4.11": 64}
+_INTERNAL_ZONES = (
+    ".local", ".localhost", ".localdomain", ".internal", ".intranet", ".private", ".lan", ".home", ".corp", ".home.arpa",
+)  # fmt: skip
+
+
+def missing_attribute(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The subject lacks country, organisation or common name; a public website certificate needs no common name."""
+    needed = [oids.COUNTRY, oids.ORGANIZATION]
+    if not certificate.extensions.is_public_tls:
+        needed.append(oids.COMMON_NAME)
+    absent = [oids.NAME_ATTRIBUTES[oid] for oid in needed if not certificate.subject.values(oid)]
+    if not absent:
+        return None
+    return f"the subject has no {', '.join(absent)}", {"missing": ", ".join(absent)}
+
+
+def repeated_attribute(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The subject has country, organisation or common name twice."""
+    subject = certificate.subject
+    twice = [
+        oids.NAME_ATTRIBUTES[oid]
+        for oid in (oids.COUNTRY, oids.ORGANIZATION, oids.COMMON_NAME)
+        if len(subject.values(oid)) > 1
+    ]
+    if not twice:
+        return None
+    return f"the subject has {', '.join(twice)} more than once", {"repeated": ", ".join(twice)}
+
+
+def unknown_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The subject's country is not in ISO 3166."""
+    for country in certificate.subject.values(oids.COUNTRY):
+        if country not in COUNTRIES:
+            return f"the country {shown(country)} is not in ISO 3166-1", {"country": country}
+    return None
+
+
+def string_type(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A subject attribute is of a string type that its syntax does not have."""
+    for oid, tag, value in _attributes(certificate):
+        if tag not in _STRING_TYPES.get(oid, _ANY_STRING):
+            name = oids.NAME_ATTRIBUTES.get(oid, oid)
+            message = f"the subject's {name} has string type 0x{tag:02x}, which it may not have"
+            return message, {"attribute": name, "tag": f"0x{tag:02x}", "value": value}
+    return None
+
+
+def string_length(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A subject attribute is empty or longer than its syntax allows."""
+    limits = _PUBLIC_LENGTHS if certificate.extensions.is_public_tls else _LENGTHS
+    for rdn in certificate.subject.rdns:
+        for oid, value in rdn:
+            if oid == oids.COUNTRY and len(value) != 2:
+                return f"the country {shown(value)} has not two letters", {"attribute": "C", "value": value}
+            if not value or len(value) > limits.get(oid, len(value)):
+                name = oids.NAME_ATTRIBUTES.get(oid, oid)
+                message = f"the subject's {name} has {len(value)} characters, not 1 to {limits.get(oid, 'any number')}"
+                return message, {"attribute": name, "characters": str(len(value))}
+    return None
+
+
+def _attributes(certificate: EidasCertificate) -> Iterator[tuple[str, int, str]]:
+    """Each attribute of the subject as (identifier, string tag, value); names keep no string types, so DER is read again."""
+    data = certificate.der
+    parts = der.read_children(data, der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))[0])
+    subject = parts[(1 if parts[0].tag == 0xA0 else 0) + 4]
+    for rdn, values in zip(der.read_children(data, subject), certificate.subject.rdns, strict=True):
+        for pair, (oid, value) in zip(der.read_children(data, rdn), values, strict=True):
+            yield oid, der.read_children(data, pair)[1].tag, value
+
+
+def no_organization_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The subject has not exactly one organizationIdentifier."""
+    values = certificate.subject.values(oids.ORGANIZATION_IDENTIFIER)
+    if len(values) == 1 and values[0]:
+        return None
+    if len(values) > 1:
+        return f"the subject has {len(values)} organizationIdentifiers", {"organization_identifiers": ", ".join(values)}
+    return "the subject has no organizationIdentifier", {}
+
+
+def identifier_form(code: str) -> Check:
+    """The organizationIdentifier cannot be parsed, for the reason that has this code."""
+
+    def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
+        identifier = certificate.organization_identifier
+        if identifier is None or identifier.scheme is not None:
+            return None
+        try:
+            parse_organization_identifier(identifier.text)
+        except FormatError as e:
+            return (e.message, {"organization_identifier": identifier.text}) if e.code == code else None
+        return None
+
+    return check
+
+
+def identifier_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier's country is none that its scheme knows."""
+    identifier = certificate.organization_identifier
+    if identifier is None or identifier.scheme is None or identifier.country is None:
+        return None
+    known = _IDENTIFIER_COUNTRIES.get(identifier.scheme, _IDENTIFIER_COUNTRIES["NTR"])
+    if identifier.country in known:
+        return None
+    message = (
+        f"{shown(identifier.text)} names the country {identifier.country}, which {identifier.scheme} does not have"
+    )
+    return message, {"organization_identifier": identifier.text, "country": identifier.country}
+
+
+def not_psd_form(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier is not the authorization number of a competent authority."""
+    identifier = certificate.organization_identifier
+    if identifier is None or identifier.scheme in (None, "PSD"):
+        return None
+    message = (
+        f"{shown(identifier.text)} is not PSDcc-AUTHORITY-number;"
+        " another registered identifier may stand there only where the authority gave no number (GEN-5.2.1-4)"
+    )
+    return message, {"organization_identifier": identifier.text}
+
+
+def identifier_is_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier only repeats the organisation's name."""
+    identifier = certificate.organization_identifier
+    names = [name.casefold() for name in certificate.subject.values(oids.ORGANIZATION)]
+    if identifier is None or identifier.text.casefold() not in names:
+        return None
+    return "the organizationIdentifier is the organisation's name", {"organization_identifier": identifier.text}
+
+
+def local_scheme_unregistered(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A national scheme (`xx:`) without the address of who registers its names."""
+    identifier = certificate.organization_identifier
+    local = identifier is not None and identifier.scheme is not None and identifier.scheme.endswith(":")
+    if identifier is None or not local or certificate.qc.name_registration_authorities:
+        return None
+    message = f"{shown(identifier.text)} is of a national scheme, but no nameRegistrationAuthorities says whose"
+    return message, {"organization_identifier": identifier.text}
+
+
+def eidas_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """An identifier by the eIDAS network's semantics has white space or more than 256 characters."""
+    identifier = certificate.organization_identifier
+    if identifier is None or certificate.qc.semantics != oids.SEMANTICS_EIDAS_LEGAL:
+        return None
+    text = identifier.text
+    if len(text) <= 256 and not any(character.isspace() for character in text):
+        return None
+    message = f"{shown(text)} has white space or more than 256 characters, which an eIDAS identifier may not"
+    return message, {"organization_identifier": text}
+
+
+def no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A website certificate without a website."""
+    return None if certificate.extensions.dns_names else ("the subject alternative name has no dNSName", {})
+
+
+def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The common name of a website certificate is not among its DNS names (in which case does not count)."""
+    names = {name.lower() for name in certificate.extensions.dns_names}
+    for common_name in certificate.subject.values(oids.COMMON_NAME):
+        if common_name.lower() not in names:
+            message = f"the common name {shown(common_name)} is none of the DNS names"
+            return message, {"common_name": common_name, "dns_names": ", ".join(certificate.extensions.dns_names)}
+    return None
+
+
+def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A DNS name or address that means something else in every network."""
+    for name in certificate.extensions.dns_names:
+        if is_internal_host(name):
+            return f"{shown(name)} is a name of one network only", {"name": name}
+    for address in certificate.extensions.ip_addresses:
+        return f"the address {address} stands where DNS names belong", {"address": address}
+    return None
+
+
+def is_internal_host(host: str) -> bool:
+    """Whether a host name or address means nothing, or something else, outside one network.
+
+    Names below `.test` and `.example` are nobody's, but mean the same everywhere: test certificates have them.
+    """
+    name = host.lower().rstrip(".")
+    if "." not in name and ":" not in name:
+        return True
+    if name.endswith(_INTERNAL_ZONES):
+        return True
+    if name[-1:].isalpha() and ":" not in name:
+        return False
+    try:
+        return not ipaddress.ip_address(name.strip("[]")).is_global
+    except ValueError:
+        return False

@@ -1,0 +1,146 @@
+"""The PSD2 statement: roles, competent authority, and that the organizationIdentifier names the same one."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from datetime import datetime
+
+from tppkit._encoding import shown
+from tppkit.certificates import oids
+from tppkit.certificates.authorities import AUTHORITIES
+from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.iso_codes import COUNTRIES
+from tppkit.certificates.rule import Fault
+
+_NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")
+_MAX_TEXT = 256  # characters of NCAName, NCAId and roleOfPspName (TS 119 495 annex A)
+_NOT_APPLICABLE = "NA"
+# Central banks and public authorities are supervised by nobody (GEN-5.2.3-1A, GEN-5.2.3-5).
+_UNSUPERVISED = frozenset({oids.ROLE_OIDS["PSP_CB"], oids.ROLE_OIDS["PSP_PA"]})
+_UNSPECIFIED = oids.ROLE_OIDS["Unspecified"]
+
+
+def no_statement(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """No PSD2 statement."""
+    return None if certificate.qc.psd2 else ("no PSD2 QcStatement can be read", {})
+
+
+def no_roles(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A PSD2 statement without roles."""
+    psd2 = certificate.qc.psd2
+    return ("the PSD2 QcStatement names no role", {}) if psd2 and not psd2.roles else None
+
+
+def role_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A role's name is another's."""
+    for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
+        if role.oid in oids.PSP_ROLES and role.name != role.standard_name:
+            message = f"role {role.oid} is {role.standard_name}, but is named {shown(role.name)}"
+            return message, {"oid": role.oid, "name": role.name}
+    return None
+
+
+def unspecified_and_more(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The role is unspecified, and yet there are others."""
+    psd2 = certificate.qc.psd2
+    if psd2 is None or len(psd2.roles) < 2 or all(role.oid != _UNSPECIFIED for role in psd2.roles):
+        return None
+    stated = ", ".join(psd2.role_names)
+    return f"the role Unspecified stands beside others ({shown(stated)})", {"roles": stated}
+
+
+def role_repeated(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The same role twice."""
+    found = Counter(role.oid for role in certificate.qc.psd2.roles if role.oid) if certificate.qc.psd2 else Counter()
+    twice = sorted(oid for oid, times in found.items() if times > 1)
+    return (f"a role stands more than once ({', '.join(twice)})", {"oids": ", ".join(twice)}) if twice else None
+
+
+def role_unknown(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A role that TS 119 495 does not list: it gives no right here, and may be registered elsewhere."""
+    for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
+        if role.oid and role.oid not in oids.PSP_ROLES:
+            message = f"the role {role.oid} ({shown(role.name)}) is none of TS 119 495, so it gives no right here"
+            return message, {"oid": role.oid, "name": role.name}
+    return None
+
+
+def text_size(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A text of the PSD2 statement is empty or too long."""
+    psd2 = certificate.qc.psd2
+    if psd2 is None:
+        return None
+    texts = [("NCAName", psd2.nca_name), ("NCAId", psd2.nca_id), *(("roleOfPspName", role.name) for role in psd2.roles)]
+    for name, text in texts:
+        if not 1 <= len(text) <= _MAX_TEXT:
+            message = f"{name} has {len(text)} characters, not 1 to {_MAX_TEXT}"
+            return message, {"field": name, "characters": str(len(text))}
+    return None
+
+
+def name_not_latin(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The authority's name is in another alphabet; accents and digits are Latin text too."""
+    name = certificate.qc.psd2.nca_name if certificate.qc.psd2 else ""
+    if name.isascii():
+        return None
+    for character in name:
+        if character.isalpha() and not unicodedata.name(character, "").startswith(("LATIN", "FULLWIDTH LATIN")):
+            message = f"NCAName {shown(name)} has a letter ({shown(character)}) that is not Latin"
+            return message, {"nca_name": name, "letter": character}
+    return None
+
+
+def nca_id_form(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The authority's identifier is not CC-AUTHORITY."""
+    psd2 = certificate.qc.psd2
+    if psd2 is None or not psd2.nca_id or _NCA_ID.fullmatch(psd2.nca_id) or _names_no_authority(certificate):
+        return None
+    return f"NCAId {shown(psd2.nca_id)} is not CC-AUTHORITY in 2 and 2 to 8 capital letters", {"nca_id": psd2.nca_id}
+
+
+def nca_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The authority's country is not in ISO 3166."""
+    form = _NCA_ID.fullmatch(certificate.qc.psd2.nca_id) if certificate.qc.psd2 else None
+    if form is None or form.group(1) in COUNTRIES:
+        return None
+    return f"the country {form.group(1)} of NCAId {form.group()} is not in ISO 3166-1", {"nca_id": form.group()}
+
+
+def authority_where_none_is(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A central bank or public authority names an authority, where `NA` belongs."""
+    psd2 = certificate.qc.psd2
+    if psd2 is None or not _is_unsupervised(certificate) or psd2.nca_name == psd2.nca_id == _NOT_APPLICABLE:
+        return None
+    message = f"NCAName {shown(psd2.nca_name)} and NCAId {shown(psd2.nca_id)} of a central bank or authority are not NA"
+    return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
+
+
+def authority_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier and the PSD2 statement name different authorities."""
+    identifier, psd2 = certificate.organization_identifier, certificate.qc.psd2
+    if identifier is None or identifier.nca_id is None or psd2 is None or not psd2.nca_id:
+        return None
+    if psd2.nca_id == identifier.nca_id or _names_no_authority(certificate):
+        return None
+    message = f"the organizationIdentifier names {identifier.nca_id}, NCAId is {shown(psd2.nca_id)}"
+    return message, {"organization_identifier": identifier.text, "nca_id": psd2.nca_id}
+
+
+def authority_unknown(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """An authority that the list, which binds nobody, does not have."""
+    nca_id = certificate.qc.psd2.nca_id if certificate.qc.psd2 else ""
+    if nca_id in AUTHORITIES or not _NCA_ID.fullmatch(nca_id):
+        return None
+    return f"{nca_id} is not in the informative list of authorities", {"nca_id": nca_id}
+
+
+def _is_unsupervised(certificate: EidasCertificate) -> bool:
+    psd2 = certificate.qc.psd2
+    return psd2 is not None and any(role.oid in _UNSUPERVISED for role in psd2.roles)
+
+
+def _names_no_authority(certificate: EidasCertificate) -> bool:
+    psd2 = certificate.qc.psd2
+    return psd2 is not None and psd2.nca_id == _NOT_APPLICABLE and _is_unsupervised(certificate)

@@ -1,0 +1,193 @@
+"""What a qualified certificate says of itself: the QcStatements of EN 319 412-5, and the policies that must agree with them."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from tppkit._encoding import shown
+from tppkit.certificates import oids
+from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
+from tppkit.certificates.rule import Check, Fault
+
+_QUALIFIED_POLICIES = frozenset(
+    {
+        oids.POLICY_QCP_N,
+        oids.POLICY_QCP_L,
+        oids.POLICY_QCP_N_QSCD,
+        oids.POLICY_QCP_L_QSCD,
+        oids.POLICY_QEVCP_W,
+        oids.POLICY_QNCP_W,
+        oids.POLICY_QNCP_W_GEN,
+    }
+)
+_NUMBER, _CURRENCY_NUMBER = re.compile(r"-?[0-9]+"), re.compile(r"[1-9][0-9]{0,2}")  # ISO 4217 has 1 to 999
+_DEVICE_POLICIES = frozenset({oids.POLICY_QCP_N_QSCD, oids.POLICY_QCP_L_QSCD})
+WEB_POLICIES = frozenset({oids.POLICY_QEVCP_W, oids.POLICY_QNCP_W, oids.POLICY_QNCP_W_GEN})
+SEAL_POLICIES = frozenset({oids.POLICY_QCP_L, oids.POLICY_QCP_L_QSCD})
+
+
+def not_compliant(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """It does not say that it is qualified."""
+    if certificate.qc.compliance:
+        return None
+    return "the QcCompliance statement is absent, so it is not EU qualified", {}
+
+
+def wrong_type(expected: str) -> Check:
+    """It is not of this type alone."""
+
+    def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
+        types = certificate.qc.types
+        if types == (expected,):
+            return None
+        stated = ", ".join(types) or "none"
+        return f"QcType is {stated}, not {expected}", {"qc_types": stated, "expected": expected}
+
+    return check
+
+
+def type_as_statement(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A type stands where a statement's identifier belongs."""
+    for oid in certificate.qc.statement_oids:
+        if oid in oids.QC_TYPES:
+            return f"the type {oids.QC_TYPES[oid]} ({oid}) stands as a statement, not inside QcType", {"oid": oid}
+    return None
+
+
+def device_in_web(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A website certificate states a signature creation device."""
+    return ("it states QcSSCD, which is for signatures and seals", {}) if certificate.qc.sscd else None
+
+
+def device_missing(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The policy promises a qualified device that no statement names."""
+    promised = _DEVICE_POLICIES.intersection(certificate.extensions.policies)
+    if not promised or certificate.qc.sscd:
+        return None
+    policies = ", ".join(sorted(promised))
+    return f"the policy {policies} is for keys in a qualified device, but QcSSCD is absent", {"policies": policies}
+
+
+def other_legislation(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """It is qualified by another law than the EU's."""
+    if oids.QC_CC_LEGISLATION not in certificate.qc.statement_oids:
+        return None
+    countries = ", ".join(certificate.qc.cc_legislation)
+    message = f"it states QcCClegislation ({countries or 'no country'}), so the EU's law is not what qualifies it"
+    return message, {"cc_legislation": countries}
+
+
+def legislation_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """QcCClegislation names no country, or one that is not in ISO 3166."""
+    if oids.QC_CC_LEGISLATION not in certificate.qc.statement_oids:
+        return None
+    countries = certificate.qc.cc_legislation
+    unknown = [country for country in countries if country not in COUNTRIES]
+    if countries and not unknown:
+        return None
+    stated = ", ".join(countries)
+    return f"the countries of QcCClegislation ({shown(stated)}) are not of ISO 3166-1", {"cc_legislation": stated}
+
+
+def no_english_pds(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """No PKI disclosure statement in English is named."""
+    languages = [pds.language for pds in certificate.qc.pds]
+    if any(language.lower() == "en" for language in languages):
+        return None
+    stated = ", ".join(languages) or "none"
+    return f"no PKI disclosure statement in English is named (languages: {shown(stated)})", {"languages": stated}
+
+
+def pds_address(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A PKI disclosure statement whose way here is not protected."""
+    for pds in certificate.qc.pds:
+        if not pds.url.lower().startswith("https://"):
+            return f"the PKI disclosure statement {shown(pds.url)} is not at an https address", {"url": pds.url}
+    return None
+
+
+def pds_language(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A PKI disclosure statement in a language that ISO 639-1 does not have."""
+    for pds in certificate.qc.pds:
+        if pds.language.lower() not in LANGUAGES:
+            return f"the language {shown(pds.language)} of a PDS is not in ISO 639-1", {"language": pds.language}
+    return None
+
+
+def pds_language_case(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A language in capitals."""
+    for pds in certificate.qc.pds:
+        if pds.language != pds.language.lower():
+            return f"the language {shown(pds.language)} of a PDS is not in small letters", {"language": pds.language}
+    return None
+
+
+def limit_value(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A limit in no currency, or below nothing. A negative exponent is right: cents are 10^-2."""
+    limit = certificate.qc.limit_value
+    if limit is None:
+        return None
+    if limit.amount >= 0 and (limit.currency in CURRENCIES or _CURRENCY_NUMBER.fullmatch(limit.currency)):
+        return None
+    stated = f"{limit.amount} x 10^{limit.exponent} {limit.currency}"
+    return f"the limit {shown(stated)} is negative or in no currency of ISO 4217", {"limit_value": stated}
+
+
+def numeric_currency(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A currency as a number, where letters are better."""
+    limit = certificate.qc.limit_value
+    if limit is None or not _NUMBER.fullmatch(limit.currency):
+        return None
+    return f"the limit's currency is the number {limit.currency}, not letters", {"currency": limit.currency}
+
+
+def negative_retention(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """Records kept for less than no time."""
+    years = certificate.qc.retention_years
+    if years is None or years >= 0:
+        return None
+    return f"records are kept for {years} years", {"years": str(years)}
+
+
+def no_policy(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """No certificate policy is named."""
+    return None if certificate.extensions.policies else ("it names no certificate policy", {})
+
+
+def no_qualified_policy(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """Policies are named, but none of EN 319 411-2."""
+    policies = certificate.extensions.policies
+    if not policies or not _QUALIFIED_POLICIES.isdisjoint(policies):
+        return None
+    stated = ", ".join(policies)
+    return f"none of its policies ({stated}) is one of EN 319 411-2", {"policies": stated}
+
+
+def several_qualified_policies(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """More than one policy of EN 319 411-2."""
+    found = sorted(_QUALIFIED_POLICIES.intersection(certificate.extensions.policies))
+    if len(found) < 2:
+        return None
+    return f"it has several policies of EN 319 411-2 ({', '.join(found)})", {"policies": ", ".join(found)}
+
+
+def policy_mismatch(fitting: frozenset[str]) -> Check:
+    """A policy of EN 319 411-2 that is for another kind of certificate."""
+
+    def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
+        others = sorted(_QUALIFIED_POLICIES.intersection(certificate.extensions.policies) - fitting)
+        if not others:
+            return None
+        stated = ", ".join(others)
+        return f"the policy {stated} is for another kind of certificate", {"policies": stated}
+
+    return check
+
+
+def psd2_policy_on_seal(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A seal under the policy of PSD2 website certificates."""
+    if oids.POLICY_QCP_W_PSD2 not in certificate.extensions.policies:
+        return None
+    return f"the policy {oids.POLICY_QCP_W_PSD2} is for website certificates", {"policies": oids.POLICY_QCP_W_PSD2}

@@ -1,0 +1,89 @@
+"""When a certificate is valid, its serial number, key and signature algorithm."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tppkit._clock import format_time
+from tppkit.certificates import oids
+from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.rule import Check, Fault
+
+_MIN_RSA_BITS = 2048
+_MAX_SERIAL_BITS = 20 * 8 - 1  # twenty octets, and the first bit is the sign
+# TS 119 312 clause 6.2.2.3: NIST's and Brainpool's curves. secp256k1 is none of them.
+_OTHER_CURVES = frozenset({None, "secp256k1"})
+# RFC 8017 appendix A.2.4, RFC 3279 section 2.2: signatures over MD2, MD5 and SHA-1.
+_BROKEN_SIGNATURES = {
+    "1.2.840.113549.1.1.2": "MD2 with RSA",
+    "1.2.840.113549.1.1.4": "MD5 with RSA",
+    "1.2.840.113549.1.1.5": "SHA-1 with RSA",
+    "1.2.840.10040.4.3": "SHA-1 with DSA",
+    "1.2.840.10045.4.1": "SHA-1 with ECDSA",
+}
+
+
+def not_yet_valid(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The time lies before the validity."""
+    if at >= certificate.not_before:
+        return None
+    begins = format_time(certificate.not_before)
+    return f"it is not valid before {begins}", {"not_before": begins, "at": format_time(at)}
+
+
+def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The time lies behind the validity."""
+    if at <= certificate.not_after:
+        return None
+    ended = format_time(certificate.not_after)
+    return f"it expired on {ended}", {"not_after": ended, "at": format_time(at)}
+
+
+def longer_than(days: int) -> Check:
+    """A public website certificate is valid for more than `days`; one with the PSD2 policy follows TS 119 495 instead."""
+    limit = timedelta(days=days)
+
+    def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
+        policies = certificate.extensions.policies
+        if not certificate.extensions.is_public_tls or oids.POLICY_QCP_W_PSD2 in policies:
+            return None
+        # Both ends count: a day has 86,400 seconds, and the last second is the certificate's too (RFC 5280 section 4.1.2.5).
+        lasts = certificate.not_after - certificate.not_before + timedelta(seconds=1)
+        if lasts <= limit:
+            return None
+        stated = f"{lasts / timedelta(days=1):.1f}"
+        return f"it is valid for {stated} days; a public one may be for {days}", {"days": stated, "limit": str(days)}
+
+    return check
+
+
+def long_serial(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The serial number takes more than twenty octets."""
+    bits = certificate.serial.bit_length()
+    if bits <= _MAX_SERIAL_BITS:
+        return None
+    octets = bits // 8 + 1
+    return f"the serial number has {octets} octets, more than 20", {"octets": str(octets)}
+
+
+def weak_key(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """An RSA key below 2048 bits."""
+    key = certificate.key
+    if not key.type.startswith("rsa") or key.bits is None or key.bits >= _MIN_RSA_BITS:
+        return None
+    return f"the RSA key has {key.bits} bits, less than {_MIN_RSA_BITS}", {"bits": str(key.bits)}
+
+
+def unusual_key(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """An elliptic curve that TS 119 312 does not recommend."""
+    key = certificate.key
+    if key.type != "ec" or key.curve not in _OTHER_CURVES:
+        return None
+    curve = key.curve or "unknown"
+    return f"the key's curve ({curve}) is none that TS 119 312 recommends", {"curve": curve}
+
+
+def broken_signature(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The issuer signed with a hash function that is broken."""
+    name = _BROKEN_SIGNATURES.get(certificate.x509.signature_algorithm_oid.dotted_string)
+    return None if name is None else (f"it is signed with {name}, which can be forged", {"algorithm": name})

@@ -1,0 +1,54 @@
+"""One row of the table of rules, and what a check is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.editions import Edition
+from tppkit.errors import Severity
+
+# What is wrong as one sentence, and the values that were compared by name.
+Fault = tuple[str, dict[str, str]]
+# Judges a certificate at a time (which only the rules of validity need); None when it keeps the rule.
+Check = Callable[[EidasCertificate, datetime], Fault | None]
+
+
+class Use(StrEnum):
+    """What a certificate is used as."""
+
+    QWAC = "qwac"
+    QSEALC = "qseal"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row of the table of rules.
+
+    Attributes:
+        code: the finding's code.
+        uses: the certificate uses it holds for.
+        severity: the finding's severity: error for what the document says shall be, warning for what should be, notice for
+            what is only worth knowing.
+        clause: where the rule stands.
+        check: gives (message, values) when the certificate breaks the rule, else None.
+        since: the edition that brought it, None when it always held.
+        until: the edition that ended it, None when it still holds.
+        essential: a relying party refuses the certificate for it; else it concerns only who issues or audits.
+    """
+
+    code: str
+    uses: frozenset[Use]
+    severity: Severity
+    clause: str
+    check: Check
+    since: Edition | None = None
+    until: Edition | None = None
+    essential: bool = False
+
+    def holds_on(self, day: date) -> bool:
+        """Whether the rule counts for a certificate issued on `day`."""
+        return (self.since is None or self.since.begins <= day) and (self.until is None or day < self.until.begins)
