@@ -552,6 +552,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response is longer than is read",
             "use the CRL",
         ),
+        "ocsp.weak-signature": Code(
+            "the OCSP response, or its responder's certificate, is signed with a weak algorithm or key",
+            "report it to the authority; use the CRL",
+        ),
         "organization-identifier.authority-mismatch": Code(
             "the organizationIdentifier and the PSD2 statement name different authorities",
             "ask the issuer for a certificate where both are the same NCAId",
@@ -656,6 +660,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "QSealC and QWAC were given the other way round",
             "give the website certificate first",
         ),
+        "pair.validity": Code(
+            "QWAC and QSealC are not valid for the same time",
+            "replace the one that ends first before it ends",
+        ),
         "path.critical-extension": Code(
             "a certificate of the chain has a critical extension that is not processed",
             "do not use the certificate; it demands something of its user that this software cannot honour",
@@ -707,6 +715,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "path.too-complex": Code(
             "the chain, or the search for one, is larger than is followed",
             "send only the authorities of the one chain",
+        ),
+        "path.weak-signature": Code(
+            "a certificate of the chain is signed with a weak or unknown algorithm",
+            "have the certificate reissued with SHA-256 or better",
         ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",

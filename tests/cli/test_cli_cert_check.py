@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 
 from tppkit.testpki import Pki, certificate_pem, make_provider
 
@@ -159,3 +162,68 @@ def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
         result = tppkit("cert", "check", file, "--as", "qwac", "--json")
         assert result.exit_code in (0, 1)
         assert json.loads(result.stdout)["verdict"] == ("fails" if result.exit_code else "holds")
+
+
+def crl_of(pki: Pki, *revoked: int) -> bytes:
+    """A CRL of the QWACs' authority that is fresh at `AT`."""
+    now = datetime(2026, 6, 1, 11, tzinfo=UTC)
+    issuer = pki.qwac_ca
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.certificate.x509.subject)
+        .last_update(now)
+        .next_update(now + timedelta(days=1))
+        .add_extension(x509.CRLNumber(1), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False)
+    )
+    for serial in revoked:
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
+        builder = builder.add_revoked_certificate(entry.build())
+    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
+
+
+def test_a_crl_proves_the_certificate_good_and_says_nothing_of_its_authority(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["verdict"]) == (0, "holds")
+    assert [status["state"] for status in result.json["revocation"]] == ["good", "unknown"]
+    assert [(f["code"], f["severity"]) for f in result.json["findings"]] == [("revocation.unknown", "warning")]
+
+
+def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
+
+
+def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    seal = ("qseal-chain.pem", "--as", "qseal", *JUDGED[3:])
+    result = tppkit("cert", "check", *seal, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
+
+
+def test_answers_about_revocation_need_authorities_and_a_form(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    assert tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--crl", "ca.crl").exit_code == 2
+    assert tppkit("cert", "check", *JUDGED, "--ocsp", "qwac.pem").exit_code == 3
+    assert tppkit("cert", "check", *JUDGED, "--crl", "absent").exit_code == 3
+
+
+def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder) -> None:
+    assert tppkit("cert", "check", *JUDGED, "--rules", "V1.4.1").json["rules"] == "V1.4.1"
+    assert tppkit("cert", "check", *JUDGED, "--rules", "V9").exit_code == 2
+
+
+@pytest.mark.shared
+def test_trusted_lists_say_whether_it_is_qualified_for_its_use(tppkit, shared_data) -> None:
+    qwac = shared_data / "certificates" / "psd2" / "openbanking-aspsp__QWac__09995cb9.der"
+    lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists", "--at", "2020-11-21", "--json")
+    listed = tppkit("cert", "check", qwac, "--as", "qwac", *lists).json
+    assert (listed["trusted_list"]["qualified_for"], listed["trusted_list"]["territory"]) == (["web"], "NO")
+    assert not [f for f in listed["findings"] if f["code"].startswith("trusted-list.")]
+    seal = tppkit("cert", "check", qwac, "--as", "qseal", *lists).json
+    assert "trusted-list.purpose" in {finding["code"] for finding in seal["findings"]}
