@@ -22,7 +22,7 @@ from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, Provider, certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, load_trusted_lists, make_anchors, verify_trusted_list
-from tppkit.trust.trusted_list_folder import pointers_to
+from tppkit.trust.trusted_list.folder import pointers_to
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BODY = (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import State, parse_crl, verify_crl
-from tppkit.trust.crl import MAX_CRL_BYTES
+from tppkit.trust.revocation.crl import MAX_CRL_BYTES
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)

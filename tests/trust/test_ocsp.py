@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import State, make_ocsp_request, parse_ocsp_response, verify_ocsp
-from tppkit.trust.ocsp import MAX_OCSP_BYTES
+from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 # The builder writes the machine's present as producedAt, so responders must be valid then.

@@ -12,7 +12,7 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, make_anchors
-from tppkit.trust.candidates import MAX_CHAIN_DEPTH
+from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 UNKNOWN = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")

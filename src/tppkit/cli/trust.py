@@ -29,9 +29,9 @@ from tppkit.cli.output import (
 from tppkit.client import make_fetch
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
-from tppkit.trust.qualified_status import Listing
-from tppkit.trust.trusted_list_fetch import LOTL_ADDRESS, fetch_trusted_lists
-from tppkit.trust.trusted_lists import ListFailure
+from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
+from tppkit.trust.trusted_list.lists import ListFailure
+from tppkit.trust.trusted_list.qualified_status import Listing
 
 _MAX_PASSWORD_BYTES = 1024
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)

@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from tppkit.errors import CertificateRejected
-from tppkit.trust.links import Link
+from tppkit.trust.path.links import Link
 
 MAX_COMPARISONS = 50_000
 _CLAUSE = "RFC 5280 section 4.2.1.10"

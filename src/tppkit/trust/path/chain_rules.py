@@ -14,8 +14,8 @@ from cryptography import x509
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
-from tppkit.trust.links import Link
-from tppkit.trust.strength import check_key, check_signature_algorithm
+from tppkit.trust.path.links import Link
+from tppkit.trust.path.strength import check_key, check_signature_algorithm
 
 Chain = Sequence[Link]
 PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1

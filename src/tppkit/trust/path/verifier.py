@@ -20,15 +20,15 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.certificates.rules import first_error
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding
 from tppkit.trust.anchors import Anchors
-from tppkit.trust.candidates import Search, make_authorities, may_be_key_of
-from tppkit.trust.chain_rules import RULES
-from tppkit.trust.links import Link, read_link
-from tppkit.trust.name_constraints import check_names
-from tppkit.trust.policies import check_policies
-from tppkit.trust.revocation import RevocationChecker
-from tppkit.trust.signatures import check_signatures
-from tppkit.trust.status import CertificateStatus
-from tppkit.trust.window import Window
+from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
+from tppkit.trust.path.chain_rules import RULES
+from tppkit.trust.path.links import Link, read_link
+from tppkit.trust.path.name_constraints import check_names
+from tppkit.trust.path.policies import check_policies
+from tppkit.trust.path.signatures import check_signatures
+from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.checker import RevocationChecker
+from tppkit.trust.revocation.status import CertificateStatus
 
 MAX_SIGNED_CANDIDATES = 32
 MAX_REVOCATION_CHECKS = 4

@@ -13,10 +13,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
-from tppkit.trust.answers import Answer
-from tppkit.trust.links import Link, read_link
-from tppkit.trust.status import Source, State
-from tppkit.trust.strength import signature_weakness
+from tppkit.trust.path.links import Link, read_link
+from tppkit.trust.path.strength import signature_weakness
+from tppkit.trust.revocation.answers import Answer
+from tppkit.trust.revocation.status import Source, State
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 _CLAUSE = "RFC 5280 section 6.3.3"

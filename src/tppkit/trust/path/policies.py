@@ -14,7 +14,7 @@ from cryptography import x509
 
 from tppkit.certificates import der
 from tppkit.errors import CertificateRejected, FormatError
-from tppkit.trust.links import Link
+from tppkit.trust.path.links import Link
 
 ANY_POLICY = "2.5.29.32.0"
 POLICY_MAPPINGS = "2.5.29.33"

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding
-from tppkit.trust.status import Source, State
+from tppkit.trust.revocation.status import Source, State
 
 CLOCK_SKEW = timedelta(minutes=5)
 UNDATED_AGE = timedelta(days=1)

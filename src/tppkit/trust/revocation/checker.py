@@ -18,14 +18,14 @@ from weakref import WeakSet
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, Finding, Severity, VerificationError
-from tppkit.trust.answers import CLOCK_SKEW, ON_HOLD, Answer, Proof, prove
-from tppkit.trust.crl import verify_crl
-from tppkit.trust.fetched import MAX_FETCHES, Budget, Fetched, FetchedAnswers
 from tppkit.trust.fetching import Fetch
-from tppkit.trust.ocsp import verify_ocsp
-from tppkit.trust.retained import RevocationEvidence
-from tppkit.trust.status import CertificateStatus, State
-from tppkit.trust.window import Window
+from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, Answer, Proof, prove
+from tppkit.trust.revocation.crl import verify_crl
+from tppkit.trust.revocation.fetched import MAX_FETCHES, Budget, Fetched, FetchedAnswers
+from tppkit.trust.revocation.ocsp import verify_ocsp
+from tppkit.trust.revocation.retained import RevocationEvidence
+from tppkit.trust.revocation.status import CertificateStatus, State
 
 RETRY = timedelta(minutes=1)
 REMEMBER = timedelta(hours=1)

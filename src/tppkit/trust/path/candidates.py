@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tppkit.errors import CertificateRejected
-from tppkit.trust.links import Link
+from tppkit.trust.path.links import Link
 
 MAX_CHAIN_DEPTH = 5
 MAX_STEPS = 512

@@ -21,18 +21,18 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, SignatureAlgorithmOID
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
-from tppkit.trust.answers import Answer
-from tppkit.trust.chain_rules import PROCESSED
-from tppkit.trust.crl import read_generalized_time
-from tppkit.trust.links import Link, read_link
-from tppkit.trust.status import Source, State
-from tppkit.trust.strength import (
+from tppkit.trust.path.chain_rules import PROCESSED
+from tppkit.trust.path.links import Link, read_link
+from tppkit.trust.path.strength import (
     check_key,
     check_signature_algorithm,
     is_signature_of,
     is_signed_by,
     signature_weakness,
 )
+from tppkit.trust.revocation.answers import Answer
+from tppkit.trust.revocation.crl import read_generalized_time
+from tppkit.trust.revocation.status import Source, State
 
 MAX_OCSP_BYTES = 256 * 1024
 MAX_SINGLE_RESPONSES = 100

@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, TransportError
-from tppkit.trust.crl import MAX_CRL_BYTES, Crl, parse_crl
 from tppkit.trust.fetching import Fetch
-from tppkit.trust.ocsp import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
-from tppkit.trust.retained import RevocationEvidence
+from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
+from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
+from tppkit.trust.revocation.retained import RevocationEvidence
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

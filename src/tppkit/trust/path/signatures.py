@@ -17,9 +17,9 @@ from cryptography.x509.verification import Criticality, ExtensionPolicy, PolicyB
 from cryptography.x509.verification import VerificationError as PathError
 
 from tppkit.errors import CertificateRejected
-from tppkit.trust.candidates import MAX_CHAIN_DEPTH
-from tppkit.trust.links import Link
-from tppkit.trust.strength import is_for_the_web, is_signed_by
+from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
+from tppkit.trust.path.links import Link
+from tppkit.trust.path.strength import is_for_the_web, is_signed_by
 
 # A browser demands clientAuth of each authority that has an extended key usage, and of an end entity a name and clientAuth.
 _AUTHORITIES = ExtensionPolicy.webpki_defaults_ca().may_be_present(x509.ExtendedKeyUsage, Criticality.AGNOSTIC, None)
