@@ -8,19 +8,21 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from certificates import judging
 from harness import Line, Subject, against, within
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki, Provider, make_pki, make_provider
+from tppkit.testpki import Pki, Provider, certificate_pem, make_pki, make_provider
 from tppkit.trust import PathVerifier, load_trusted_lists, make_anchors, verify_trusted_list
-from tppkit.trust.trusted_list_folder import pointers_to
+from tppkit.trust.trusted_list.folder import pointers_to
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BODY = (
@@ -100,6 +102,17 @@ def providers() -> Iterator[Provider]:
         )
 
 
+def show_many() -> Line:
+    """The command line showing the certificates of a thousand files, as a process."""
+    pki = make_pki(at=AT, seed=1)
+    with TemporaryDirectory() as folder:
+        for number, provider in enumerate(islice(providers(), 1000)):
+            path = Path(folder) / f"{number}.pem"
+            path.write_bytes(certificate_pem(pki.issue_qwac(provider, label=str(number)).certificate))
+        command = [str(Path(sys.executable).with_name("tppkit")), "cert", "show", *map(str, Path(folder).iterdir())]
+        return within("cert show, 1,000 files", lambda: run(command), limit_us=3_000_000, rounds=3)
+
+
 def trusted_lists() -> Iterator[Line]:
     """Verifying and reading a national list of 2023, where the shared data are present."""
     if not LISTS.is_dir():
@@ -135,7 +148,9 @@ def lines() -> Iterator[Line]:
     yield from seals("rsa2048", "RSA-2048", sign_limit=1.15, verify_limit=1.7, rounds=1500)
     yield from seals("p256", "P-256", sign_limit=1.35, verify_limit=1.25, rounds=6000)
     yield read_qwac()
+    yield show_many()
     yield from trusted_lists()
+    yield from judging()
     yield start_up()
 
 

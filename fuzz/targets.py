@@ -40,8 +40,8 @@ from tppkit.httpsig.wire import parse_request
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import provider_name, qwac_extensions
-from tppkit.trust.trusted_list_names import parse_listed_name
-from tppkit.trust.trusted_list_reader import UnverifiedList
+from tppkit.trust.trusted_list.names import parse_listed_name
+from tppkit.trust.trusted_list.reader import UnverifiedList
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 

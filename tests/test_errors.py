@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
+import pickle
 import re
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -102,3 +104,24 @@ def test_a_message_that_names_foreign_text_cannot_forge_a_line_or_colour_a_termi
     error = FormatError("json.malformed", "it says x\n201 forged \x1b[31m \u202e \x9b")
     assert error.message.isprintable()
     assert str(error).splitlines() == [str(error)]
+
+
+def test_an_error_travels_between_processes_with_everything_it_carries():
+    finding = Finding("trust.no-path", Severity.ERROR, "no", "clause 1", MappingProxyType({"a": "1"}), 7)
+    sent = [
+        TppkitError("time.naive", "no zone", clause="clause 2"),
+        FormatError("der.malformed", "cut off", offset=3),
+        VerificationError("trust.no-path", "nobody", findings=(finding,)),
+        RequestRefused("refused", status=401, peer_code="X", peer_text="y", request_id="z"),
+    ]
+    for error in sent:
+        arrived = pickle.loads(pickle.dumps(error))
+        assert (type(arrived), str(arrived), arrived.args) == (type(error), str(error), error.args)
+        assert vars(arrived) == vars(error)
+
+
+def test_a_finding_that_travelled_is_equal_and_read_only():
+    finding = Finding("trust.no-path", Severity.ERROR, "no", values=MappingProxyType({"a": "1"}))
+    arrived = pickle.loads(pickle.dumps(finding))
+    assert arrived == finding
+    assert isinstance(arrived.values, MappingProxyType)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from tppkit.certificates.editions import EDITIONS
+from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
 from tppkit.protocol.assumptions import ASSUMPTIONS
@@ -56,6 +58,25 @@ def psd2() -> Iterator[str]:
         yield f"| `{code}` | {status} | {peer_code} |"
 
 
+def rules() -> Iterator[str]:
+    """Every rule that certificates are judged by."""
+    yield "# Rules for certificates\n\nWhat `check_certificate` asks, in its order. A rule counts for certificates issued on or after"
+    yield "the day of its edition; `edition=` (`cert check --rules V1.4.1`) judges by the day of that edition of TS 119 495."
+    yield "A bank, and `verify_request`, refuse a certificate for the essential ones only.\n"
+    yield "| code | use | weight | essential | where it stands | counts | means |\n|---|---|---|---|---|---|---|"
+    for rule in RULES:
+        uses = ", ".join(sorted(rule.uses))
+        since = f"from {rule.since.begins:%Y-%m-%d} ({rule.since})" if rule.since else ""
+        until = f"before {rule.until.begins:%Y-%m-%d} ({rule.until})" if rule.until else ""
+        counts = " ".join(part for part in (since, until) if part) or "always"
+        essential = "yes" if rule.essential else ""
+        meaning = CODES[rule.code].meaning
+        yield f"| `{rule.code}` | {uses} | {rule.severity} | {essential} | {_cell(rule.clause)} | {counts} | {_cell(meaning)} |"
+    yield "\n## Editions\n\n| document | version | counts from |\n|---|---|---|"
+    for edition in EDITIONS:
+        yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
+
+
 def command_line() -> Iterator[str]:
     """Every command's help."""
     yield "# Command line\n\nResult on stdout, talk on stderr. Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
@@ -82,6 +103,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "codes.md": codes,
     "assumptions.md": assumptions,
     "psd2.md": psd2,
+    "rules.md": rules,
     "cli.md": command_line,
 }
 

@@ -108,6 +108,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a certification authority's certificate stands where a provider's belongs",
             "present the end-entity certificate",
         ),
+        "certificate.is-request": Code(
+            "a certificate request was given where a certificate is judged",
+            "give the certificate that was issued for it; `tppkit cert show` shows requests",
+        ),
         "certificate.key-unreadable": Code(
             "the certificate's public key cannot be read",
             "use RSA or an elliptic curve key",
@@ -268,6 +272,50 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the sandbox's clock cannot be set so",
             "advance it by a positive time of less than ten years",
         ),
+        "crl.critical-extension": Code(
+            "the CRL, or an entry of it, has a critical extension that is not processed",
+            "use another CRL, or OCSP",
+        ),
+        "crl.delta": Code(
+            "the CRL tells only what changed since another one",
+            "give the complete CRL",
+        ),
+        "crl.indirect": Code(
+            "the CRL speaks for other authorities than the one that signed it",
+            "use the issuer's own CRL, or OCSP",
+        ),
+        "crl.key-usage": Code(
+            "the authority's key may not sign CRLs",
+            "report it to the authority",
+        ),
+        "crl.malformed": Code(
+            "the bytes are no CRL, or an entry of it cannot be read",
+            "fetch it again; give DER or PEM",
+        ),
+        "crl.other-issuer": Code(
+            "the CRL is another authority's",
+            "give the CRL of the certificate's issuer",
+        ),
+        "crl.scope": Code(
+            "the CRL does not speak of this kind of certificate, or is another part of the list",
+            "give the CRL that the certificate points to",
+        ),
+        "crl.signature": Code(
+            "the CRL is not signed with the authority's key",
+            "do not trust it; fetch it again",
+        ),
+        "crl.too-large": Code(
+            "the CRL is longer than is read",
+            "use OCSP",
+        ),
+        "crl.undated": Code(
+            "the CRL does not say when the next one comes",
+            "report it to the authority; it is taken as fresh for a day",
+        ),
+        "crl.weak-signature": Code(
+            "the CRL is signed with a weak or unknown algorithm",
+            "report it to the authority; use OCSP",
+        ),
         "database.unusable": Code(
             "the sandbox's database cannot be opened",
             "check the address and install its driver",
@@ -307,6 +355,26 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "extra.missing": Code(
             "an optional dependency is not installed",
             "install the extra that the message names",
+        ),
+        "fetch.failed": Code(
+            "trust material could not be fetched from its address",
+            "check the network and the address; try later",
+        ),
+        "fetch.refused": Code(
+            "the address is not one that is asked: not http or https, or inside the own network",
+            "check who wrote the address; allow private addresses where they are meant",
+        ),
+        "fetch.skipped": Code(
+            "an address was not asked: it failed a moment ago, or enough was fetched for this chain",
+            "try again in a minute",
+        ),
+        "fetch.timeout": Code(
+            "trust material did not arrive in time",
+            "try later",
+        ),
+        "fetch.too-large": Code(
+            "more bytes came from an address than are read",
+            "do not use the address",
         ),
         "file.exists": Code(
             "the file or folder exists and is not overwritten",
@@ -444,6 +512,50 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the text is not a distinguished name",
             "write it as RFC 4514 has it",
         ),
+        "ocsp.critical-extension": Code(
+            "the OCSP response, or its responder's certificate, has a critical extension that is not processed",
+            "use another responder, or the CRL",
+        ),
+        "ocsp.malformed": Code(
+            "the bytes are no OCSP response, or it cannot be read",
+            "ask again; give DER",
+        ),
+        "ocsp.nonce": Code(
+            "the OCSP response does not repeat the nonce that was sent",
+            "ask again; it may be replayed, or the responder signs in advance",
+        ),
+        "ocsp.nonce-absent": Code(
+            "the OCSP response repeats no nonce",
+            "nothing, or demand the nonce (require_nonce)",
+        ),
+        "ocsp.other-certificate": Code(
+            "the OCSP response is about another certificate",
+            "give the response for this certificate",
+        ),
+        "ocsp.responder-unchecked": Code(
+            "whether the OCSP responder's own certificate was revoked was not looked at",
+            "nothing; the authority did not mark it as needing no check",
+        ),
+        "ocsp.signature": Code(
+            "the OCSP response is not signed with the responder's key",
+            "do not trust it; ask again",
+        ),
+        "ocsp.status": Code(
+            "the OCSP responder gives no answer",
+            "ask later, or use the CRL",
+        ),
+        "ocsp.stranger": Code(
+            "the OCSP response is signed by somebody whom the issuer did not certify for it",
+            "do not trust it",
+        ),
+        "ocsp.too-large": Code(
+            "the OCSP response is longer than is read",
+            "use the CRL",
+        ),
+        "ocsp.weak-signature": Code(
+            "the OCSP response, or its responder's certificate, is signed with a weak algorithm or key",
+            "report it to the authority; use the CRL",
+        ),
         "organization-identifier.authority-mismatch": Code(
             "the organizationIdentifier and the PSD2 statement name different authorities",
             "ask the issuer for a certificate where both are the same NCAId",
@@ -479,6 +591,134 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.unregistered-scheme": Code(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
+        ),
+        "pair.authority-name": Code(
+            "QWAC and QSealC name one competent authority in two ways",
+            "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",
+        ),
+        "pair.country": Code(
+            "QWAC and QSealC state different countries",
+            "ask the issuer which is right; a bank that compares subjects refuses the pair",
+        ),
+        "pair.kind": Code(
+            "a certificate of the pair has the wrong QcType",
+            "give the website certificate first, the seal certificate second",
+        ),
+        "pair.malformed": Code(
+            "a certificate of the pair is malformed, so what could be read was compared",
+            "see `tppkit cert check` of each; have the malformed one issued again",
+        ),
+        "pair.never-together": Code(
+            "QWAC and QSealC are at no time both valid",
+            "renew the one that has ended",
+        ),
+        "pair.no-organisation": Code(
+            "QWAC or QSealC does not have exactly one organizationIdentifier",
+            "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "pair.no-psd2": Code(
+            "QWAC or QSealC has no PSD2 statement",
+            "have the certificate issued again with roles and authority",
+        ),
+        "pair.organisation-name": Code(
+            "QWAC and QSealC state different organisation names",
+            "check that both are yours; a bank that compares names refuses the pair",
+        ),
+        "pair.organisation-scheme": Code(
+            "QWAC and QSealC have one number under different schemes or authorities",
+            "have one of them issued again with the other's organizationIdentifier",
+        ),
+        "pair.organisation-text": Code(
+            "QWAC and QSealC write one organizationIdentifier in two ways",
+            "have one of them issued again with the other's text",
+        ),
+        "pair.other-authority": Code(
+            "QWAC and QSealC name different competent authorities",
+            "use a pair that one authority's authorisation stands behind",
+        ),
+        "pair.other-issuer": Code(
+            "QWAC and QSealC come from different issuers",
+            "nothing to mend; banks must believe both issuers",
+        ),
+        "pair.other-organisation": Code(
+            "QWAC and QSealC belong to different organisations",
+            "use the QSealC of the organisation that the QWAC names",
+        ),
+        "pair.other-roles": Code(
+            "QWAC and QSealC state different roles",
+            "have the one that is out of date issued again",
+        ),
+        "pair.same-certificate": Code(
+            "one certificate was given as QWAC and as QSealC",
+            "give both certificates",
+        ),
+        "pair.same-key": Code(
+            "QWAC and QSealC certify one key",
+            "make a key for each",
+        ),
+        "pair.swapped": Code(
+            "QSealC and QWAC were given the other way round",
+            "give the website certificate first",
+        ),
+        "pair.validity": Code(
+            "QWAC and QSealC are not valid for the same time",
+            "replace the one that ends first before it ends",
+        ),
+        "path.critical-extension": Code(
+            "a certificate of the chain has a critical extension that is not processed",
+            "do not use the certificate; it demands something of its user that this software cannot honour",
+        ),
+        "path.expired": Code(
+            "an authority of the chain has expired",
+            "send or configure the authority's renewed certificate, or judge at the time of receipt",
+        ),
+        "path.extension-malformed": Code(
+            "names or extensions of a certificate in the chain cannot be read",
+            "have the certificate reissued",
+        ),
+        "path.key-usage": Code(
+            "an authority of the chain has a key that may not sign certificates",
+            "report it to the provider of the certificate",
+        ),
+        "path.length": Code(
+            "an authority of the chain has more authorities below it than it may",
+            "report it to the provider of the certificate",
+        ),
+        "path.name-constraints": Code(
+            "a certificate of the chain has a name that an authority above it may not name, or constraints that cannot be applied",
+            "report it to the provider of the certificate",
+        ),
+        "path.no-authority": Code(
+            "a certificate of the chain was issued by one that is no certification authority",
+            "do not trust the certificate",
+        ),
+        "path.not-yet-valid": Code(
+            "an authority of the chain is not yet valid",
+            "check the clock, or judge at the time of receipt",
+        ),
+        "path.policy": Code(
+            "the certificate policies along the chain do not hold together, or none of the required ones holds",
+            "check the required policies, or have the certificate issued under one of them",
+        ),
+        "path.pre-certificate": Code(
+            "this is a pre-certificate for a transparency log, not a certificate",
+            "use the final certificate",
+        ),
+        "path.refused": Code(
+            "the second opinion on the chain refuses it",
+            "read its reason in the message; report it to the provider of the certificate",
+        ),
+        "path.signature": Code(
+            "a certificate of the chain is not signed by the authority that it names",
+            "do not trust the certificate; it is forged or damaged",
+        ),
+        "path.too-complex": Code(
+            "the chain, or the search for one, is larger than is followed",
+            "send only the authorities of the one chain",
+        ),
+        "path.weak-signature": Code(
+            "a certificate of the chain is signed with a weak or unknown algorithm",
+            "have the certificate reissued with SHA-256 or better",
         ),
         "payment.not-cancellable": Code(
             "the payment can no longer be cancelled",
@@ -756,6 +996,130 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the record has another schema version",
             "use a newer version",
         ),
+        "renewal.authority": Code(
+            "the competent authority changes",
+            "tell the bank before the change",
+        ),
+        "renewal.authority-name": Code(
+            "the competent authority's name changes",
+            "nothing to mend; the NCAId is what counts",
+        ),
+        "renewal.client-auth": Code(
+            "clientAuth is gone from the extended key usage",
+            "order the QWAC from a hierarchy that is not for browsers",
+        ),
+        "renewal.device": Code(
+            "the statement about a qualified device (QcSSCD) changes",
+            "ask banks that demand qualified seals",
+        ),
+        "renewal.extended-key-usage": Code(
+            "the extended key usage changes",
+            "have what is gone issued again, or ask the bank",
+        ),
+        "renewal.gap": Code(
+            "the old certificate ends before the new one begins",
+            "order the new one with an earlier start",
+        ),
+        "renewal.issuer": Code(
+            "the issuer changes",
+            "give banks the new issuer's certificates before the change",
+        ),
+        "renewal.issuer-and-serial": Code(
+            "issuer and serial number, and with them keyId, change",
+            "send the keyId of the certificate that is sent",
+        ),
+        "renewal.issuer-key": Code(
+            "the issuer has the same name and another key",
+            "send the new intermediate with the certificate",
+        ),
+        "renewal.key-algorithm": Code(
+            "type or size of the key changes",
+            "ask the bank which algorithms it takes, before the change",
+        ),
+        "renewal.key-usage": Code(
+            "the key usage changes",
+            "ask the bank which it takes, or have the old one issued again",
+        ),
+        "renewal.kind": Code(
+            "the QcType changes, so this is no renewal",
+            "compare certificates of one use",
+        ),
+        "renewal.malformed": Code(
+            "other things are malformed than before",
+            "have a malformed certificate issued again",
+        ),
+        "renewal.names": Code(
+            "the subject alternative names change",
+            "tell banks that know you by them",
+        ),
+        "renewal.no-organisation": Code(
+            "old or new certificate does not have exactly one organizationIdentifier",
+            "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "renewal.not-longer": Code(
+            "the new certificate does not end later than the old one",
+            "give the old one first, or order another",
+        ),
+        "renewal.not-qualified": Code(
+            "the new certificate is no longer stated to be EU qualified",
+            "have it issued again with QcCompliance",
+        ),
+        "renewal.organisation-scheme": Code(
+            "the organizationIdentifier changes its scheme or authority, not its number",
+            "confirm that it is the same organisation; tell the bank before the change",
+        ),
+        "renewal.organisation-text": Code(
+            "the organizationIdentifier is written otherwise",
+            "have it issued as before, or tell the bank before the change",
+        ),
+        "renewal.other-organisation": Code(
+            "the certificates belong to different organisations",
+            "this is no renewal; have banks onboard the new organisation",
+        ),
+        "renewal.overlap": Code(
+            "how long both certificates are valid",
+            "have every bank know the new one within this time",
+        ),
+        "renewal.policies": Code(
+            "the certificate policies change",
+            "ask banks that demand a policy",
+        ),
+        "renewal.public-key": Code(
+            "the public key is new",
+            "give it to banks that pin it before the change",
+        ),
+        "renewal.public-key-kept": Code(
+            "the public key is kept",
+            "nothing to mend; a new key is better practice",
+        ),
+        "renewal.qualified": Code(
+            "the new certificate is stated to be EU qualified, the old one is not",
+            "nothing to mend",
+        ),
+        "renewal.revocation-addresses": Code(
+            "the addresses for OCSP, CRL or issuer change",
+            "give them to banks with closed firewalls",
+        ),
+        "renewal.roles-added": Code(
+            "the new certificate has further roles",
+            "tell banks that keep your roles",
+        ),
+        "renewal.roles-removed": Code(
+            "the new certificate lacks roles of the old one",
+            "have it issued again if you are still authorised",
+        ),
+        "renewal.same-certificate": Code(
+            "old and new are the same certificate",
+            "give both certificates",
+        ),
+        "renewal.subject": Code(
+            "the subject changes",
+            "tell banks that know you by it before the change",
+        ),
+        "renewal.thumbprint": Code(
+            "the thumbprint changes, as always",
+            "give it to banks that know you by it before the change",
+        ),
         "request-id.malformed": Code(
             "X-Request-ID is not a UUID",
             "send a UUID",
@@ -771,6 +1135,30 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "request.refused": Code(
             "the service answered with an error",
             "see its status, code and text",
+        ),
+        "revocation.future": Code(
+            "the answer about revocation is dated after the present",
+            "check the clock",
+        ),
+        "revocation.invalidity-date": Code(
+            "the certificate was revoked later, but its key is thought lost since before the time of judgement",
+            "look at what was signed in between by other means",
+        ),
+        "revocation.revoked": Code(
+            "a certificate of the chain was revoked",
+            "do not accept it; the holder needs a new certificate",
+        ),
+        "revocation.stale": Code(
+            "the answers about revocation at hand are of another time",
+            "give or fetch answers for the time of judgement",
+        ),
+        "revocation.unknown": Code(
+            "no usable answer says whether a certificate was revoked",
+            "give CRLs or OCSP responses, allow fetching, or choose the soft failure",
+        ),
+        "revocation.unreadable": Code(
+            "the file is neither a CRL nor an OCSP response",
+            "give DER or PEM of a CRL, or DER of an OCSP response",
         ),
         "role.missing": Code(
             "the QWAC lacks the endpoint's PSD2 role",
@@ -875,6 +1263,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trust.no-path": Code(
             "no chain leads to a believed authority",
             "add the missing intermediate, or check that the issuer is the right one",
+        ),
+        "trust.no-root": Code(
+            "authorities stand in the trust material, but none of them is self-signed",
+            "add the root, or name the file of the authorities that you believe",
         ),
         "trust.unreadable": Code(
             "the trust material cannot be read",

@@ -60,6 +60,17 @@ class Finding:
     values: Mapping[str, str] = field(default_factory=_no_values, hash=False)
     offset: int | None = None
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Read-only mappings cannot be pickled, and findings travel between worker processes.
+        state = (self.code, self.severity, self.message, self.clause, dict(self.values), self.offset)
+        return _restore_finding, state
+
+
+def _restore_finding(
+    code: str, severity: Severity, message: str, clause: str | None, values: dict[str, str], offset: int | None
+) -> Finding:
+    return Finding(code, severity, message, clause, MappingProxyType(values), offset)
+
 
 class TppkitError(Exception):
     """Base of every exception that tppkit raises on purpose.
@@ -85,6 +96,16 @@ class TppkitError(Exception):
 
     def __str__(self) -> str:
         return f"{self.message} [{self.code}]"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions are pickled by calling the class with `args`, which knows no keyword-only arguments.
+        return _restore_error, (type(self), self.args, self.__dict__)
+
+
+def _restore_error(kind: type[TppkitError], args: tuple[object, ...], state: dict[str, object]) -> TppkitError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class FormatError(TppkitError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -11,6 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit.certificates import EidasCertificate, Use, oids
+from tppkit.errors import FormatError
 from tppkit.testpki import Pki
 from tppkit.testpki.profiles import key_identifiers, provider_name, qseal_extensions, qwac_extensions
 
@@ -62,3 +65,15 @@ def issue(pki: Pki) -> Issue:
         return EidasCertificate.from_der(builder.sign(pki.root.key, hashes.SHA256()).public_bytes(Encoding.DER))
 
     return issue
+
+
+@pytest.fixture(scope="session")
+def real_certificates(shared_data: Path) -> list[EidasCertificate]:
+    """Every certificate of the collection of public ones that can be read."""
+    files = sorted((shared_data / "certificates").glob("*/*.der"))
+    found = []
+    for file in files:
+        with suppress(FormatError):
+            found.append(EidasCertificate.from_der(file.read_bytes()))
+    assert len(found) > 100
+    return found

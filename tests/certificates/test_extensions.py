@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import ExtensionFacts, der
+from tppkit.certificates import EidasCertificate, ExtensionFacts, der
 from tppkit.certificates.extensions import _READERS as EXTENSIONS
 from tppkit.certificates.extensions import KEY_USAGES, read_extensions
 
@@ -183,3 +183,11 @@ def test_reading_any_bytes_gives_findings_and_no_error(content, oid):
     assert isinstance(read(extension(oid, content)), ExtensionFacts)
     assert isinstance(read(content), ExtensionFacts)
     assert isinstance(read_extensions(content, der.Element(0xA3, 0, 0, len(content))), ExtensionFacts)
+
+
+def test_a_fault_in_the_statements_is_placed_in_the_certificate(pki):
+    name = b"\x0c\x06PSP_PI"
+    malformed = pki.qwac.certificate.der.replace(name, b"\x13" + name[1:])
+    for _ in range(2):  # also when the extension's bytes are known already
+        (finding,) = EidasCertificate.from_der(malformed).findings
+        assert (finding.code, finding.offset) == ("qcstatements.string-type", malformed.index(b"\x13" + name[1:]))

@@ -47,6 +47,30 @@ def test_every_other_form_is_malformed(text):
     assert refused.value.code == "organization-identifier.malformed"
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("GOVUS+PA", "CA/Browser Forum only"),
+        ("INTXG-123456", "CA/Browser Forum only"),
+        ("NTRDE+BW-1234567890", "CA/Browser Forum only"),
+        (f"LEIUS-{LEI}", "country XG"),
+        ("PSDde-BAFIN-1", "small letters"),
+        ("PSDDE-Bafin-1", "small letters"),
+        ("vatde-1", "small letters"),
+        ("PSDDE-BAFIN_1", "2 to 8 capital letters"),
+        ("PSDDE-B-abc", "2 to 8 capital letters"),
+        ("LEIXG", "number is missing"),
+        ("NTRDEU-1", "country has two letters"),
+        ("PDSDE-BAFIN-1", "no known scheme"),
+        ("EIS:SE-1", "two letters before the colon"),
+        ("12345987", "no scheme and country"),
+    ],
+)
+def test_a_value_of_no_known_form_is_told_why(text, reason):
+    with pytest.raises(FormatError, match=reason):
+        parse_organization_identifier(text)
+
+
 @pytest.mark.parametrize("reference", ["1234-1234", LEI[:-1] + "6", LEI[:-1], LEI.lower()])
 def test_an_lei_with_wrong_check_digits_is_refused(reference):
     with pytest.raises(FormatError) as refused:

@@ -195,7 +195,7 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("organization-identifier.authority-mismatch", subject(use, org_id="PSDDE-BAFIN-1"), set()),
         ("certificate.key-usage-not-critical", {"extensions": (SIGNS[use],)}, set()),
         ("certificate.must-not-be-critical", {"critical": (x509.IssuerAlternativeName([GOOD_NAME]),)}, {"certificate.critical-extension"}),
-        ("certificate.must-not-be-critical", {"critical": (crl("http://pki.test.example.com/ca.crl"),)}, {"certificate.critical-extension"}),
+        ("certificate.must-not-be-critical", {"critical": (crl("http://a.example.com/ca.crl"),)}, {"certificate.critical-extension"}),
         ("certificate.should-not-be-critical", {"critical": policies(GEN if use is QWAC else QCP_L)["extensions"]}, set()),
         ("certificate.no-authority-key", {"without": (x509.AuthorityKeyIdentifier,)}, set()),
         ("certificate.no-subject-key", {"without": (x509.SubjectKeyIdentifier,)}, set()),
@@ -330,6 +330,8 @@ FINE: list[tuple[Use, Change]] = [
     (QWAC, {"days": 3000}),
     (QWAC, qc(QWAC, pds=(PdsLocation("http://pki.test.example.com/pds", "en"),)) | issued(2023, 8, 31)),
     (SEAL, qc(SEAL, psd2={"roles": (role("PSP_CB"),)}) | issued(2021, 3, 31)),
+    (SEAL, usage("content_commitment", "crl_sign") | issued(2020, 6, 30)),
+    (SEAL, usage("content_commitment", "digital_signature") | issued(2020, 6, 30)),
 ]  # fmt: skip
 
 
@@ -369,6 +371,7 @@ def test_a_public_certificate_without_client_auth_is_told_the_way_out(issue, pki
 def test_a_public_certificate_follows_the_browsers_in_key_usage_and_common_name(issue):
     change = {**subject(QWAC, without=NameOID.COMMON_NAME), **usage("digital_signature", "key_encipherment")}
     assert {*found(issue, QWAC, PUBLIC_POLICIES | change)} == ENDS
+    assert {*found(issue, QWAC, PUBLIC_POLICIES | {"without": (x509.KeyUsage,)})} == ENDS
 
 
 def test_an_address_in_a_website_certificate_is_named(issue):
@@ -379,6 +382,14 @@ def test_an_address_in_a_website_certificate_is_named(issue):
 def test_a_registered_national_scheme_is_only_no_psd_form(issue):
     change = org_id("EI:SE-5567971433") | qc(SEAL, name_registration_authorities=("https://registry.test.example.com",))
     assert found(issue, SEAL, change) == {"organization-identifier.not-psd": "warning"}
+
+
+@pytest.mark.parametrize("currency", ["1" * 5000, "²", "٣٣", "", "EURO", "\x00"])
+def test_a_currency_of_any_text_is_judged(issue, currency):
+    # Not PrintableString, but it is read: the reader takes any string type here.
+    amount = der.write_element(der.SEQUENCE, der.write_text(currency), der.write_integer(1), der.write_integer(0))
+    change = statements(statement(oids.QC_LIMIT_VALUE, amount))
+    assert "qcstatements.limit-value" in found(issue, QWAC, change)
 
 
 def test_a_signature_over_a_broken_hash_is_named(pki):

@@ -100,7 +100,7 @@ def test_a_role_that_is_registered_elsewhere_is_no_fault(issue, pki):
     statements = qc(Use.QWAC, roles=(PI, RoleOfPsp("2.999.7", "PSP_XX")))
     certificate = issue(Use.QWAC, qc=statements)
     assert first_error(check_certificate(certificate, as_=Use.QWAC, at=pki.not_before)) is None
-    assert certificate.roles == ("PSP_PI", "PSP_XX")
+    assert certificate.roles == ("PSP_PI", "2.999.7")
 
 
 def test_an_identifier_of_another_form_is_an_error_that_no_relying_party_refuses(issue, pki):
@@ -218,8 +218,17 @@ def test_no_rule_ends_before_it_begins_and_no_two_rows_of_a_code_and_check_overl
         assert all(sum(rule.holds_on(day) for rule in rows) <= 1 for day in days), code
 
 
-def test_what_is_essential_is_an_error():
-    assert {rule.severity for rule in RULES if rule.essential} == {Severity.ERROR}
+def test_what_is_essential_is_an_error_on_every_day():
+    essential = [rule for rule in RULES if rule.essential]
+    assert {(rule.severity, rule.since, rule.until) for rule in essential} == {(Severity.ERROR, None, None)}
+
+
+@pytest.mark.parametrize("use", Use)
+def test_what_a_relying_party_refuses_for_is_part_of_the_whole_judgement(pki, use):
+    for judged in (pki.qwac, pki.qseal, pki.server, pki.root):
+        few = check_certificate(judged.certificate, as_=use, at=pki.not_before, essential_only=True)
+        whole = check_certificate(judged.certificate, as_=use, at=pki.not_before)
+        assert {f.code for f in few if f.severity is Severity.ERROR} <= {f.code for f in whole}
 
 
 def test_a_relying_party_does_not_refuse_what_only_the_issuer_must_mend(pki, issue, paths):

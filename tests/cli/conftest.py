@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tppkit.testpki import Pki
 
 TPPKIT = Path(sys.executable).with_name("tppkit")
 
@@ -50,3 +55,10 @@ def tppkit(tmp_path: Path) -> Tppkit:
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+@pytest.fixture(scope="session")
+def request_der(pki: Pki) -> bytes:
+    """A certificate request of the provider."""
+    request = x509.CertificateSigningRequestBuilder().subject_name(pki.qwac.certificate.x509.subject)
+    return request.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import timedelta
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
 
+from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
 
 KEYS = {
@@ -74,6 +79,105 @@ def test_control_characters_of_a_certificate_do_not_reach_the_terminal(tppkit, t
     shown = tppkit("cert", "show", "evil.pem").stdout
     assert "\x1b" not in shown
     assert "Evil\\x1b[2J\\nBank" in shown
+
+
+def test_json_tells_where_a_certificate_stands_and_what_else_it_states(tppkit, qwac_file, pki):
+    (entry,) = tppkit("cert", "show", "--json", qwac_file).json
+    extensions = pki.qwac.certificate.extensions
+    assert entry["ocsp_urls"] == list(extensions.ocsp_urls) != []
+    assert entry["crl_urls"] == list(extensions.crl_urls) != []
+    assert entry["ca_issuers_urls"] == list(extensions.ca_issuers_urls) != []
+    assert entry["subject_key_identifier"] == extensions.subject_key_identifier.hex()
+    assert entry["authority_key_identifier"] == pki.qwac_ca.certificate.extensions.subject_key_identifier.hex()
+    assert (entry["is_ca"], entry["path_length"], entry["precertificate"]) == (False, None, False)
+    assert entry["qc_semantics"] == "0.4.0.194121.1.2"
+    assert (entry["qc_limit_value"], entry["qc_retention_years"], entry["qc_unknown_statements"]) == (None, None, [])
+    assert entry["critical_extensions"] == ["2.5.29.15"]
+
+
+def test_an_authority_is_shown_as_one(tppkit, tmp_path, pki):
+    (tmp_path / "ca.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
+    (tmp_path / "server.pem").write_bytes(certificate_pem(pki.server.certificate))
+    result = tppkit("cert", "show", "ca.pem", "server.pem")
+    assert "yes, path length 0" in result.stdout
+    assert "127.0.0.1, ::1" in result.stdout
+    (authority, _) = tppkit("cert", "show", "--json", "ca.pem", "server.pem").json
+    assert (authority["is_ca"], authority["path_length"]) == (True, 0)
+
+
+def _with_statements(pki) -> bytes:
+    """The provider's certificate, with every QcStatement that it does not have already."""
+
+    def sequence(*parts: bytes) -> bytes:
+        return der.write_element(der.SEQUENCE, *parts)
+
+    def integer(value: int) -> bytes:
+        return der.write_element(der.INTEGER, bytes([value]))
+
+    def printable(text: str) -> bytes:
+        return der.write_element(der.PRINTABLE_STRING, text.encode())
+
+    statements = [
+        (oids.QC_LIMIT_VALUE, sequence(printable("EUR"), integer(5), integer(3))),
+        (oids.QC_RETENTION_PERIOD, integer(10)),
+        (oids.QC_CC_LEGISLATION, sequence(printable("CH"))),
+        (oids.QC_IDENTIFICATION_METHOD, sequence(der.write_oid("0.4.0.1862.1.8.4"))),
+        (oids.QC_QSCD_LEGISLATION, sequence(printable("JP"))),
+        (oids.QCS_SYNTAX_V2, sequence(sequence(der.write_element(0x86, b"https://registry.example")))),
+        ("2.999.1", printable("x")),
+    ]
+    value = sequence(*(sequence(der.write_oid(oid), info) for oid, info in statements))
+    extension = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(pki.qwac.certificate.x509.subject)
+        .issuer_name(pki.root.certificate.x509.subject)
+        .public_key(pki.qwac.key.public_key())
+        .serial_number(1)
+        .not_valid_before(pki.not_before)
+        .not_valid_after(pki.not_before + timedelta(days=1))
+        .add_extension(extension, critical=False)
+    )
+    return builder.sign(pki.root.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def test_every_qc_statement_is_shown(tppkit, tmp_path, pki):
+    (tmp_path / "all.der").write_bytes(_with_statements(pki))
+    (entry,) = tppkit("cert", "show", "--json", "all.der").json
+    assert entry["qc_limit_value"] == {"currency": "EUR", "amount": 5, "exponent": 3}
+    assert entry["qc_retention_years"] == 10
+    assert entry["qc_cc_legislation"] == ["CH"]
+    assert entry["qc_identification_methods"] == ["eIDAS2-b"]
+    assert entry["qc_qscd_legislation"] == ["JP"]
+    assert entry["qc_name_registration_authorities"] == ["https://registry.example"]
+    assert entry["qc_unknown_statements"] == ["2.999.1"]
+    shown = tppkit("cert", "show", "all.der").stdout
+    for told in ("5 * 10^3 EUR", "10 years", "CH", "eIDAS2-b", "JP", "https://registry.example", "2.999.1"):
+        assert told in shown
+
+
+def test_strict_counts_a_malformed_encoding_as_unreadable(tppkit, tmp_path, qwac_file, pki):
+    name = b"\x0c\x06PSP_PI"
+    malformed = pki.qwac.certificate.der.replace(name, b"\x13" + name[1:])
+    (tmp_path / "malformed.der").write_bytes(malformed)
+    lenient = tppkit("cert", "show", "--json", "malformed.der", qwac_file)
+    assert (lenient.exit_code, lenient.json[0]["findings"][0]["code"]) == (0, "qcstatements.string-type")
+    strict = tppkit("cert", "show", "--strict", "--json", "malformed.der", qwac_file)
+    assert (strict.exit_code, strict.json[0].keys()) == (3, {"file", "error"})
+    assert strict.json[0]["error"]["code"] == "qcstatements.string-type"
+    assert strict.json[0]["error"]["offset"] == malformed.index(b"\x13" + name[1:])
+    assert strict.json[1]["kind"] == "certificate"
+    text = tppkit("cert", "show", "--strict", "malformed.der")
+    assert text.exit_code == 3
+    assert "qcstatements.string-type" in text.stderr
+    assert "at byte" in text.stderr
+
+
+def test_a_request_is_shown_without_what_only_an_issuer_states(tppkit, tmp_path, request_der):
+    (tmp_path / "request.der").write_bytes(request_der)
+    (entry,) = tppkit("cert", "show", "--json", "request.der").json
+    assert (entry["kind"], entry["issuer"], entry["not_after"]) == ("csr", None, None)
+    assert tppkit("cert", "show", "request.der").stdout.startswith("request.der: csr\n")
 
 
 def test_no_file_is_wrong_usage(tppkit):

@@ -13,6 +13,10 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import ENDPOINTS
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 
+# Parameters that no reader can take for other segments.
+SAFE = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters="/\\\x7f\ufffd", min_codepoint=0x20), min_size=1
+).filter(lambda text: text not in {".", ".."})
 ROW = Endpoint("name", "GET", "/v1/{first}/x/{second_part}", False, None, 200, "nowhere")
 
 
@@ -51,6 +55,31 @@ def test_whatever_the_parameters_they_are_read_back_from_their_segments(first: s
     assert re.fullmatch(r"[A-Za-z0-9/._~%-]+", target)
     segments = target.split("/")
     assert (len(segments), unquote(segments[2]), unquote(segments[4])) == (5, first, second)
+
+
+@given(first=SAFE, second=SAFE)
+def test_a_target_matches_its_own_row_with_its_parameters(first: str, second: str) -> None:
+    assert ROW.match(ROW.target(first=first, second_part=second)) == {"first": first, "second_part": second}
+
+
+@given(st.text(max_size=40) | st.from_regex(r"/v1/[^?]{1,10}/x/.{1,10}", fullmatch=True))
+def test_what_matches_has_exactly_the_rows_segments(path: str) -> None:
+    found = ROW.match(path)
+    if found is not None:
+        assert path.split("/")[:2] + path.split("/")[3:4] == ["", "v1", "x"]
+        assert [unquote(segment) for segment in path.split("/")[2::2]] == list(found.values())
+        assert not {".", "..", ""} & {*found.values()}
+
+
+def test_a_long_path_matches_nothing() -> None:
+    assert ROW.match("/v1/a/x/" + "b" * 4000) is not None
+    assert ROW.match("/v1/a/x/" + "b" * 4096) is None
+
+
+def test_what_stands_between_parameters_is_taken_as_it_is() -> None:
+    row = Endpoint("name", "GET", "/v1.0/{first}", False, None, 200, "nowhere")
+    assert row.match("/v1.0/a") == {"first": "a"}
+    assert row.match("/v1x0/a") is None
 
 
 def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct
-from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
+from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.psd2.rules import (
+    allowed_methods,
+    find_endpoint,
     parse_request_id,
     request_fingerprint,
     require_product,
@@ -68,6 +70,26 @@ def test_what_is_no_uuid_is_refused(text: str) -> None:
 def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
     with suppress(FormatError):
         assert parse_request_id(text) == text
+
+
+def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
+    found = find_endpoint("GET", "/psd2/v1/payments/sepa-credit-transfers/a%20b/status")
+    assert found == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a b"})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code", "methods"),
+    [
+        ("GET", "/psd2/v1/accounts", "endpoint.unknown", ()),
+        ("GET", "/psd2/v1/payments/x", "endpoint.method", ("POST",)),
+        ("POST", "/psd2/v1/payments/x/1", "endpoint.method", ("GET", "DELETE")),
+    ],
+)
+def test_no_other_method_or_path_is_found(method: str, path: str, code: str, methods: tuple[str, ...]) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        find_endpoint(method, path)
+    assert caught.value.code == code
+    assert allowed_methods(path) == methods
 
 
 def test_the_role_of_the_endpoint_is_enough() -> None:

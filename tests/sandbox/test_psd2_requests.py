@@ -208,7 +208,16 @@ def test_every_answer_forbids_its_storage(tpp: RawProvider) -> None:
     assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
 
 
-def test_a_target_with_an_encoded_slash_is_judged_as_it_was_signed(tpp: RawProvider) -> None:
+@pytest.mark.parametrize(("part", "instead"), [("/payments/", "/payments%2F"), ("/v1/", "//v1/"), ("psd2", "psd%32")])
+def test_a_target_that_only_reads_like_an_endpoint_is_none_however_it_is_sealed(
+    tpp: RawProvider, part: str, instead: str
+) -> None:
+    message = tpp.message()
+    sealed = tpp.sealed(altered(message, target=message.target.replace(part, instead)))
+    assert_refused(tpp.send(sealed), 404, "RESOURCE_UNKNOWN")
+
+
+def test_an_encoded_letter_in_a_parameter_is_judged_as_it_was_signed(tpp: RawProvider) -> None:
     sealed = tpp.sealed(tpp.message())
-    moved = altered(sealed, target=sealed.target.replace("/payments/", "/payments%2F"))
+    moved = altered(sealed, target=sealed.target.replace("sepa", "sep%61"))
     assert_refused(tpp.send(moved), 401, "SIGNATURE_INVALID")

@@ -35,7 +35,7 @@ def leaf(request, pki) -> Issued:
 
 
 @given(PROVIDERS)
-def test_every_accepted_provider_gets_certificates_that_say_so_and_break_no_rule(pki, arguments):
+def test_every_accepted_provider_gets_certificates_that_say_so_and_are_not_refused(pki, arguments):
     provider = make_provider(**arguments)
     for issued, use in (
         (pki.issue_qwac(provider, label="a"), Use.QWAC),
@@ -46,7 +46,7 @@ def test_every_accepted_provider_gets_certificates_that_say_so_and_break_no_rule
         assert read.roles == tuple(arguments["roles"])
         assert read.subject.values("2.5.4.10") == (arguments["name"],)
         assert (read.qc.psd2.nca_name, read.qc.psd2.nca_id) == (arguments["nca_name"], provider.nca_id)
-        assert check_certificate(read, as_=use, at=pki.not_before) == ()
+        assert check_certificate(read, as_=use, at=pki.not_before, essential_only=True) == ()
 
 
 def test_the_subject_of_a_leaf_has_each_attribute_once(leaf, pki):
@@ -146,6 +146,25 @@ def test_an_authority_that_is_not_listed_gets_a_name():
     assert make_provider(organization_identifier="PSDZZ-ABC-1").nca_name == "Competent authority ZZ-ABC"
 
 
+@pytest.mark.parametrize("role", ["PSP_CB", "PSP_PA"])
+def test_a_central_bank_or_public_authority_names_no_authority(pki, role):
+    provider = make_provider(roles=[role])
+    assert (provider.nca_id, provider.nca_name) == ("NA", "NA")
+    for issued, use in (
+        (pki.issue_qwac(provider, label="a"), Use.QWAC),
+        (pki.issue_qseal(provider, label="b"), Use.QSEALC),
+    ):
+        assert check_certificate(issued.certificate, as_=use, at=pki.not_before) == ()
+
+
+@pytest.mark.parametrize(
+    ("identifier", "country"), [("VATEL-099028220", "GR"), ("VATXI-123456789", "GB"), ("NTRDE-HRB78770", "DE")]
+)
+def test_the_country_of_a_provider_is_one_that_is_on_the_map(identifier, country):
+    provider = make_provider(organization_identifier=identifier)
+    assert (provider.country, provider.nca_id) == (country, f"{country}-TEST")
+
+
 def test_an_identifier_of_another_scheme_is_taken():
     provider = make_provider(organization_identifier="VATLT-123456789")
     assert (provider.organization_identifier.scheme, provider.nca_id) == ("VAT", "LT-TEST")
@@ -164,6 +183,7 @@ def test_an_identifier_of_another_scheme_is_taken():
         ({"name": "\ud800"}, "pki.name"),
         ({"nca_name": "n" * 257}, "pki.name"),
         ({"nca_name": "a\x00"}, "pki.name"),
+        ({"organization_identifier": "LEIXG-AEYE00EKXESVZUUEBP67"}, "pki.country"),
         ({"country": "lt"}, "pki.country"),
         ({"country": "LTU"}, "pki.country"),
         ({"country": "Lithuania"}, "pki.country"),

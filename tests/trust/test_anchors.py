@@ -8,7 +8,7 @@ import pytest
 
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import certificate_pem, key_pem, write_pki
-from tppkit.trust import PathVerifier, load_anchors, make_anchors
+from tppkit.trust import Anchors, PathVerifier, load_anchors, make_anchors
 
 
 def refusal(load, *args) -> ConfigurationError:
@@ -23,10 +23,28 @@ def test_self_signed_authorities_are_roots_and_others_intermediates(pki):
     assert anchors.intermediates == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
 
 
-def test_without_a_self_signed_authority_every_authority_is_a_root(pki):
-    anchors = make_anchors([pki.qwac_ca.certificate, pki.qseal_ca.certificate])
-    assert anchors.roots == (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
-    assert anchors.intermediates == ()
+def test_authorities_that_the_caller_believes_are_roots_self_signed_or_not(pki):
+    anchors = make_anchors(pki.authorities, all_believed=True)
+    assert (anchors.roots, anchors.intermediates) == (pki.authorities, ())
+
+
+def test_without_a_self_signed_authority_nobody_becomes_a_root_by_accident(pki):
+    assert refusal(make_anchors, [pki.qwac_ca.certificate, pki.qseal_ca.certificate]).code == "trust.no-root"
+
+
+def test_a_file_of_issuing_authorities_is_what_its_caller_says_it_is(pki, tmp_path):
+    issuing = (pki.qwac_ca.certificate, pki.qseal_ca.certificate)
+    (tmp_path / "issuing.pem").write_bytes(b"".join(map(certificate_pem, issuing)))
+    assert load_anchors(tmp_path / "issuing.pem").roots == issuing
+
+
+def test_a_folder_of_intermediates_is_no_trust_material(pki, tmp_path):
+    (tmp_path / "issuing.pem").write_bytes(certificate_pem(pki.qwac_ca.certificate))
+    assert refusal(load_anchors, tmp_path).code == "trust.no-root"
+
+
+def test_a_verifier_needs_an_anchor():
+    assert refusal(PathVerifier, Anchors(())).code == "trust.no-anchors"
 
 
 def test_an_authority_of_the_same_name_signed_with_another_key_is_no_root(certify):

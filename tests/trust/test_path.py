@@ -12,9 +12,10 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, make_anchors
-from tppkit.trust.path import MAX_CHAIN_DEPTH
+from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
+UNKNOWN = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
 
 
 def verifier(*believed) -> PathVerifier:
@@ -112,38 +113,35 @@ def test_a_changed_signature_breaks_the_chain(root, issuing, leaf, forged):
         return one._replace(certificate=EidasCertificate.from_der(bytes(der)))
 
     leaf, issuing = (changed(leaf), issuing) if forged == "leaf" else (leaf, changed(issuing))
-    assert refusal(verifier(root), leaf, intermediates=[issuing]).code == "trust.no-path"
+    assert refusal(verifier(root), leaf, intermediates=[issuing]).code == "path.signature"
 
 
 def test_a_leaf_cannot_issue(certify, root, issuing, leaf):
     assert (
         refusal(verifier(root, issuing), certify("second", leaf, ca=False), intermediates=[leaf]).code
-        == "trust.no-path"
+        == "path.no-authority"
     )
 
 
 @pytest.mark.parametrize(
-    "extensions",
+    ("extensions", "code"),
     [
-        (key_usage("key_cert_sign"),),
-        ((x509.BasicConstraints(ca=False, path_length=None), True), key_usage("key_cert_sign")),
-        ((x509.BasicConstraints(ca=True, path_length=None), True), key_usage("digital_signature")),
-        (
-            *authority_extensions(path_length=None),
-            (x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00"), True),
-        ),
+        ((key_usage("key_cert_sign"),), "path.no-authority"),
+        (((x509.BasicConstraints(ca=False, path_length=None), True), key_usage("key_cert_sign")), "path.no-authority"),
+        (((x509.BasicConstraints(ca=True, path_length=None), True), key_usage("digital_signature")), "path.key-usage"),
+        ((*authority_extensions(path_length=None), (UNKNOWN, True)), "path.critical-extension"),
     ],
     ids=["no basic constraints", "no authority", "key usage without keyCertSign", "unknown critical extension"],
 )
-def test_an_intermediate_that_is_no_sound_authority_is_refused(certify, root, extensions):
+def test_an_intermediate_that_is_no_sound_authority_is_refused(certify, root, extensions, code):
     between = certify("Between", root, extensions=extensions)
-    assert refusal(verifier(root), certify("leaf", between, ca=False), intermediates=[between]).code == "trust.no-path"
+    assert refusal(verifier(root), certify("leaf", between, ca=False), intermediates=[between]).code == code
 
 
 def test_a_path_length_is_kept(certify, root, issuing):
     below = certify("Below", issuing)  # the issuing authority may have no authority below it
     refused = refusal(verifier(root), certify("leaf", below, ca=False), intermediates=[issuing, below])
-    assert refused.code == "trust.no-path"
+    assert refused.code == "path.length"
 
 
 def test_a_name_constraint_is_kept(certify, root):
@@ -156,7 +154,7 @@ def test_a_name_constraint_is_kept(certify, root):
 
     paths = verifier(root, between)
     assert paths.verify(leaf_for("tpp.good.example").certificate, at=AT)
-    assert refusal(paths, leaf_for("tpp.bad.example")).code == "trust.no-path"
+    assert refusal(paths, leaf_for("tpp.bad.example")).code == "path.name-constraints"
 
 
 def test_more_authorities_than_are_followed_between_leaf_and_root_are_refused(certify, root):
@@ -219,9 +217,11 @@ def test_production_certificates_chain_to_their_issuers(shared_data):
         )
         poison = "1.3.6.1.4.1.11129.2.4.3" in certificate.extensions.critical  # a pre-certificate is not to be believed
         try:
-            path = PathVerifier(make_anchors([issuer])).verify(certificate, at=certificate.not_before)
+            path = PathVerifier(Anchors((issuer,))).verify(certificate, at=certificate.not_before)
             believed[row["file"]] = path.chain == (certificate, issuer) and not poison
         except CertificateRejected as e:
-            believed[row["file"]] = e.code == "trust.no-path" and poison
+            believed[row["file"]] = poison and e.code == (
+                "path.extension-malformed" if "bad-bc" in row["file"] else "path.pre-certificate"
+            )
     assert len(believed) >= 7
     assert [file for file, right in believed.items() if not right] == []

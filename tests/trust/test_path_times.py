@@ -50,8 +50,8 @@ def test_a_chain_holds_from_its_first_to_its_last_moment(make, narrow):
         assert paths.verify(leaf, at=at) == path
 
 
-EARLY = {"leaf": "certificate.not-yet-valid", "issuing": "trust.no-path", "root": "trust.no-path"}
-LATE = {"leaf": "certificate.expired", "issuing": "trust.no-path", "root": "trust.no-path"}
+EARLY = {"leaf": "certificate.not-yet-valid", "issuing": "path.not-yet-valid", "root": "path.not-yet-valid"}
+LATE = {"leaf": "certificate.expired", "issuing": "path.expired", "root": "path.expired"}
 
 
 @pytest.mark.parametrize("step", [SECOND, INSTANT])
@@ -83,7 +83,7 @@ def test_a_time_is_judged_as_a_moment_whatever_its_zone(make):
     paths, leaf = make("root")
     for hours in (-11, 0, 13):
         assert code(paths, leaf, NARROW[1].astimezone(timezone(timedelta(hours=hours)))) is None
-        assert code(paths, leaf, (NARROW[1] + SECOND).astimezone(timezone(timedelta(hours=hours)))) == "trust.no-path"
+        assert code(paths, leaf, (NARROW[1] + SECOND).astimezone(timezone(timedelta(hours=hours)))) == "path.expired"
 
 
 def test_after_an_intermediate_was_renewed_the_chain_goes_on(certify):

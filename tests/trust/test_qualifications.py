@@ -7,7 +7,7 @@ from list_builder import criteria, policies, qualifications
 from lxml import etree
 
 from tppkit.certificates import oids
-from tppkit.trust.qualifications import MAX_CRITERIA_DEPTH, Qualification, read_qualifications
+from tppkit.trust.trusted_list.qualifications import MAX_CRITERIA_DEPTH, Qualification, read_qualifications
 
 QCP_L, OTHER = oids.POLICY_QCP_L, "1.2.3.4"
 

@@ -11,9 +11,9 @@ import pytest
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import TppkitError, VerificationError
 from tppkit.trust import TrustedLists, load_trusted_lists, verify_trusted_list
-from tppkit.trust.listed_services import IssuingService, computed_key_ids
-from tppkit.trust.lotl_signers import LOTL_SIGNERS
-from tppkit.trust.trusted_list_folder import pointers_to
+from tppkit.trust.trusted_list.folder import pointers_to
+from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS
+from tppkit.trust.trusted_list.services import IssuingService, computed_key_ids
 
 pytestmark = pytest.mark.shared
 

@@ -14,8 +14,8 @@ from list_builder import ListFacts, list_of_lists, pointer, sign, write_list
 
 from tppkit.errors import ConfigurationError, TransportError, VerificationError
 from tppkit.trust import load_trusted_lists
-from tppkit.trust.trusted_list_fetch import FetchedLists, fetch_trusted_lists
-from tppkit.trust.trusted_list_uris import LIST_OF_LISTS
+from tppkit.trust.trusted_list.fetch import FetchedLists, fetch_trusted_lists
+from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
 
 class Site:

@@ -12,8 +12,8 @@ from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign,
 from tppkit.errors import ConfigurationError, FormatError, VerificationError
 from tppkit.testpki.profiles import make_provider, qwac_extensions
 from tppkit.trust import load_trusted_lists
-from tppkit.trust.lotl_signers import LOTL_SIGNERS, NOTICES
-from tppkit.trust.trusted_list_uris import LIST_OF_LISTS
+from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, NOTICES
+from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
 START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
 GRANTED = State("granted", datetime(2020, 1, 1, tzinfo=UTC))

@@ -6,8 +6,8 @@ import pytest
 
 from tppkit.certificates import parse_name
 from tppkit.errors import FormatError
-from tppkit.trust.listed_services import name_key
-from tppkit.trust.trusted_list_names import MAX_LISTED_NAME, parse_listed_name
+from tppkit.trust.trusted_list.names import MAX_LISTED_NAME, parse_listed_name
+from tppkit.trust.trusted_list.services import name_key
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from list_builder import WEB, Listed, ListFacts, State, criteria, pointer, polic
 
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust import verify_trusted_list
-from tppkit.trust.trusted_list import TrustedList
-from tppkit.trust.trusted_list_reader import MAX_FINDINGS, UnverifiedList
-from tppkit.trust.trusted_list_uris import NATIONAL_LIST
+from tppkit.trust.trusted_list.model import TrustedList
+from tppkit.trust.trusted_list.reader import MAX_FINDINGS, UnverifiedList
+from tppkit.trust.trusted_list.uris import NATIONAL_LIST
 
 SINCE = datetime(2020, 1, 1, tzinfo=UTC)
 STATES = (State("withdrawn", datetime(2026, 4, 1, tzinfo=UTC)), State("granted", SINCE))

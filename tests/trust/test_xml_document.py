@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.trust.xml_document import MAX_ATTRIBUTES, MAX_ATTRIBUTES_OF_ELEMENT, MAX_MARKS, MAX_XML_BYTES, parse_xml
+from tppkit.trust.trusted_list.xml_document import (
+    MAX_ATTRIBUTES,
+    MAX_ATTRIBUTES_OF_ELEMENT,
+    MAX_MARKS,
+    MAX_XML_BYTES,
+    parse_xml,
+)
 
 SECONDS = 5.0
 
@@ -109,7 +115,7 @@ def test_without_the_extra_its_name_is_told():
     program = (
         "import sys; sys.modules['lxml'] = None\n"
         "from tppkit.errors import ConfigurationError\n"
-        "from tppkit.trust.xml_document import parse_xml\n"
+        "from tppkit.trust.trusted_list.xml_document import parse_xml\n"
         "try: parse_xml(b'<a/>', what='the list')\n"
         "except ConfigurationError as e: print(e.code, e.message)"
     )

@@ -16,8 +16,8 @@ from signxml import SignatureConfiguration, XMLVerifier
 from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, SignatureMethod
 
 from tppkit.errors import FormatError, VerificationError
-from tppkit.trust.xml_document import parse_xml
-from tppkit.trust.xml_signature import verify_and_remove_signature
+from tppkit.trust.trusted_list.xml_document import parse_xml
+from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 
 DS = "{http://www.w3.org/2000/09/xmldsig#}"
 EXCLUSIVE = "http://www.w3.org/2001/10/xml-exc-c14n#"

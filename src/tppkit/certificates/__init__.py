@@ -9,12 +9,14 @@ from tppkit.certificates.extensions import ExtensionFacts
 from tppkit.certificates.files import load_certificates
 from tppkit.certificates.identifier import OrganizationIdentifier, parse_organization_identifier
 from tppkit.certificates.names import DistinguishedName, parse_name
+from tppkit.certificates.pair import check_pair
 from tppkit.certificates.qcstatements import PdsLocation, Psd2Statement, QcStatements, RoleOfPsp, parse_qc_statements
+from tppkit.certificates.renewal import check_renewal
 from tppkit.certificates.rules import Use, check_certificate
 from tppkit.certificates.sources import Source, read_sources
 
 __all__ = [
     "DistinguishedName", "EidasCertificate", "EidasRequest", "ExtensionFacts", "KeyFacts", "OrganizationIdentifier",
-    "PdsLocation", "Psd2Statement", "QcStatements", "RoleOfPsp", "Source", "Use", "check_certificate", "load_certificates", "parse_name",
-    "parse_organization_identifier", "parse_qc_statements", "read_sources",
+    "PdsLocation", "Psd2Statement", "QcStatements", "RoleOfPsp", "Source", "Use", "check_certificate", "check_pair",
+    "check_renewal", "load_certificates", "parse_name", "parse_organization_identifier", "parse_qc_statements", "read_sources",
 ]  # fmt: skip

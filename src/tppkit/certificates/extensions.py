@@ -136,7 +136,8 @@ def _malformed(message: str, offset: int) -> Finding:
 def _known_or_read(data: bytes, element: der.Element) -> _Extension:
     if element.end - element.offset <= _REMEMBERED_BYTES:
         extension = _remembered(data[element.offset : element.end])
-        if not extension.findings:
+        qc: QcStatements = extension.facts.get("qc", _NO_QC_STATEMENTS)
+        if not extension.findings and not qc.findings:
             return extension
     return _read_extension(data, element)  # what is malformed is read where it stands: its offset is the certificate's
 

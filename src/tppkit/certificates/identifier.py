@@ -83,7 +83,7 @@ _UNKNOWN: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(GOV|INT)[A-Z]{2}.*|GOV|INT"), "GOV and INT are schemes of the CA/Browser Forum only"),
     (re.compile(r"[A-Z]{3}[A-Z]{2}\+.*"), "+state is a form of the CA/Browser Forum only"),
     (re.compile(r"LEI[A-Z]{2}-.*"), "an LEI has the country XG"),
-    (re.compile(r"(?i:PSD|VAT|NTR|LEI)(?i:[A-Z]{2})-.*[a-z].*|(?=.*[a-z])(?i:PSD|VAT|NTR|LEI)(?i:[A-Z]{2})-.+"),
+    (re.compile(r"(?=[^-]*[a-z])(?i:(PSD|VAT|NTR|LEI)[A-Z]{2})-.+|PSD[A-Z]{2}-(?=[^-]*[a-z])[A-Za-z]{2,8}-.+"),
      "small letters stand where capitals belong"),
     (re.compile(r"PSD[A-Z]{2}-.*"), "the authority has 2 to 8 capital letters, and a hyphen on either side"),
     (re.compile(r"(VAT|NTR|PSD|LEI)[A-Z]{2}"), "the number is missing"),

@@ -16,7 +16,7 @@ from tppkit import __version__
 # name: (module, one line of help); each module has a click command of the same name.
 _COMMANDS = {
     "audit": ("tppkit.cli.audit", "Re-verify retained signatures."),
-    "cert": ("tppkit.cli.cert", "Read eIDAS certificates and requests."),
+    "cert": ("tppkit.cli.cert", "Read, check and compare eIDAS certificates."),
     "demo": ("tppkit.cli.demo", "The main job end to end, on this machine."),
     "pki": ("tppkit.cli.pki", "Make test certificates."),
     "sandbox": ("tppkit.cli.sandbox", "The bank to develop against."),

@@ -23,12 +23,15 @@ from tppkit.cli.output import (
     print_facts,
     print_json,
     read_input,
+    say,
     say_error,
 )
+from tppkit.client import make_fetch
 from tppkit.errors import FormatError, VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
-from tppkit.trust.qualified_status import Listing
-from tppkit.trust.trusted_lists import ListFailure
+from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
+from tppkit.trust.trusted_list.lists import ListFailure
+from tppkit.trust.trusted_list.qualified_status import Listing
 
 _MAX_PASSWORD_BYTES = 1024
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
@@ -90,6 +93,42 @@ def lists_(directory: Path, as_json: bool) -> int:
         for failure in lists.failures:
             click.echo(printable(f"{failure.territory or '??'}  not used: {failure.message} [{failure.code}]"))
     return DOES_NOT_HOLD if lists.failures else HOLDS
+
+
+@trust.command()
+@click.argument("directory", type=_folder, metavar="DIR")
+@click.option("--territory", "territories", multiple=True, metavar="CC", help="Only this list; may be given again.")
+@click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of the lists.")
+@click.option("--allow-private", is_flag=True, help="Ask addresses of the own network as well.")
+@json_option
+def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool, as_json: bool) -> int:
+    """Fetch the list of the lists and the national lists into a folder, each verified before it is written."""
+    fetched = fetch_trusted_lists(
+        directory,
+        fetch=make_fetch(allow_private=allow_private, follow_redirects=True),
+        territories=[territory.upper() for territory in territories] or None,
+        address=url,
+        progress=lambda territory: say(f"fetching the list of {territory}"),
+    )
+    failures = fetched.failures
+    if as_json:
+        print_json(
+            {
+                "verdict": "fails" if failures else "holds",
+                "code": failures[0].code if failures else None,
+                "findings": [],
+                "written": [{**_list_object(one), "territory": one.territory} for one in fetched.written],
+                "kept": [{**_list_object(one), "territory": one.territory} for one in fetched.kept],
+                "failures": [_failure_object(failure) for failure in failures],
+            }
+        )
+    else:
+        for what, lists in (("written", fetched.written), ("unchanged", fetched.kept)):
+            for one in lists:
+                click.echo(printable(f"{one.territory}  {what}: number {one.sequence_number}"))
+        for failure in failures:
+            click.echo(printable(f"{failure.territory or '??'}  failed: {failure.message} [{failure.code}]"))
+    return DOES_NOT_HOLD if failures else HOLDS
 
 
 def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:

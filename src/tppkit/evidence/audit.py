@@ -36,12 +36,13 @@ class Verdict(StrEnum):
     UNREADABLE = "unreadable"
 
 
-# Codes that leave a record unproved instead of disproving it (EN 319 102-1 table 6: no chain, validity out of bounds,
-# signed data or certificate not at hand). Everything else disproves it.
+# Codes that leave a record unproved instead of disproving it (EN 319 102-1 table 6: no chain, a chain that breaks a
+# constraint, validity out of bounds, revocation unknown, signed data or certificate not at hand). Everything else disproves it.
 INDETERMINATE_CODES = frozenset({
     "trust.no-path", "certificate.expired", "certificate.not-yet-valid", "file.unreadable", "record.body-redacted",
-    "record.unknown-profile", "record.unknown-kind", "record.no-qwac",
+    "record.unknown-profile", "record.unknown-kind", "record.no-qwac", "revocation.unknown", "revocation.stale",
 })  # fmt: skip
+_INDETERMINATE_ROOM = "path."
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,8 @@ class _Auditor:
         try:
             return replace(row, organization_identifier=self._verify(record, at).organization_identifier)
         except TppkitError as e:
-            verdict = Verdict.INDETERMINATE if e.code in INDETERMINATE_CODES else Verdict.FAILED
+            is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOM)
+            verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
             return replace(row, verdict=verdict, code=e.code, message=e.message)
 
     def _check_place(self, record: EvidenceRecord) -> str | None:

@@ -161,5 +161,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "refused-request-id", "psd2", "whether a refused request uses up its X-Request-ID",
         "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.psd2.payments",
     ),
+    Assumption(
+        "path-form", "psd2", "which spellings of a path are an endpoint's",
+        "the row's own text only; a parameter may be percent-encoded, but holds no slash, backslash or control character and is no dot"
+        " segment; all else is 404",
+        "the seal covers the target as it stood on the wire, so nothing is made of it before it is looked up",
+        "protocol.endpoint.Endpoint.match",
+    ),
 )
 # fmt: on

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from urllib.parse import quote
+from functools import lru_cache
+from urllib.parse import quote, unquote
+
+MAX_PATH = 4096
 
 _PARAMETER = re.compile(r"\{([a-z_]+)\}")
+# What can stand in one path segment (RFC 3986 section 3.3).
+_SEGMENT = r"((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)"
+# Values that another reader of the path might take for other segments (assumption path-form).
+_UNSAFE_VALUE = re.compile(r"\.\.?|.*[/\\\x00-\x1f\x7f\ufffd].*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +42,26 @@ class Endpoint:
     def target(self, **parameters: str) -> str:
         """The request target with these parameters, each percent-encoded as one path segment."""
         return _PARAMETER.sub(lambda match: quote(parameters[match.group(1)], safe=""), self.path)
+
+    def match(self, path: str) -> Mapping[str, str] | None:
+        """The parameters of a path that is exactly this row's, each decoded once; None when it is another path.
+
+        Nothing is forgiven: no other case, no further slash, no dot segment, no encoded letter outside a parameter, no query. A
+        parameter that holds a slash, backslash or control character, or is a dot segment itself, matches nothing.
+
+        Args:
+            path: the path as it stood on the wire, percent-encoding untouched.
+        """
+        found = _pattern(self.path).fullmatch(path) if len(path) <= MAX_PATH else None
+        if found is None:
+            return None
+        values = [unquote(value) for value in found.groups()]
+        if any(_UNSAFE_VALUE.fullmatch(value) for value in values):
+            return None
+        return dict(zip(_PARAMETER.findall(self.path), values, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _pattern(path: str) -> re.Pattern[str]:
+    literals = _PARAMETER.split(path)[::2]
+    return re.compile(_SEGMENT.join(map(re.escape, literals)), re.ASCII)

@@ -86,7 +86,7 @@ class Sandbox:
             store = Store(settings.database or f"sqlite:///{settings.directory / DATABASE}")
             opened.callback(store.close)
             self._opened = opened.pop_all()
-        self.psd2 = Psd2Host(payments, store=store, archive=self.archive, paths=paths, now=self.clock.now).app
+        self.psd2 = Psd2Host(payments, store=store, archive=self.archive, paths=paths, now=self.clock.now)
         self.approval = ApprovalHost(payments, store=store, now=self.clock.now).app
         self.control = ControlHost(self.clock).app
 

@@ -26,7 +26,7 @@ from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import REQUEST_TARGET, Message, message_components
 from tppkit.seals.key_id import verify_key_id
 from tppkit.seals.profiles import PSD2_V1, SealProfile
-from tppkit.trust import PathVerifier, TrustedPath
+from tppkit.trust import PathVerifier, TrustedPath, Window
 
 MAX_CERTIFICATE_HEADER = 16 * 1024
 _REMEMBERED = 256
@@ -40,6 +40,7 @@ _SINGLETONS = ("digest", "signature", "x-request-id", "content-type", "content-l
 class _Seal:
     certificate: EidasCertificate
     path: TrustedPath
+    window: Window
     verifiers: Mapping[str, Verify]
 
 
@@ -48,7 +49,8 @@ class SealPolicy:
 
     It remembers what it has verified (at most 256 certificates, and 256 ways of naming and covering): a provider sends the
     same certificate and the same parameters, all but the signature, with every request. Nothing is remembered before a
-    signature under it has been verified, and nothing is believed longer than its chain is valid.
+    signature under it has been verified, and nothing is believed outside the window of its chain, which news of a revocation
+    closes.
 
     Args:
         paths: believes certificates.
@@ -68,12 +70,15 @@ class SealPolicy:
     def _seal(self, header: str, at: datetime, intermediates: Sequence[EidasCertificate]) -> _Seal:
         """The seal certificate in a header, when it fits the profile and is believed at the time."""
         seal = self._seals.get(header)
-        if seal is not None and seal.path.not_before <= at <= seal.path.not_after:
+        if seal is not None and seal.window.not_before <= at <= seal.window.not_after:
             return seal
         certificate = _read_certificate(header)
         path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)
         return _Seal(
-            certificate, path, make_verifiers(certificate.public_key, pss_only=certificate.key.type == "rsa-pss")
+            certificate,
+            path,
+            path.window,
+            make_verifiers(certificate.public_key, pss_only=certificate.key.type == "rsa-pss"),
         )
 
     def _remember(self, certificate_header: str, seal: _Seal, head: str, parameters: SignatureParameters) -> None:
@@ -176,7 +181,7 @@ def verify_request(
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.header-absent`, `digest.mismatch`,
             `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`.
         CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`,
-            `trust.no-path`.
+            `trust.no-path`, `path.*`, `key.*`, `revocation.*`.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
     Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10.

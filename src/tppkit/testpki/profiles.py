@@ -33,6 +33,9 @@ _ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
 SERVICES_URL = "http://pki.test.example.com"
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+# Countries that only identifiers have: VAT's codes of Greece and Northern Ireland, and LEI's of the whole world.
+_ESTABLISHED = {"EL": "GR", "XI": "GB", "XG": ""}
+_UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # name no authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
 _TEXT_LIMIT = 64
 _NCA_NAME_LIMIT = 256
 
@@ -80,9 +83,10 @@ def make_provider(
     Args:
         organization_identifier: any form of EN 319 412-1 clause 5.1.4 or TS 119 495 GEN-5.2.1-3.
         name: the organisation's name.
-        country: two letters; that of the organizationIdentifier when absent.
+        country: two letters; that of the organizationIdentifier when absent (an LEI has none).
         roles: names of TS 119 495, at least one, none twice.
-        nca_name: the competent authority's name; looked up, or made from its identifier, when absent.
+        nca_name: the competent authority's name; looked up, or made from its identifier, when absent; `NA` for central banks
+            and public authorities.
         dns_name: the name in the QWAC, lower case.
 
     Raises:
@@ -92,8 +96,10 @@ def make_provider(
         identifier = parse_organization_identifier(organization_identifier)
     except FormatError as e:
         raise ConfigurationError("pki.organization-identifier", e.message, clause=e.clause) from e
-    country = country or identifier.country or ""
-    nca_id = identifier.nca_id or f"{identifier.country}-TEST"
+    country = country or _ESTABLISHED.get(identifier.country or "", identifier.country or "")
+    nca_id = identifier.nca_id or f"{country}-TEST"
+    if _UNSUPERVISED.intersection(roles):
+        nca_id, nca_name = "NA", nca_name or "NA"
     provider = Provider(
         identifier,
         name,

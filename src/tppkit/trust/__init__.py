@@ -8,14 +8,24 @@ lists.status(certificate, at=utc_now()).qualified_for
 """
 
 from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
-from tppkit.trust.path import PathVerifier, TrustedPath
-from tppkit.trust.qualified_status import Judgement, Purpose
-from tppkit.trust.trusted_list import TrustedList
-from tppkit.trust.trusted_list_folder import load_trusted_lists
-from tppkit.trust.trusted_list_reader import verify_trusted_list
-from tppkit.trust.trusted_lists import QualifiedStatus, TrustedLists
+from tppkit.trust.fetching import Fetch
+from tppkit.trust.path.verifier import PathVerifier, TrustedPath
+from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.checker import RevocationChecker, RevocationPolicy, RevocationScope
+from tppkit.trust.revocation.crl import Crl, parse_crl, verify_crl
+from tppkit.trust.revocation.ocsp import OcspResponse, make_ocsp_request, parse_ocsp_response, verify_ocsp
+from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation, read_revocation
+from tppkit.trust.revocation.status import CertificateStatus, Source, State
+from tppkit.trust.trusted_list.folder import load_trusted_lists
+from tppkit.trust.trusted_list.lists import QualifiedStatus, TrustedLists
+from tppkit.trust.trusted_list.model import TrustedList
+from tppkit.trust.trusted_list.qualified_status import Judgement, Purpose
+from tppkit.trust.trusted_list.reader import verify_trusted_list
 
 __all__ = [
-    "Anchors", "Judgement", "PathVerifier", "Purpose", "QualifiedStatus", "TrustedList", "TrustedLists", "TrustedPath", "load_anchors",
-    "load_trusted_lists", "make_anchors", "verify_trusted_list",
+    "Anchors", "CertificateStatus", "Crl", "Fetch", "Judgement", "OcspResponse", "PathVerifier", "Purpose",
+    "QualifiedStatus", "RevocationChecker", "RevocationEvidence", "RevocationPolicy", "RevocationScope", "Source",
+    "State", "TrustedList", "TrustedLists", "TrustedPath", "Window", "load_anchors", "load_revocation",
+    "load_trusted_lists", "make_anchors", "make_ocsp_request", "parse_crl", "parse_ocsp_response", "read_revocation",
+    "verify_crl", "verify_ocsp", "verify_trusted_list",
 ]  # fmt: skip

@@ -28,19 +28,29 @@ class Anchors:
     intermediates: tuple[EidasCertificate, ...] = ()
 
 
-def make_anchors(certificates: Iterable[EidasCertificate]) -> Anchors:
+def make_anchors(certificates: Iterable[EidasCertificate], *, all_believed: bool = False) -> Anchors:
     """Sort certification authorities into roots and intermediates.
 
-    Self-signed authorities are roots, other authorities intermediates; when none is self-signed, every authority is a
-    root. Certificates that are no authority are passed over.
+    Self-signed authorities are roots, others intermediates: an intermediate that somebody added to a bundle is not believed by
+    itself. Certificates that are no authority are passed over.
+
+    Args:
+        certificates: in any order.
+        all_believed: every authority among them is a root, self-signed or not; say so only of certificates that were
+            chosen one by one, such as the issuing authorities of a trusted list.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`, there is no authority among them.
+        ConfigurationError: `trust.no-anchors`, there is no authority among them; `trust.no-root`, there is, but none is
+            self-signed.
     """
     authorities = [certificate for certificate in certificates if certificate.extensions.is_ca]
-    roots = [certificate for certificate in authorities if _is_self_signed(certificate)] or authorities
-    if not roots:
+    if not authorities:
         raise ConfigurationError("trust.no-anchors", "no certification authority stands in the trust material")
+    roots = authorities if all_believed else [one for one in authorities if _is_self_signed(one)]
+    if not roots:
+        raise ConfigurationError(
+            "trust.no-root", f"none of the {len(authorities)} authorities of the trust material is self-signed"
+        )
     anchored = {root.sha256 for root in roots}
     return Anchors(tuple(roots), tuple(c for c in authorities if c.sha256 not in anchored))
 
@@ -59,21 +69,23 @@ def _is_self_signed(certificate: EidasCertificate) -> bool:
 def load_anchors(path: Path) -> Anchors:
     """Read the authorities of a file, or of the certificate files directly inside a folder.
 
+    Self-signed authorities are roots. A file that has none was named by the caller for what it holds, so then every authority
+    in it is a root (an issuing authority alone is a common anchor); a folder is a collection, and needs a self-signed one.
+
     Args:
         path: a file in any certificate form, or a folder (files ending in .pem, .crt, .cer, .der; not its subfolders).
 
     Raises:
-        ConfigurationError: `trust.no-anchors`; `trust.unreadable` when the path or a file in it cannot be read.
+        ConfigurationError: `trust.no-anchors`, `trust.no-root`; `trust.unreadable` when the path or a file in it cannot be
+            read.
     """
     try:
-        files = (
-            [path]
-            if not path.is_dir()
-            else sorted(p for p in path.iterdir() if p.suffix.lower() in CERTIFICATE_SUFFIXES)
-        )
+        is_folder = path.is_dir()
+        files = sorted(p for p in path.iterdir() if p.suffix.lower() in CERTIFICATE_SUFFIXES) if is_folder else [path]
         if len(files) > MAX_FILES:
             raise ConfigurationError("trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files")
         certificates = [certificate for file in files for certificate in load_certificates(file)]
     except (FormatError, OSError) as e:
         raise ConfigurationError("trust.unreadable", f"the trust material at {path} cannot be read: {e}") from e
-    return make_anchors(certificates)
+    has_root = any(c.extensions.is_ca and _is_self_signed(c) for c in certificates)
+    return make_anchors(certificates, all_believed=not (is_folder or has_root))

@@ -27,6 +27,6 @@ class Fetch(Protocol):
             content_type: the media type of `body`.
 
         Raises:
-            TransportError: `fetch.failed`, `fetch.timeout`, `fetch.too-large`.
+            TransportError: `fetch.refused`, `fetch.failed`, `fetch.timeout`, `fetch.too-large`.
         """
         ...

@@ -30,11 +30,19 @@ async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -
         TransportError: `transport.disconnected`, the client left before the body's end.
     """
     return Message.from_wire(
-        scope["method"], _target(scope), scope["headers"], await _read_body(receive, max_body_bytes)
+        scope["method"], raw_target(scope), scope["headers"], await _read_body(receive, max_body_bytes)
     )
 
 
-def _target(scope: Scope) -> bytes:
+def raw_target(scope: Scope) -> bytes:
+    """Path and query as they stood on the wire.
+
+    Args:
+        scope: an ASGI `http` scope, as for `read_message`.
+
+    Raises:
+        FormatError: `message.malformed`, `message.no-raw-path`.
+    """
     raw = scope.get("extensions", {}).get(RAW_TARGET)
     target = bytes(raw["target"]) if raw else _from_path(scope)
     if not target.startswith(b"/") or b"#" in target:

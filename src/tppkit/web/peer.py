@@ -73,11 +73,12 @@ class QwacPolicy:
 
         Raises:
             FormatError: the QWAC cannot be read: `certificate.*`, `der.*`, `pem.malformed`.
-            CertificateRejected: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`, `trust.no-path`.
+            CertificateRejected: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`, `trust.no-path`,
+                `path.*`, `key.*`, `revocation.*`.
         """
         at = as_utc(at)
         known = self._believed.get(peer.chain_pem)
-        if known is not None and known.not_before <= at <= known.not_after:
+        if known is not None and known.window.not_before <= at <= known.window.not_after:
             return known
         qwac = _read(peer.chain_pem[0])
         path = self.paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=_authorities(peer.chain_pem[1:]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.rule import Fault
 
@@ -43,6 +44,14 @@ def not_for_signatures(certificate: EidasCertificate, at: datetime) -> Fault | N
         return None
     stated = ", ".join(usage) or "absent"
     return f"its key usage is {stated}: not for signatures", {"key_usage": stated}
+
+
+def no_key_usage(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """No key usage is stated, which only public website certificates may leave out."""
+    extensions = certificate.extensions
+    if oids.KEY_USAGE in extensions.present or extensions.is_public_tls:
+        return None
+    return "it has no key usage", {"oid": oids.KEY_USAGE}
 
 
 def untyped(certificate: EidasCertificate, at: datetime) -> Fault | None:

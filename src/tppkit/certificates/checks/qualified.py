@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from tppkit._encoding import shown
@@ -21,6 +22,7 @@ _QUALIFIED_POLICIES = frozenset(
         oids.POLICY_QNCP_W_GEN,
     }
 )
+_NUMBER, _CURRENCY_NUMBER = re.compile(r"-?[0-9]+"), re.compile(r"[1-9][0-9]{0,2}")  # ISO 4217 has 1 to 999
 _DEVICE_POLICIES = frozenset({oids.POLICY_QCP_N_QSCD, oids.POLICY_QCP_L_QSCD})
 WEB_POLICIES = frozenset({oids.POLICY_QEVCP_W, oids.POLICY_QNCP_W, oids.POLICY_QNCP_W_GEN})
 SEAL_POLICIES = frozenset({oids.POLICY_QCP_L, oids.POLICY_QCP_L_QSCD})
@@ -127,9 +129,7 @@ def limit_value(certificate: EidasCertificate, at: datetime) -> Fault | None:
     limit = certificate.qc.limit_value
     if limit is None:
         return None
-    numeric = limit.currency.lstrip("-").isdigit()
-    known = 1 <= int(limit.currency) <= 999 if numeric else limit.currency in CURRENCIES
-    if known and limit.amount >= 0:
+    if limit.amount >= 0 and (limit.currency in CURRENCIES or _CURRENCY_NUMBER.fullmatch(limit.currency)):
         return None
     stated = f"{limit.amount} x 10^{limit.exponent} {limit.currency}"
     return f"the limit {shown(stated)} is negative or in no currency of ISO 4217", {"limit_value": stated}
@@ -138,7 +138,7 @@ def limit_value(certificate: EidasCertificate, at: datetime) -> Fault | None:
 def numeric_currency(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A currency as a number, where letters are better."""
     limit = certificate.qc.limit_value
-    if limit is None or not limit.currency.isdigit():
+    if limit is None or not _NUMBER.fullmatch(limit.currency):
         return None
     return f"the limit's currency is the number {limit.currency}, not letters", {"currency": limit.currency}
 

@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
+from starlette.types import Receive, Scope, Send
 
 from tppkit._clock import Clock
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import FormatError, LocalProtocolError, TppkitError, TransportError
+from tppkit.errors import FormatError, TppkitError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.httpsig.message import Message
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, ENDPOINTS, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.errors import Refusal, refusal_for
 from tppkit.protocol.psd2.models import MAX_BODY_BYTES
-from tppkit.protocol.psd2.rules import parse_redirect_uri, parse_request_id, require_json, require_role
+from tppkit.protocol.psd2.rules import (
+    allowed_methods,
+    find_endpoint,
+    parse_redirect_uri,
+    parse_request_id,
+    require_json,
+)
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
 from tppkit.sandbox.store import Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
 from tppkit.trust import PathVerifier, TrustedPath
-from tppkit.web import QwacPolicy, peer_certificate, read_message
+from tppkit.web import QwacPolicy, peer_certificate, raw_target, read_message, require_authorized
 
 _LOG = logging.getLogger("tppkit.sandbox.psd2")
 
@@ -37,6 +41,7 @@ class _Call:
     """One authenticated request of a provider with the endpoint's role."""
 
     endpoint: Endpoint
+    parameters: Mapping[str, str]
     request: Request
     message: Message
     qwac_path: TrustedPath
@@ -71,48 +76,46 @@ class Psd2Host:
         self._now = now
         self._qwacs = QwacPolicy(paths)
         self._seals = SealPolicy(paths)
-        handlers = {
+        self._handlers: Mapping[str, Callable[[_Call], Answer]] = {
             INITIATE_PAYMENT.name: self._initiate_payment,
             PAYMENT_STATUS.name: self._payment_status,
             PAYMENT_DETAILS.name: self._payment_details,
             CANCEL_PAYMENT.name: self._cancel_payment,
         }
-        self._routes = [
-            Route(row.path, self._endpoint(row, handlers[row.name]), methods=[row.method]) for row in ENDPOINTS.values()
-        ]
-        self.app = Starlette(routes=self._routes, exception_handlers={HTTPException: self._not_routed})
-        self.app.router.redirect_slashes = False  # a sealed request is never sent elsewhere
 
-    def _endpoint(self, row: Endpoint, handler: Callable[[_Call], Answer]) -> Callable[[Request], object]:
-        async def answer(request: Request) -> Response:
-            if request.method != row.method:  # Starlette routes HEAD to GET rows
-                return self._wrong_method(request)
-            try:
-                call = await self._authenticate(row, request)
-                result = handler(call)
-            except TransportError:
-                return Response(status_code=400)  # nobody is there to read it
-            except TppkitError as e:
-                return _refusal_response(request, e)
-            except Exception:  # noqa: BLE001  # the last resort of a server: logged, and told as 500 without details
-                _LOG.exception("%s %s failed", row.method, row.path)
-                return _response(
-                    request, Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled").body(), 500
-                )
-            return _response(request, result.body, result.status)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        await response(scope, receive, send)
 
-        return answer
+    async def _answer(self, request: Request) -> Response:
+        try:
+            call = await self._authenticate(request)
+            result = self._handlers[call.endpoint.name](call)
+        except TransportError:
+            return Response(status_code=400)  # nobody is there to read it
+        except TppkitError as e:
+            return _refusal_response(request, e)
+        except Exception:  # noqa: BLE001  # the last resort of a server: logged, and told as 500 without details
+            _LOG.exception("%s %s failed", request.method, request.scope["path"])
+            return _response(
+                request, Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled").body(), 500
+            )
+        return _response(request, result.body, result.status)
 
-    async def _authenticate(self, row: Endpoint, request: Request) -> _Call:
-        # 1. The TLS certificate is a believed QWAC.
-        # 2. X-Request-ID is there once and is a UUID.
-        # 3. The QWAC has the endpoint's role.
-        # 4. The body is within its limit.
+    async def _authenticate(self, request: Request) -> _Call:
+        # 1. The TLS certificate is a believed QWAC; a stranger is not told what there is (section 5 rule 3).
+        # 2. Method and path, as they stood on the wire, are exactly an endpoint's.
+        # 3. X-Request-ID is there once and is a UUID.
+        # 4. The QWAC has the endpoint's role.
+        # 5. The body is within its limit.
         path = self._provider(request)  # 1
-        parse_request_id(_single(request, "x-request-id"))  # 2
-        require_role(row, path.chain[0].roles)  # 3
-        message = await read_message(request.scope, request.receive, max_body_bytes=MAX_BODY_BYTES)  # 4
-        return _Call(row, request, message, path)
+        row, parameters = find_endpoint(request.method, _path(request))  # 2
+        parse_request_id(_single(request, "x-request-id"))  # 3
+        require_authorized(path.chain[0], row)  # 4
+        message = await read_message(request.scope, request.receive, max_body_bytes=MAX_BODY_BYTES)  # 5
+        return _Call(row, parameters, request, message, path)
 
     def _provider(self, request: Request) -> TrustedPath:
         return self._qwacs.verify(peer_certificate(request.scope), at=self._now())
@@ -122,7 +125,7 @@ class Psd2Host:
         verified = verify_request(call.message, qwac=call.qwac, at=now, policy=self._seals)
         try:
             with self._store.transaction() as tx:
-                product = parse_product(call.request.path_params["product"])
+                product = parse_product(call.parameters["product"])
                 require_json(_single(call.request, "content-type"))
                 redirect_uri = _redirect_uri(call.request)
                 answer = self._payments.initiate(
@@ -162,26 +165,14 @@ class Psd2Host:
             return self._payments.cancel(self._payment(call, tx), tx=tx)
 
     def _payment(self, call: _Call, tx: Transaction) -> StoredPayment:
-        parameters = call.request.path_params
-        product = parse_product(parameters["product"])
-        return self._payments.of_provider(call.organization, product, parameters["payment_id"], now=self._now(), tx=tx)
+        product = parse_product(call.parameters["product"])
+        return self._payments.of_provider(
+            call.organization, product, call.parameters["payment_id"], now=self._now(), tx=tx
+        )
 
-    async def _not_routed(self, request: Request, error: Exception) -> Response:
-        try:
-            self._provider(request)  # a stranger is not told what there is (section 5 rule 3)
-        except TppkitError as e:
-            return _refusal_response(request, e)
-        if isinstance(error, HTTPException) and error.status_code == 405:
-            return self._wrong_method(request)
-        return _refusal_response(request, LocalProtocolError("endpoint.unknown", "no endpoint has this path"))
 
-    def _wrong_method(self, request: Request) -> Response:
-        found = zip(self._routes, ENDPOINTS.values(), strict=True)
-        methods = ", ".join(row.method for route, row in found if route.matches(request.scope)[0] is not Match.NONE)
-        failure = LocalProtocolError("endpoint.method", f"{request.method} is not a method of this path, but {methods}")
-        response = _refusal_response(request, failure)
-        response.headers["Allow"] = methods  # RFC 9110 section 15.5.6
-        return response
+def _path(request: Request) -> str:
+    return raw_target(request.scope).partition(b"?")[0].decode("latin-1")
 
 
 def _single(request: Request, name: str) -> str | None:
@@ -207,4 +198,7 @@ def _response(request: Request, body: bytes, status: int) -> Response:
 def _refusal_response(request: Request, error: TppkitError) -> Response:
     refusal = refusal_for(error)
     _LOG.log(logging.ERROR if refusal.status >= 500 else logging.INFO, "%d %s: %s", refusal.status, refusal.code, error)
-    return _response(request, refusal.body(), refusal.status)
+    response = _response(request, refusal.body(), refusal.status)
+    if refusal.status == 405:
+        response.headers["Allow"] = ", ".join(allowed_methods(_path(request)))  # RFC 9110 section 15.5.6
+    return response

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, VerificationError
-from tppkit.trust.xml_document import Element, load_etree
+from tppkit.trust.trusted_list.xml_document import Element, load_etree
 
 DS = "{http://www.w3.org/2000/09/xmldsig#}"
 _XADES = "{http://uri.etsi.org/01903/v1.3.2#}"

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.errors import FormatError
-from tppkit.trust.trusted_list import DigitalIdentity, Provider, Service, ServiceInstance, TrustedList
-from tppkit.trust.trusted_list_uris import QUALIFIED_CA
+from tppkit.trust.trusted_list.model import DigitalIdentity, Provider, Service, ServiceInstance, TrustedList
+from tppkit.trust.trusted_list.uris import QUALIFIED_CA
 
 MAX_DEPTH = 5
 MAX_INTERMEDIATES = 16

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Literal
 
 from tppkit.certificates import EidasCertificate, oids
-from tppkit.trust.trusted_list_uris import QUALIFICATIONS, qualifier_name
-from tppkit.trust.xml_document import Element
+from tppkit.trust.trusted_list.uris import QUALIFICATIONS, qualifier_name
+from tppkit.trust.trusted_list.xml_document import Element
 
 MAX_CRITERIA_DEPTH = 16
 

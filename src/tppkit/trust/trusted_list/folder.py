@@ -8,12 +8,12 @@ from pathlib import Path
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
-from tppkit.trust.lotl_signers import LOTL_SIGNERS
-from tppkit.trust.trusted_list import Pointer, TrustedList
-from tppkit.trust.trusted_list_reader import UnverifiedList
-from tppkit.trust.trusted_list_uris import LIST_OF_LISTS, NATIONAL_LIST, XML_LIST_MEDIA_TYPE
-from tppkit.trust.trusted_lists import ListFailure, TrustedLists
-from tppkit.trust.xml_document import MAX_XML_BYTES
+from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
+from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS
+from tppkit.trust.trusted_list.model import Pointer, TrustedList
+from tppkit.trust.trusted_list.reader import UnverifiedList
+from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, XML_LIST_MEDIA_TYPE
+from tppkit.trust.trusted_list.xml_document import MAX_XML_BYTES
 
 LIST_SUFFIXES = frozenset({".xml", ".xtsl"})
 SIGNERS_FOLDER = "lotl-signers"

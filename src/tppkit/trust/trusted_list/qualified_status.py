@@ -17,9 +17,9 @@ from typing import Literal
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, Severity
-from tppkit.trust.listed_services import IssuingService
-from tppkit.trust.trusted_list import ServiceInstance, TrustedList
-from tppkit.trust.trusted_list_uris import (
+from tppkit.trust.trusted_list.model import ServiceInstance, TrustedList
+from tppkit.trust.trusted_list.services import IssuingService
+from tppkit.trust.trusted_list.uris import (
     DEVICE_AS_IN_CERTIFICATE,
     EIDAS_STARTS,
     GRANTED,

@@ -10,17 +10,17 @@ from tppkit._files import replace_file
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.trust.fetching import Fetch
-from tppkit.trust.trusted_list import Pointer, TrustedList
-from tppkit.trust.trusted_list_folder import (
+from tppkit.trust.trusted_list.folder import (
     load_signers,
     load_trusted_lists,
     pointers_to,
     verify_list_of_lists,
     verify_national,
 )
-from tppkit.trust.trusted_list_reader import UnverifiedList
-from tppkit.trust.trusted_lists import ListFailure, TrustedLists
-from tppkit.trust.xml_document import MAX_XML_BYTES
+from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
+from tppkit.trust.trusted_list.model import Pointer, TrustedList
+from tppkit.trust.trusted_list.reader import UnverifiedList
+from tppkit.trust.trusted_list.xml_document import MAX_XML_BYTES
 
 LOTL_ADDRESS = "https://ec.europa.eu/tools/lotl/eu-lotl.xml"
 TIMEOUT_S = 60.0

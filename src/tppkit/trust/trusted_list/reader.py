@@ -15,11 +15,11 @@ from tppkit._clock import parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity
-from tppkit.trust.qualifications import Qualification, read_qualifications
-from tppkit.trust.trusted_list import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
-from tppkit.trust.trusted_list_uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
-from tppkit.trust.xml_document import Element, parse_xml
-from tppkit.trust.xml_signature import verify_and_remove_signature
+from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
+from tppkit.trust.trusted_list.qualifications import Qualification, read_qualifications
+from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
+from tppkit.trust.trusted_list.xml_document import Element, parse_xml
+from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 
 MAX_FINDINGS = 100
 _ROOT = f"{TSL}TrustServiceStatusList"

@@ -11,9 +11,9 @@ from functools import cached_property
 
 from tppkit.certificates import DistinguishedName, EidasCertificate
 from tppkit.errors import Finding, FormatError
-from tppkit.trust.qualifications import Qualification
-from tppkit.trust.trusted_list_names import parse_listed_name
-from tppkit.trust.trusted_list_uris import LIST_OF_LISTS, status_name
+from tppkit.trust.trusted_list.names import parse_listed_name
+from tppkit.trust.trusted_list.qualifications import Qualification
+from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, status_name
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
 from tppkit.trust.anchors import Anchors
-from tppkit.trust.listed_services import IssuingService, ServiceIndex
-from tppkit.trust.qualified_status import Judgement, Listing, Purpose, check_freshness, judge
-from tppkit.trust.trusted_list import TrustedList
-from tppkit.trust.trusted_list_uris import (
+from tppkit.trust.trusted_list.model import TrustedList
+from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, judge
+from tppkit.trust.trusted_list.services import IssuingService, ServiceIndex
+from tppkit.trust.trusted_list.uris import (
     GRANTED,
     QUALIFIED_CA,
     SERVICE_PURPOSES,

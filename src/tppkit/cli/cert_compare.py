@@ -1,0 +1,106 @@
+"""`tppkit cert pair` and `tppkit cert renewal`: two certificates, and what their differences break."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tppkit._clock import format_time
+from tppkit.certificates import EidasCertificate, check_pair, check_renewal
+from tppkit.certificates.pair import valid_together
+from tppkit.cli.certificates import Bundle, password_option, read_bundles
+from tppkit.cli.output import UNREADABLE, json_option, print_json
+from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
+from tppkit.errors import Finding
+
+
+@click.command()
+@click.argument("qwac", metavar="QWAC")
+@click.argument("qsealc", metavar="QSEALC")
+@password_option
+@json_option
+def pair(qwac: str, qsealc: str, password_file: Path | None, as_json: bool) -> int:
+    """Check that a QWAC and a QSealC are one provider's; show every difference that matters.
+
+    Whether each fits its own profile is asked by `tppkit cert check`.
+    """
+    bundles = read_bundles([qwac, qsealc], password_file, as_json=as_json)
+    if bundles is None:
+        return UNREADABLE
+    first, second = bundles
+    findings = check_pair(first.leaf, second.leaf)
+    return _tell(("qwac", first), ("qseal", second), findings, as_json=as_json)
+
+
+@click.command()
+@click.argument("old", metavar="OLD")
+@click.argument("new", metavar="NEW")
+@password_option
+@json_option
+def renewal(old: str, new: str, password_file: Path | None, as_json: bool) -> int:
+    """Show what a bank that is keyed on OLD trips over when NEW takes its place.
+
+    It does not hold when NEW is another organisation's or another kind of certificate; warnings trip some banks.
+    """
+    bundles = read_bundles([old, new], password_file, as_json=as_json)
+    if bundles is None:
+        return UNREADABLE
+    first, second = bundles
+    findings = check_renewal(first.leaf, second.leaf)
+    return _tell(("old", first), ("new", second), findings, as_json=as_json)
+
+
+def _tell(
+    first: tuple[str, Bundle], second: tuple[str, Bundle], findings: tuple[Finding, ...], *, as_json: bool
+) -> int:
+    (name, one), (other_name, other) = first, second
+    if as_json:
+        shared = _shared(one.leaf, other.leaf)
+        print_json(verdict_object(findings, **shared, **{name: _object(one), other_name: _object(other)}))
+    else:
+        facts = [*_facts(name, one.leaf), *_facts(other_name, other.leaf), ("valid together", _together(one, other))]
+        print_verdict(f"{one.file} and {other.file}", facts, findings)
+    return verdict_code(findings)
+
+
+def _shared(one: EidasCertificate, other: EidasCertificate) -> dict[str, Any]:
+    """What both certificates prove together: null where they differ; the roles that both have."""
+    identifiers = {c.organization_identifier and c.organization_identifier.text for c in (one, other)}
+    authorities = {c.qc.psd2 and c.qc.psd2.nca_id for c in (one, other)}
+    period = valid_together(one, other)
+    return {
+        "organization_identifier": identifiers.pop() if len(identifiers) == 1 else None,
+        "nca_id": authorities.pop() if len(authorities) == 1 else None,
+        "roles": [role for role in one.roles if role in other.roles],
+        "valid_together": period and [format_time(moment) for moment in period],
+    }
+
+
+def _object(bundle: Bundle) -> dict[str, Any]:
+    leaf = bundle.leaf
+    return {
+        "file": bundle.file,
+        "subject": str(leaf.subject),
+        "issuer": str(leaf.issuer),
+        "serial_hex": leaf.serial_hex,
+        "sha256": leaf.sha256,
+        "not_before": format_time(leaf.not_before),
+        "not_after": format_time(leaf.not_after),
+        "organization_identifier": leaf.organization_identifier and leaf.organization_identifier.text,
+        "roles": list(leaf.roles),
+    }
+
+
+def _facts(name: str, leaf: EidasCertificate) -> list[tuple[str, str]]:
+    organisation = leaf.organization_identifier.text if leaf.organization_identifier else "no organisation"
+    return [
+        (name, str(leaf.subject)),
+        ("", f"{organisation}; {', '.join(leaf.roles) or 'no roles'}; SN {leaf.serial_hex}"),
+    ]
+
+
+def _together(one: Bundle, other: Bundle) -> str:
+    period = valid_together(one.leaf, other.leaf)
+    return "never" if period is None else " to ".join(map(format_time, period))

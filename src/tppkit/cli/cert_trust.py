@@ -1,0 +1,175 @@
+"""Whom `tppkit cert check` believes, and what that says of a certificate: the trust options, loaded and asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tppkit._clock import format_time
+from tppkit.certificates import Use
+from tppkit.cli.certificates import Bundle
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
+from tppkit.trust import (
+    Anchors,
+    CertificateStatus,
+    PathVerifier,
+    Purpose,
+    QualifiedStatus,
+    RevocationChecker,
+    RevocationEvidence,
+    RevocationPolicy,
+    RevocationScope,
+    TrustedLists,
+    TrustedPath,
+    load_anchors,
+    load_revocation,
+    load_trusted_lists,
+)
+
+_PURPOSES: Mapping[Use, Purpose] = {Use.QWAC: "web", Use.QSEALC: "eseal"}
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What was proven of a certificate beyond its profile.
+
+    Attributes:
+        findings: why it is not believed, and what should be known.
+        path: the chain that holds, None when none does or none was asked for.
+        status: what the trusted lists say, None when they were not asked.
+        is_revocation_known: answers about revocation were given.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    path: TrustedPath | None = None
+    status: QualifiedStatus | None = None
+    is_revocation_known: bool = False
+
+    def as_object(self) -> Mapping[str, Any]:
+        """The same as JSON; null for what was not asked or not proven."""
+        statuses = self.path.revocation if self.path and self.is_revocation_known else None
+        return {
+            "chain": self.path and [str(certificate.subject) for certificate in self.path.chain],
+            "revocation": None if statuses is None else [_status_object(status) for status in statuses],
+            "trusted_list": self.status and _listing_object(self.status),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TrustOptions:
+    """The options about trust, read.
+
+    Attributes:
+        anchors: the authorities of --trust; None without it.
+        lists: the trusted lists; None without them.
+        evidence: answers about revocation; None without any.
+    """
+
+    anchors: Anchors | None
+    lists: TrustedLists | None
+    evidence: RevocationEvidence | None
+
+    def judge(self, bundle: Bundle, *, as_: Use, at: datetime) -> Belief:
+        """Ask everything that was given about a certificate, at a time.
+
+        With answers about revocation the certificate itself must be proven good; an authority above it of which they say
+        nothing gives a warning.
+        """
+        status, findings = self._ask_lists(bundle, as_, at)
+        path: TrustedPath | None = None
+        if self.anchors is not None or self.evidence is not None:
+            try:
+                path = self._verify(bundle, as_, at)
+                findings += path.findings
+            except CertificateRejected as e:
+                findings += e.findings or (_error(e),)
+            except ConfigurationError as e:  # no list grants an authority for this use at the time
+                findings += (_error(e),)
+        return Belief(findings, path, status, self.evidence is not None)
+
+    def _verify(self, bundle: Bundle, as_: Use, at: datetime) -> TrustedPath:
+        anchors = self.anchors or self._listed_authorities(as_, at)
+        if self.evidence is None:
+            return PathVerifier(anchors).verify(bundle.leaf, at=at, intermediates=bundle.others)
+        leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence)
+        PathVerifier(anchors, revocation=leaf).verify(bundle.leaf, at=at, intermediates=bundle.others)
+        chain = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL, evidence=self.evidence)
+        return PathVerifier(anchors, revocation=chain).verify(bundle.leaf, at=at, intermediates=bundle.others)
+
+    def _listed_authorities(self, as_: Use, at: datetime) -> Anchors:
+        lists = self.lists or TrustedLists(())
+        return lists.make_anchors(purpose=_PURPOSES[as_], at=at)
+
+    def _ask_lists(self, bundle: Bundle, as_: Use, at: datetime) -> tuple[QualifiedStatus | None, tuple[Finding, ...]]:
+        if self.lists is None:
+            return None, ()
+        status = self.lists.status(bundle.leaf, at=at, intermediates=bundle.others)
+        findings = status.findings
+        try:
+            self.lists.verify_qualified(bundle.leaf, purpose=_PURPOSES[as_], at=at, intermediates=bundle.others)
+        except CertificateRejected as e:
+            if all(finding.code != e.code or finding.severity is not Severity.ERROR for finding in findings):
+                findings += (_error(e),)
+        return status, findings
+
+
+def _error(error: CertificateRejected | ConfigurationError) -> Finding:
+    return Finding(error.code, Severity.ERROR, error.message, error.clause)
+
+
+def load_trust(trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path]) -> TrustOptions:
+    """Read what the options name.
+
+    Args:
+        trust: authorities, a file or folder.
+        trusted_lists: a folder of trusted lists.
+        answers: CRLs and OCSP responses.
+
+    Raises:
+        ConfigurationError: `trust.no-anchors`, also for answers without authorities; `trust.unreadable`; and as
+            `load_trusted_lists`.
+        FormatError: `file.unreadable`, `file.too-large`, `revocation.unreadable`.
+    """
+    paths = tuple(answers)
+    if paths and trust is None and trusted_lists is None:
+        message = "answers about revocation are proven by authorities: give --trust or --trusted-lists too"
+        raise ConfigurationError("trust.no-anchors", message)
+    return TrustOptions(
+        None if trust is None else load_anchors(trust),
+        None if trusted_lists is None else load_trusted_lists(trusted_lists),
+        load_revocation(paths) if paths else None,
+    )
+
+
+def _status_object(status: CertificateStatus) -> dict[str, Any]:
+    times = ("this_update", "next_update", "produced_at", "revoked_at")
+    return {
+        "subject": str(status.certificate.subject),
+        "state": status.state.value,
+        "source": status.source and status.source.value,
+        "evidence_sha256": status.evidence_sha256,
+        **{name: _time(getattr(status, name)) for name in times},
+        "signer": status.signer and str(status.signer.subject),
+        "reason": status.reason,
+    }
+
+
+def _time(at: datetime | None) -> str | None:
+    return None if at is None else format_time(at)
+
+
+def _listing_object(status: QualifiedStatus) -> dict[str, Any]:
+    listing = status.listing
+    return {
+        "code": status.code,
+        "qualified_for": list(status.qualified_for),
+        "with_device": status.with_device,
+        "service": listing and listing.instance.name,
+        "provider": listing and listing.issuer.provider.name,
+        "territory": listing and listing.issuer.trusted_list.territory,
+        "status": listing and listing.instance.status,
+        "status_since": listing and format_time(listing.instance.since),
+    }

@@ -1,0 +1,107 @@
+"""How commands take certificates: every form that `read_sources` knows, the certificate that counts first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tppkit._files import read_bounded
+from tppkit._text import printable
+from tppkit.certificates import EidasCertificate, EidasRequest, Source, read_sources
+from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.cli.output import error_object, print_json, read_input, say, say_error
+from tppkit.errors import FormatError
+
+_MAX_PASSWORD_BYTES = 1024
+Read = EidasCertificate | EidasRequest
+
+password_option = click.option(
+    "--password-file", type=click.Path(path_type=Path), help="First line: the password of a PKCS#12 file."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """The certificates of one file.
+
+    Attributes:
+        file: its name as it was given.
+        leaf: the first certificate.
+        others: the rest, which may stand between it and an authority that is believed.
+    """
+
+    file: str
+    leaf: EidasCertificate
+    others: tuple[EidasCertificate, ...]
+
+
+def read_password(file: Path | None) -> bytes | None:
+    """The first line of a password file.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`.
+    """
+    return None if file is None else read_bounded(file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
+
+
+def find_sources(name: str, password: bytes | None) -> tuple[Source, ...]:
+    """Every certificate and request of a file, or of standard input for `-`.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, and those of `read_sources`.
+    """
+    return read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES), password=password)
+
+
+def read_source(source: Source) -> Read:
+    """The certificate or request.
+
+    Raises:
+        FormatError: as `EidasCertificate.from_der`.
+    """
+    return EidasCertificate.from_der(source.der) if source.kind == "certificate" else EidasRequest.from_der(source.der)
+
+
+def read_bundle(name: str, password: bytes | None) -> Bundle:
+    """The certificates of a file that begins with a certificate.
+
+    Raises:
+        FormatError: `certificate.is-request`, and as `find_sources` and `read_source`.
+    """
+    first, *others = find_sources(name, password)
+    if first.kind == "csr":
+        message = "this is a certificate request; it has no issuer and no validity, so only a certificate can be judged"
+        raise FormatError("certificate.is-request", message)
+    above = tuple(EidasCertificate.from_der(source.der) for source in others if source.kind == "certificate")
+    return Bundle(name, EidasCertificate.from_der(first.der), above)
+
+
+def read_bundles(names: Sequence[str], password_file: Path | None, *, as_json: bool) -> list[Bundle] | None:
+    """The bundle of each file; None when one cannot be read, which has been told then.
+
+    Raises:
+        click.UsageError: standard input is named twice.
+    """
+    if names.count("-") > 1:
+        raise click.UsageError("standard input (-) can be read once")
+    bundles = []
+    name = str(password_file)
+    try:
+        password = read_password(password_file)
+        for name in names:
+            bundles.append(read_bundle(name, password))
+    except FormatError as e:
+        _tell_unreadable(name, e, as_json=as_json)
+        return None
+    return bundles
+
+
+def _tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": name, "error": error_object(error)})
+        return
+    say(printable(name))
+    say_error(error)

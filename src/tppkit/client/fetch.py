@@ -1,0 +1,193 @@
+"""Fetching trust material over HTTP: CRLs, OCSP responses, trusted lists.
+
+The addresses stand in certificates and lists, so a stranger may have chosen them: only http and https, no redirects unless
+asked for, no cookies, no credentials and no decompression, an end to bytes and seconds whatever the other side does, and no
+address inside the own network unless asked for.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator
+from urllib.parse import urljoin, urlsplit
+
+import httpcore
+
+from tppkit.errors import TransportError
+from tppkit.trust.fetching import Fetch
+
+MAX_REDIRECTS = 3
+_READ_BYTES = 64 * 1024
+_OK = 200
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+Resolve = Callable[[str, int], list[str]]
+SocketOptions = Iterable[
+    tuple[int, int, int] | tuple[int, int, bytes | bytearray] | tuple[int, int, None, int]
+]  # as `httpcore` has them
+
+
+def make_fetch(
+    *,
+    allow_private: bool = False,
+    follow_redirects: bool = False,
+    resolve: Resolve | None = None,
+    tls: ssl.SSLContext | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Fetch:
+    """A function that gets trust material; it can be used from several threads.
+
+    A host is looked up once for each connection and the address that was judged is the one connected to, so a name cannot lead
+    to a public address first and to a private one then. Proxies of the environment are not used.
+
+    Args:
+        allow_private: whether addresses that are not public (loopback, private networks) may be asked.
+        follow_redirects: whether up to 3 redirects to http or https addresses are followed, each judged like the first.
+        resolve: gives the addresses of a host and port; the system's resolver by default.
+        tls: how https servers are verified; the system's authorities by default.
+        clock: seconds that only go forward.
+    """
+    look_up = resolve or _look_up
+    context = tls or ssl.create_default_context()
+
+    def fetch(
+        url: str, *, max_bytes: int, timeout: float, body: bytes | None = None, content_type: str | None = None
+    ) -> bytes:
+        network = _Network(look_up, allow_private, deadline=clock() + timeout, clock=clock)
+        headers = [("accept-encoding", "identity"), ("connection", "close")]
+        if content_type is not None:
+            headers.append(("content-type", content_type))
+        with httpcore.ConnectionPool(ssl_context=context, network_backend=network) as pool:
+            for _ in range(1 + MAX_REDIRECTS * follow_redirects):
+                _require_web_address(url)
+                answer = _exchange(pool, url, headers, body, max_bytes)
+                if isinstance(answer, bytes):
+                    return answer
+                url = urljoin(url, answer)
+        raise TransportError("fetch.failed", f"a redirect to {url[:200]} is not followed")
+
+    return fetch
+
+
+def _look_up(host: str, port: int) -> list[str]:
+    return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
+def _require_web_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        is_web = False
+    if not is_web or not url.isascii() or not url.isprintable() or " " in url:
+        raise TransportError("fetch.refused", f"{url[:200]!r} is not an http or https address")
+
+
+def _exchange(
+    pool: httpcore.ConnectionPool, url: str, headers: list[tuple[str, str]], body: bytes | None, max_bytes: int
+) -> bytes | str:
+    """The body; or, of a redirect, where it leads."""
+    shown = url[:200]
+    try:
+        with pool.stream("GET" if body is None else "POST", url, headers=headers, content=body) as response:
+            if response.status in _REDIRECTS:
+                return _header(response, b"location")
+            if response.status != _OK:
+                raise TransportError("fetch.failed", f"{shown} answers with status {response.status}")
+            if _header(response, b"content-encoding") not in ("", "identity"):
+                raise TransportError("fetch.failed", f"{shown} answers compressed, which was not asked for")
+            return b"".join(_limited(response, shown, max_bytes))
+    except httpcore.TimeoutException as e:
+        raise TransportError("fetch.timeout", f"{shown} did not answer in time") from e
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, ValueError) as e:
+        raise TransportError("fetch.failed", f"{shown} cannot be fetched: {type(e).__name__}") from e
+
+
+def _header(response: httpcore.Response, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in response.headers if key.lower() == name), "").strip()
+
+
+def _limited(response: httpcore.Response, shown: str, max_bytes: int) -> Iterator[bytes]:
+    size = 0
+    for chunk in response.iter_stream():
+        size += len(chunk)
+        if size > max_bytes:
+            raise TransportError("fetch.too-large", f"{shown} answers with more than {max_bytes} bytes")
+        yield chunk
+
+
+class _Network(httpcore.NetworkBackend):
+    """Connects to judged addresses only, and gives every step only the time that is left for the whole."""
+
+    def __init__(self, look_up: Resolve, allow_private: bool, *, deadline: float, clock: Callable[[], float]) -> None:
+        self._look_up = look_up
+        self._allow_private = allow_private
+        self._deadline = deadline
+        self._clock = clock
+        self._sockets = httpcore.SyncBackend()
+
+    def left(self) -> float:
+        """Seconds left.
+
+        Raises:
+            httpcore.ReadTimeout: none.
+        """
+        left = self._deadline - self._clock()
+        if left <= 0:
+            raise httpcore.ReadTimeout("the time for the whole exchange is over")
+        return left
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: SocketOptions | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to the first address of the host that may be asked."""
+        try:
+            addresses = self._look_up(host, port)
+        except (OSError, UnicodeError) as e:
+            raise TransportError("fetch.failed", f"the host {host[:100]} is not found") from e
+        allowed = [address for address in addresses if self._allow_private or _is_public(address)]
+        if not allowed:
+            raise TransportError("fetch.refused", f"the host {host[:100]} is not on the public network")
+        stream = self._sockets.connect_tcp(allowed[0], port, self.left(), local_address, socket_options)
+        return _Stream(stream, self)
+
+
+class _Stream(httpcore.NetworkStream):
+    def __init__(self, stream: httpcore.NetworkStream, network: _Network) -> None:
+        self._stream = stream
+        self._network = network
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(min(max_bytes, _READ_BYTES), self._network.left())
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._network.left())
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, self._network.left()), self._network)
+
+    def get_extra_info(self, info: str) -> object:
+        return self._stream.get_extra_info(info)
+
+
+def _is_public(address: str) -> bool:
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        found = found.ipv4_mapped or found.sixtofour or found
+    return found.is_global and not found.is_multicast

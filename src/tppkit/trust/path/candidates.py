@@ -1,0 +1,112 @@
+"""Every chain that might lead to an anchor, the likely ones first, within limits that no bundle can stretch.
+
+Names join the links; key identifiers, where both sides have them, only order the candidates (RFC 5280 section 4.2.1.1 has
+them as a help in finding, not as a proof), and signatures decide later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tppkit.errors import CertificateRejected
+from tppkit.trust.path.links import Link
+
+MAX_CHAIN_DEPTH = 5
+MAX_STEPS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Authorities:
+    """Who may stand above a certificate.
+
+    Attributes:
+        anchors: DER of those who are believed.
+        by_name: every authority by its name, the caller's own before those that a peer sent.
+    """
+
+    anchors: frozenset[bytes]
+    by_name: Mapping[bytes, Sequence[Link]]
+
+    def with_more(self, links: Iterable[Link]) -> Authorities:
+        """These, and further ones that may stand between."""
+        by_name = {name: list(found) for name, found in self.by_name.items()}
+        for link in links:
+            known = by_name.setdefault(link.subject, [])
+            if all(link.certificate.der != other.certificate.der for other in known):
+                known.append(link)
+        return Authorities(self.anchors, by_name)
+
+    def issuers_of(self, link: Link, at: datetime) -> Sequence[Link]:
+        """Who may have issued it: by the right key first, then anchors, then those that are valid at the time."""
+        named = self.by_name.get(link.issuer, ())
+        if len(named) < 2:
+            return named
+        return sorted(named, key=lambda issuer: self._unlikeliness(issuer, link, at))
+
+    def _unlikeliness(self, issuer: Link, link: Link, at: datetime) -> tuple[bool, bool, bool]:
+        return (
+            not may_be_key_of(issuer, link),
+            issuer.certificate.der not in self.anchors,
+            not issuer.certificate.is_valid_at(at),
+        )
+
+
+def make_authorities(anchors: Iterable[Link], between: Iterable[Link]) -> Authorities:
+    """Anchors, and those that may stand between."""
+    believed = list(anchors)
+    nobody = Authorities(frozenset(link.certificate.der for link in believed), {})
+    return nobody.with_more([*believed, *between])
+
+
+def may_be_key_of(issuer: Link, link: Link) -> bool:
+    """Whether the key identifiers do not say otherwise."""
+    return None in (issuer.key_id, link.authority_key_id) or issuer.key_id == link.authority_key_id
+
+
+@dataclass(slots=True)
+class Search:
+    """A depth-first search for chains.
+
+    Attributes:
+        authorities: who may stand in a chain.
+        at: the time to judge at, aware UTC.
+        steps: how many links were tried.
+    """
+
+    authorities: Authorities
+    at: datetime
+    steps: int = field(default=0, init=False)
+
+    def chains(self, leaf: Link) -> Iterator[tuple[Link, ...]]:
+        """Each chain by names from `leaf` to an anchor, both included, with at most 5 authorities between.
+
+        Raises:
+            CertificateRejected: `path.too-complex`, more than 512 links were tried.
+        """
+        if leaf.certificate.der in self.authorities.anchors:
+            yield (leaf,)
+            return
+        yield from self._extend((leaf,))
+
+    def _extend(self, chain: tuple[Link, ...]) -> Iterator[tuple[Link, ...]]:
+        for issuer in self.authorities.issuers_of(chain[-1], self.at):
+            self.steps += 1
+            if self.steps > MAX_STEPS:
+                raise CertificateRejected(
+                    "path.too-complex", f"more than {MAX_STEPS} authorities were tried above {chain[0]}"
+                )
+            if issuer.certificate.der in self.authorities.anchors:
+                yield (*chain, issuer)
+            elif len(chain) <= MAX_CHAIN_DEPTH and not _stands_in(issuer, chain):
+                yield from self._extend((*chain, issuer))
+
+
+def _stands_in(link: Link, chain: tuple[Link, ...]) -> bool:
+    """Whether the authority, by name and key, is in the chain already (RFC 4158 section 2.4.2)."""
+    return any(
+        link.certificate.der == other.certificate.der
+        or (link.subject == other.subject and link.key_id is not None and link.key_id == other.key_id)
+        for other in chain
+    )

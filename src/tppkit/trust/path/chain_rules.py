@@ -1,0 +1,109 @@
+"""RFC 5280 section 6.1 for one chain: what costs little, before any signature is checked.
+
+Each rule takes the chain, leaf first and anchor last, and raises. They stand in the order in which they run; the search for a
+chain reports the refusal of the candidate that came furthest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from cryptography import x509
+
+from tppkit._clock import format_time
+from tppkit.certificates import oids
+from tppkit.errors import CertificateRejected
+from tppkit.trust.path.links import Link
+from tppkit.trust.path.strength import check_key, check_signature_algorithm
+
+Chain = Sequence[Link]
+PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1
+
+# Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
+# constraints, name constraints, policies, mappings, policy constraints, extended key usage, inhibitAnyPolicy. What a CRL
+# distribution point says is heeded by `revocation`, but only where there is one, so it is not among them.
+PROCESSED = frozenset(
+    {
+        "2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.30", "2.5.29.32", "2.5.29.33", "2.5.29.36", "2.5.29.37", "2.5.29.54",
+        oids.QC_STATEMENTS,
+    }
+)  # fmt: skip
+
+
+def _check_pre_certificates(chain: Chain, at: datetime) -> None:
+    for link in chain:
+        if PRE_CERTIFICATE_POISON in link.extensions:
+            raise CertificateRejected(
+                "path.pre-certificate", f"{link} is a pre-certificate, not a certificate", clause="RFC 6962 section 3.1"
+            )
+
+
+def _check_validity(chain: Chain, at: datetime) -> None:
+    for link in chain[1:]:
+        certificate = link.certificate
+        if at < certificate.not_before:
+            raise CertificateRejected(
+                "path.not-yet-valid", f"the authority {link} is not valid before {format_time(certificate.not_before)}"
+            )
+        if at > certificate.not_after:
+            ended = format_time(certificate.not_after)
+            raise CertificateRejected(
+                "path.expired", f"the authority {link} expired on {ended}, before {format_time(at)}"
+            )
+
+
+def _check_authorities(chain: Chain, at: datetime) -> None:
+    for link in chain[1:]:
+        basic = link.get(x509.BasicConstraints)
+        if basic is None or not basic.ca:
+            raise CertificateRejected(
+                "path.no-authority", f"{link} is no certification authority", clause="RFC 5280 section 6.1.4 (k)"
+            )
+        usage = link.get(x509.KeyUsage)
+        if usage is not None and not usage.key_cert_sign:
+            raise CertificateRejected(
+                "path.key-usage", f"the key of {link} may not sign certificates", clause="RFC 5280 section 6.1.4 (n)"
+            )
+
+
+def _check_lengths(chain: Chain, at: datetime) -> None:
+    below = 0
+    for link in chain[1:]:
+        basic = link.get(x509.BasicConstraints)
+        if basic is not None and basic.path_length is not None and below > basic.path_length:
+            raise CertificateRejected(
+                "path.length",
+                f"{link} may have {basic.path_length} authorities below it, and has {below}",
+                clause="RFC 5280 section 6.1.4 (l), (m)",
+            )
+        if not link.is_self_issued:
+            below += 1
+
+
+def _check_critical_extensions(chain: Chain, at: datetime) -> None:
+    for link in chain:
+        for oid, extension in link.extensions.items():
+            if extension.critical and oid not in PROCESSED:
+                raise CertificateRejected(
+                    "path.critical-extension",
+                    f"{link} has the critical extension {oid}, which is not processed",
+                    clause="RFC 5280 section 6.1.4 (o), 6.1.5 (f)",
+                )
+
+
+def _check_strength(chain: Chain, at: datetime) -> None:
+    for link in chain[:-1]:
+        check_signature_algorithm(link.certificate)
+    for link in chain:
+        check_key(link.certificate)
+
+
+RULES: tuple[Callable[[Chain, datetime], None], ...] = (
+    _check_pre_certificates,
+    _check_validity,
+    _check_authorities,
+    _check_critical_extensions,
+    _check_strength,
+    _check_lengths,
+)

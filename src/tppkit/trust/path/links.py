@@ -1,0 +1,83 @@
+"""What path validation reads of a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TypeVar
+
+from cryptography import x509
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected
+
+_E = TypeVar("_E", bound=x509.ExtensionType)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Link:
+    """A certificate as one link of a chain.
+
+    Attributes:
+        certificate: the certificate.
+        subject: DER of the holder's name; names are equal when these bytes are.
+        issuer: DER of the issuer's name.
+        extensions: by dotted object identifier.
+        key_id: subjectKeyIdentifier, or None.
+        authority_key_id: keyIdentifier of the authorityKeyIdentifier, or None.
+    """
+
+    certificate: EidasCertificate
+    subject: bytes
+    issuer: bytes
+    extensions: Mapping[str, x509.Extension[x509.ExtensionType]]
+    key_id: bytes | None
+    authority_key_id: bytes | None
+
+    @property
+    def is_self_issued(self) -> bool:
+        """Subject and issuer are the same name (RFC 5280 section 3.2), whoever's key signed."""
+        return self.subject == self.issuer
+
+    def get(self, kind: type[_E]) -> _E | None:
+        """The value of an extension, None when it is absent."""
+        return _value(self.extensions, kind)
+
+    def __str__(self) -> str:
+        return str(self.certificate.subject)
+
+
+def read_link(certificate: EidasCertificate) -> Link:
+    """Read what path validation needs.
+
+    Raises:
+        CertificateRejected: `path.extension-malformed`.
+    """
+    parsed = certificate.x509
+    try:
+        extensions = MappingProxyType({extension.oid.dotted_string: extension for extension in parsed.extensions})
+        subject, issuer = parsed.subject.public_bytes(), parsed.issuer.public_bytes()
+    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+        raise CertificateRejected(
+            "path.extension-malformed",
+            f"names or extensions of {certificate.subject} cannot be read: {str(e)[:120]}",
+            clause="RFC 5280 section 4.2",
+        ) from e
+    subject_key, authority_key = (
+        _value(extensions, x509.SubjectKeyIdentifier),
+        _value(extensions, x509.AuthorityKeyIdentifier),
+    )
+    return Link(
+        certificate,
+        subject,
+        issuer,
+        extensions,
+        subject_key.digest if subject_key else None,
+        authority_key.key_identifier if authority_key else None,
+    )
+
+
+def _value(extensions: Mapping[str, x509.Extension[x509.ExtensionType]], kind: type[_E]) -> _E | None:
+    found = extensions.get(kind.oid.dotted_string)
+    return found.value if found is not None and isinstance(found.value, kind) else None

@@ -1,0 +1,236 @@
+"""Whether the names of a certificate lie within what the authorities above it may name.
+
+Every form of RFC 5280 section 4.2.1.10 is judged: directoryName (the subject included), dNSName, rfc822Name (the subject's
+emailAddress where no rfc822Name stands beside it), URI and iPAddress. A constraint on any other form refuses each
+certificate that has a name of that form.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+from urllib.parse import urlsplit
+
+from asn1crypto import x509 as asn1_x509
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from tppkit.errors import CertificateRejected
+from tppkit.trust.path.links import Link
+
+MAX_COMPARISONS = 50_000
+_CLAUSE = "RFC 5280 section 4.2.1.10"
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")  # RFC 5322 dot-atom
+_HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?")
+
+_Form = type[x509.GeneralName]
+# One name: the class of its form, and its value as that class has it.
+_Name = tuple[_Form, Any]
+
+
+@dataclass(slots=True)
+class _Limit:
+    """What one authority says of one form of name: values that a name must lie within one of, or within none of."""
+
+    permitted: list[Any] = field(default_factory=list)
+    excluded: list[Any] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class NameLimits:
+    """What the authorities of a chain, seen so far from the anchor down, allow.
+
+    Attributes:
+        limits: for each form of name what each authority says of it; a name must keep all of them.
+        comparisons: how many names were compared; hostile certificates have many.
+    """
+
+    limits: dict[_Form, list[_Limit]] = field(default_factory=dict)
+    comparisons: int = 0
+
+    def add(self, link: Link) -> None:
+        """Take up what an authority's extension says.
+
+        Raises:
+            CertificateRejected: `path.name-constraints`, it cannot be applied.
+        """
+        constraints = link.get(x509.NameConstraints)
+        if constraints is None:
+            return
+        if not (constraints.permitted_subtrees or constraints.excluded_subtrees):
+            raise _refused(link, "constrains names and names none")
+        _require_whole_subtrees(link)
+        stated: dict[_Form, _Limit] = {}
+        for base in constraints.permitted_subtrees or ():
+            stated.setdefault(type(base), _Limit()).permitted.append(_base(link, base))
+        for base in constraints.excluded_subtrees or ():
+            stated.setdefault(type(base), _Limit()).excluded.append(_base(link, base))
+        for form, limit in stated.items():
+            self.limits.setdefault(form, []).append(limit)
+
+    def check(self, link: Link) -> None:
+        """Check every name of a certificate.
+
+        Raises:
+            CertificateRejected: `path.name-constraints`, `path.too-complex`.
+        """
+        if not self.limits:
+            return
+        for form, value in _names_of(link):
+            for limit in self.limits.get(form, ()):
+                self._check_name(link, form, value, limit)
+
+    def _check_name(self, link: Link, form: _Form, value: Any, limit: _Limit) -> None:
+        self.comparisons += len(limit.permitted) + len(limit.excluded)
+        if self.comparisons > MAX_COMPARISONS:
+            raise CertificateRejected("path.too-complex", f"too many names and name constraints stand above {link}")
+        within = _WITHIN.get(form)
+        if within is None:
+            raise _refused(link, f"has a {form.__name__}, a form that is constrained above it, and is not processed")
+        if any(within(value, base, True) for base in limit.excluded):
+            raise _refused(link, f"has the {form.__name__} {_shown(value)}, which an authority above it may not name")
+        if limit.permitted and not any(within(value, base, False) for base in limit.permitted):
+            raise _refused(
+                link, f"has the {form.__name__} {_shown(value)}, outside what an authority above it may name"
+            )
+
+
+def _base(link: Link, base: x509.GeneralName) -> Any:
+    if isinstance(base, x509.DNSName) and base.value and not _HOST.fullmatch(base.value):
+        raise _refused(link, f"constrains DNS names by {base.value[:80]!r}, which is none")
+    return base.value
+
+
+def _refused(link: Link, what: str) -> CertificateRejected:
+    return CertificateRejected("path.name-constraints", f"{link} {what}", clause=_CLAUSE)
+
+
+def _shown(value: object) -> str:
+    return (value.rfc4514_string() if isinstance(value, x509.Name) else str(value))[:120]
+
+
+def _require_whole_subtrees(link: Link) -> None:
+    # `cryptography` drops minimum and maximum; RFC 5280 has them 0 and absent, and anything else must not be passed over.
+    try:
+        read = asn1_x509.Certificate.load(link.certificate.der).name_constraints_value
+        subtrees = [
+            subtree
+            for kind in ("permitted_subtrees", "excluded_subtrees")
+            for subtree in (read[kind] if read[kind].native else ())
+        ]
+        whole = all(subtree["minimum"].native == 0 and subtree["maximum"].native is None for subtree in subtrees)
+    except (ValueError, TypeError, KeyError, IndexError) as e:
+        raise _refused(link, "has name constraints that cannot be read") from e
+    if not whole:
+        raise _refused(link, "constrains names at a distance (minimum or maximum)")
+
+
+def _names_of(link: Link) -> list[_Name]:
+    subject = link.certificate.x509.subject
+    names: list[_Name] = [(x509.DirectoryName, subject)] if len(subject.rdns) else []
+    alternative = link.get(x509.SubjectAlternativeName)
+    names += [(type(name), name.value) for name in alternative or ()]
+    if not any(form is x509.RFC822Name for form, _ in names):
+        addresses = subject.get_attributes_for_oid(NameOID.EMAIL_ADDRESS)
+        names += [(x509.RFC822Name, str(address.value)) for address in addresses]
+    return names
+
+
+def _directory_within(name: x509.Name, base: x509.Name, excluding: bool) -> bool:
+    ours, theirs = list(name.rdns), list(base.rdns)
+    return len(theirs) <= len(ours) and all(
+        _comparable(a) == _comparable(b) for a, b in zip(ours, theirs, strict=False)
+    )
+
+
+def _comparable(rdn: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str | bytes]]:
+    # RFC 5280 section 7.1: case and runs of white space do not tell names apart.
+    return frozenset((attribute.oid.dotted_string, _folded(attribute.value)) for attribute in rdn)
+
+
+def _folded(value: str | bytes) -> str | bytes:
+    return value if isinstance(value, bytes) else " ".join(unicodedata.normalize("NFKC", value).casefold().split())
+
+
+def _dns_within(name: str, base: str, excluding: bool) -> bool:
+    name, base = name.lower().rstrip("."), base.lower().rstrip(".")
+    if not _HOST.fullmatch(name.removeprefix("*.")):
+        return excluding  # what is no host name lies within no permitted subtree, and maybe within an excluded one
+    if not base or name == base or name.endswith("." + base):
+        return True
+    # A wildcard name stands for names below it, of which an excluded one may be one.
+    return excluding and name.startswith("*.") and base.endswith(name[1:])
+
+
+def _host_within(host: str, base: str) -> bool:
+    host, base = host.lower().rstrip("."), base.lower().rstrip(".")
+    return host.endswith(base) and host != base if base.startswith(".") else host == base
+
+
+def _email_within(address: str, base: str, excluding: bool) -> bool:
+    local, at, host = address.rpartition("@")
+    if not at or not _LOCAL_PART.fullmatch(local) or not _HOST.fullmatch(host):
+        return excluding
+    base_local, base_at, base_host = base.rpartition("@")
+    if base_at:
+        return local == base_local and host.lower() == base_host.lower()
+    return _host_within(host, base)
+
+
+def _uri_within(uri: str, base: str, excluding: bool) -> bool:
+    try:
+        host = urlsplit(uri).hostname or ""
+    except ValueError:
+        return excluding
+    if not _HOST.fullmatch(host) or _is_address(host):
+        return excluding  # RFC 5280: a URI without a host name is refused where URIs are constrained
+    return _host_within(host, base)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _address_within(address: Any, base: Any, excluding: bool) -> bool:
+    if isinstance(base, ipaddress.IPv4Network | ipaddress.IPv6Network):
+        return bool(address.version == base.version and address in base)
+    return excluding
+
+
+_WITHIN: Mapping[type[x509.GeneralName], Callable[[Any, Any, bool], bool]] = MappingProxyType(
+    {
+        x509.DirectoryName: _directory_within,
+        x509.DNSName: _dns_within,
+        x509.RFC822Name: _email_within,
+        x509.UniformResourceIdentifier: _uri_within,
+        x509.IPAddress: _address_within,
+    }
+)
+
+
+def check_names(chain: Sequence[Link]) -> None:
+    """Check the names of a whole chain, the leaf first and the anchor last.
+
+    The anchor's own constraints count too (RFC 5937 section 3.2). Self-issued authorities are not constrained, the leaf always
+    is (RFC 5280 section 6.1.3 (b)).
+
+    Raises:
+        CertificateRejected: `path.name-constraints`, `path.too-complex`.
+    """
+    limits = NameLimits()
+    for depth in range(len(chain) - 1, -1, -1):
+        link = chain[depth]
+        if depth < len(chain) - 1 and (depth == 0 or not link.is_self_issued):
+            limits.check(link)
+        if depth:
+            limits.add(link)

@@ -1,0 +1,237 @@
+"""Whether a certificate chains to a believed authority at a time.
+
+Candidates are found by names (`candidates`). Each is judged by RFC 5280 section 6: `chain_rules`, `signatures`,
+`name_constraints`, `policies`; then, where asked for, by `revocation`. If one candidate fails, another may hold.
+Whether an end entity fits a use is not asked here, but by `tppkit.certificates.rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+
+from cryptography.x509.verification import Store
+
+from tppkit._clock import as_utc, format_time
+from tppkit.certificates import EidasCertificate, Use, check_certificate
+from tppkit.certificates.rules import first_error
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding
+from tppkit.trust.anchors import Anchors
+from tppkit.trust.path.candidates import Search, make_authorities, may_be_key_of
+from tppkit.trust.path.chain_rules import RULES
+from tppkit.trust.path.links import Link, read_link
+from tppkit.trust.path.name_constraints import check_names
+from tppkit.trust.path.policies import check_policies
+from tppkit.trust.path.signatures import check_signatures
+from tppkit.trust.path.window import Window
+from tppkit.trust.revocation.checker import RevocationChecker
+from tppkit.trust.revocation.status import CertificateStatus
+
+MAX_SIGNED_CANDIDATES = 32
+MAX_REVOCATION_CHECKS = 4
+_REMEMBERED = 512
+
+
+@dataclass(frozen=True, slots=True)
+class TrustedPath:
+    """A chain that holds.
+
+    Attributes:
+        chain: the certificate first, the anchor last.
+        window: the moments for which this verdict may be remembered; ask it each time, as news may close it.
+        policies: certificate policies that hold for the whole chain, dotted; empty where none is stated.
+        revocation: what was proven of each certificate below the anchor, the leaf first; empty without a revocation check.
+        findings: what a check of revocation let pass, and should be known.
+    """
+
+    chain: tuple[EidasCertificate, ...]
+    window: Window = field(compare=False)
+    policies: frozenset[str] = frozenset()
+    revocation: tuple[CertificateStatus, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def not_before(self) -> datetime:
+        """First moment for which the verdict holds, aware UTC."""
+        return self.window.not_before
+
+    @property
+    def not_after(self) -> datetime:
+        """Last such moment, aware UTC."""
+        return self.window.not_after
+
+    def holds_at(self, at: datetime) -> bool:
+        """Whether the verdict may be used for `at` (aware) without judging again."""
+        return self.window.holds_at(at)
+
+
+class PathVerifier:
+    """Checks chains to fixed anchors, and remembers the ones that hold (at most 512).
+
+    A verdict is remembered for the moments within the validity of every certificate of the chain and, with revocation, within
+    what the evidence proves.
+
+    Args:
+        anchors: who is believed.
+        revocation: judges revocation; None for not at all.
+        policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
+
+    Raises:
+        ConfigurationError: `trust.no-anchors`; `trust.unreadable`, names or extensions of an anchor are malformed.
+    """
+
+    def __init__(
+        self, anchors: Anchors, *, revocation: RevocationChecker | None = None, policies: Iterable[str] = ()
+    ) -> None:
+        if not anchors.roots:
+            raise ConfigurationError("trust.no-anchors", "no certification authority is given as an anchor")
+        self.anchors = anchors
+        self.revocation = revocation
+        self.policies = frozenset(policies)
+        self._authorities = make_authorities(_anchors(anchors.roots), _readable(anchors.intermediates))
+        self._stores = {root.der: Store([root.x509]) for root in anchors.roots}
+        self._remembered: dict[bytes, TrustedPath] = {}
+
+    def verify(
+        self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate] = ()
+    ) -> TrustedPath:
+        """Build a chain from `certificate` to an anchor, valid at a time.
+
+        Args:
+            certificate: the end entity.
+            at: the time to judge at, aware.
+            intermediates: further authorities, for example those the peer sent; believed only through an anchor.
+
+        Raises:
+            CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`; `trust.no-path`, no chain leads to an
+                anchor; `path.*`, one would, and this is what refuses the one that came furthest; `revocation.*`.
+            ConfigurationError: `time.naive`.
+        """
+        at = as_utc(at)
+        known = self._remembered.get(certificate.der)
+        if known is not None and known.window.not_before <= at <= known.window.not_after:
+            return known
+        _check_validity(certificate, at)
+        path = self._build(certificate, at, intermediates)
+        if len(self._remembered) >= _REMEMBERED:
+            self._remembered.pop(next(iter(self._remembered)), None)
+        self._remembered[certificate.der] = path
+        return path
+
+    def verify_use(
+        self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
+    ) -> TrustedPath:
+        """Check that a certificate fits its use and chains to an anchor, at a time.
+
+        Args:
+            certificate: the end entity.
+            as_: what it is used as.
+            at: the time to judge at, aware.
+            intermediates: further authorities, as for `verify`.
+
+        Raises:
+            CertificateRejected: the code of the first broken rule of `certificates.rules`, with all findings; or as `verify`.
+        """
+        findings = check_certificate(certificate, as_=as_, at=at, essential_only=True)
+        error = first_error(findings)
+        if error is not None:
+            message = f"the {as_} certificate of {certificate.subject}: {error.message}"
+            raise CertificateRejected(error.code, message, clause=error.clause, findings=findings)
+        return self.verify(certificate, at=at, intermediates=intermediates)
+
+    def _build(
+        self, certificate: EidasCertificate, at: datetime, intermediates: Sequence[EidasCertificate]
+    ) -> TrustedPath:
+        authorities = self._authorities
+        if intermediates:
+            authorities = authorities.with_more(_readable(intermediates))
+        furthest: tuple[int, CertificateRejected | None] = (-1, None)
+        signed = asked = 0
+        for chain in Search(authorities, at).chains(read_link(certificate)):
+            candidate = _Candidate(chain, at)
+            try:
+                return candidate.judge(self._stores[chain[-1].certificate.der], self.policies, self.revocation)
+            except CertificateRejected as e:
+                if candidate.step > furthest[0] and candidate.is_likely:
+                    furthest = (candidate.step, e)
+                signed += candidate.step >= _SIGNATURES
+                asked += candidate.step == _REVOCATION
+                if signed >= MAX_SIGNED_CANDIDATES or asked >= MAX_REVOCATION_CHECKS:
+                    break
+        raise furthest[1] or CertificateRejected(
+            "trust.no-path",
+            f"no chain leads from {certificate.subject} (issued by {certificate.issuer}) to a trusted authority"
+            f" at {format_time(at)}",
+            clause="RFC 5280 section 6",
+        )
+
+
+# How far a candidate came, after the rules. What a stranger can make expensive, names and policies, comes after the signatures.
+_SIGNATURES = len(RULES)
+_NAMES = _SIGNATURES + 1
+_POLICIES = _NAMES + 1
+_REVOCATION = _POLICIES + 1
+
+
+class _Candidate:
+    """One chain while it is judged; `step` says how far it came."""
+
+    def __init__(self, chain: tuple[Link, ...], at: datetime) -> None:
+        self.chain = chain
+        self.at = at
+        self.step = 0
+
+    @property
+    def is_likely(self) -> bool:
+        """Whether no key identifier speaks against it; else its failure tells nothing."""
+        return all(may_be_key_of(issuer, link) for link, issuer in pairwise(self.chain))
+
+    def judge(self, store: Store, required: frozenset[str], revocation: RevocationChecker | None) -> TrustedPath:
+        for self.step, rule in enumerate(RULES):
+            rule(self.chain, self.at)
+        self.step = _SIGNATURES
+        refusal = check_signatures(self.chain, at=self.at, store=store)
+        self.step = _NAMES
+        check_names(self.chain)
+        self.step = _POLICIES
+        policies = check_policies(self.chain, required=required)
+        if refusal is not None:
+            raise refusal
+        self.step = _REVOCATION
+        certificates = tuple(link.certificate for link in self.chain)
+        begins, ends = max(c.not_before for c in certificates), min(c.not_after for c in certificates)
+        if revocation is None:
+            return TrustedPath(certificates, Window(begins, ends), policies)
+        proven = revocation.check(certificates, at=self.at)
+        proven.window.narrow(begins, ends)
+        return TrustedPath(certificates, proven.window, policies, proven.statuses, proven.findings)
+
+
+def _anchors(roots: Iterable[EidasCertificate]) -> list[Link]:
+    try:
+        return [read_link(root) for root in roots]
+    except CertificateRejected as e:
+        raise ConfigurationError("trust.unreadable", f"an anchor cannot be used: {e.message}") from e
+
+
+def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
+    """Those whose names and extensions can be read; others lead nowhere."""
+    links = []
+    for certificate in certificates:
+        with suppress(CertificateRejected):
+            links.append(read_link(certificate))
+    return links
+
+
+def _check_validity(certificate: EidasCertificate, at: datetime) -> None:
+    if at < certificate.not_before:
+        begins = format_time(certificate.not_before)
+        raise CertificateRejected("certificate.not-yet-valid", f"{certificate.subject} is not valid before {begins}")
+    if at > certificate.not_after:
+        ended = format_time(certificate.not_after)
+        raise CertificateRejected(
+            "certificate.expired", f"{certificate.subject} expired on {ended}, before {format_time(at)}"
+        )

@@ -1,0 +1,1 @@
+"""Revocation by CRL and OCSP: read, judged at a time, kept or fetched."""

@@ -1,0 +1,162 @@
+"""Answers about revocation from the addresses that stand in certificates, within limits, remembered while there is room."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import Finding, FormatError, Severity, TransportError
+from tppkit.trust.fetching import Fetch
+from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
+from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
+from tppkit.trust.revocation.retained import RevocationEvidence
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+MAX_FETCHES = 8
+MAX_ADDRESSES = 2
+MAX_ADDRESS_LENGTH = 2048
+FETCH_TIMEOUT_S = 5.0
+RETRY_AFTER = timedelta(minutes=1)
+_REMEMBERED_RESPONSES = 256
+_REMEMBERED_CRLS = 16
+_REMEMBERED_FAILURES = 256
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many fetches are left for one chain."""
+
+    left: int
+
+    def take(self) -> bool:
+        """Whether there was one."""
+        self.left -= 1
+        return self.left >= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One fetched answer.
+
+    Attributes:
+        question: what was asked: the address, and for OCSP the certificate.
+        evidence: the answer.
+        nonce: what was sent with the question, None where none was.
+    """
+
+    question: tuple[str, str]
+    evidence: RevocationEvidence
+    nonce: bytes | None = None
+
+
+@dataclass(slots=True)
+class FetchedAnswers:
+    """Fetches, and remembers at most 256 OCSP responses and 16 CRLs, the latest.
+
+    Only what proved something is remembered. A question that brought nothing is not asked again for a minute (of the times
+    that are judged), so that nobody can make this side knock on an address with every request.
+    """
+
+    _responses: OrderedDict[tuple[str, str], OcspResponse] = field(default_factory=OrderedDict)
+    _crls: OrderedDict[tuple[str, str], Crl] = field(default_factory=OrderedDict)
+    _in_vain: OrderedDict[tuple[str, str], datetime] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def evidence(self) -> RevocationEvidence:
+        """Everything remembered."""
+        with self._lock:
+            return RevocationEvidence(tuple(self._crls.values()), tuple(self._responses.values()))
+
+    def ask(
+        self,
+        fetch: Fetch,
+        certificate: EidasCertificate,
+        issuer: EidasCertificate,
+        at: datetime,
+        budget: Budget,
+        nonce: bytes | None,
+        faults: list[Finding],
+    ) -> Iterator[Fetched]:
+        """Fetch one answer after the other, OCSP before CRL, as long as the caller wants more and the budget lasts.
+
+        What fails is noted in `faults`.
+        """
+        body = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
+
+        def ask_responder(url: str) -> RevocationEvidence:
+            data = fetch(
+                url,
+                max_bytes=MAX_OCSP_BYTES,
+                timeout=FETCH_TIMEOUT_S,
+                body=body,
+                content_type="application/ocsp-request",
+            )
+            return RevocationEvidence(ocsp=(parse_ocsp_response(data),))
+
+        def get_list(url: str) -> RevocationEvidence:
+            return RevocationEvidence(crls=(parse_crl(fetch(url, max_bytes=MAX_CRL_BYTES, timeout=FETCH_TIMEOUT_S)),))
+
+        facts = certificate.extensions
+        questions = [
+            *(((url, certificate.sha256), ask_responder, nonce) for url in _some(facts.ocsp_urls)),
+            *(((url, ""), get_list, None) for url in _some(facts.crl_urls)),
+        ]
+        for question, get, sent in questions:
+            url = question[0]
+            if self._was_in_vain(question, at) or not budget.take():
+                faults.append(Finding("fetch.skipped", Severity.NOTICE, f"{url[:200]} is not asked (again) now"))
+                continue
+            try:
+                yield Fetched(question, get(url), sent)
+            except (TransportError, FormatError) as e:
+                self.forget(question, at)
+                if isinstance(e, TransportError):
+                    self.forget((url, ""), at)
+                faults.append(Finding(e.code, Severity.WARNING, f"{url[:200]}: {e.message}"))
+
+    def keep(self, fetched: Fetched) -> None:
+        """Remember an answer that proved something."""
+        for crl in fetched.evidence.crls:
+            self._remember(self._crls, fetched.question, crl, _REMEMBERED_CRLS)
+        for response in fetched.evidence.ocsp:
+            self._remember(self._responses, fetched.question, response, _REMEMBERED_RESPONSES)
+
+    def forget(self, question: tuple[str, str], at: datetime) -> None:
+        """Note that a question brought nothing at this time."""
+        self._remember(self._in_vain, question, at, _REMEMBERED_FAILURES)
+
+    def _was_in_vain(self, question: tuple[str, str], at: datetime) -> bool:
+        with self._lock:
+            asked = [self._in_vain.get(one) for one in (question, (question[0], ""))]
+        return any(when is not None and abs(at - when) < RETRY_AFTER for when in asked)
+
+    def _remember(self, memory: OrderedDict[_K, _V], key: _K, value: _V, limit: int) -> None:
+        with self._lock:
+            memory[key] = value
+            memory.move_to_end(key)
+            if len(memory) > limit:
+                memory.popitem(last=False)
+
+
+def _some(urls: tuple[str, ...]) -> list[str]:
+    return [url for url in urls if is_fetchable(url)][:MAX_ADDRESSES]
+
+
+def is_fetchable(url: str) -> bool:
+    """Whether an address of a certificate is one that may be asked: http or https, with a host, and nothing strange in it."""
+    if len(url) > MAX_ADDRESS_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        return False

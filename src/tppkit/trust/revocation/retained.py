@@ -1,0 +1,65 @@
+"""Kept answers about revocation, from files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tppkit._files import read_bounded
+from tppkit.errors import FormatError
+from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
+from tppkit.trust.revocation.ocsp import OcspResponse, parse_ocsp_response
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationEvidence:
+    """Answers about revocation, none of them proven yet.
+
+    Attributes:
+        crls: in any order.
+        ocsp: in any order.
+    """
+
+    crls: tuple[Crl, ...] = ()
+    ocsp: tuple[OcspResponse, ...] = ()
+
+    def __add__(self, other: RevocationEvidence) -> RevocationEvidence:
+        """Both, each answer once."""
+        crls = {crl.sha256: crl for crl in (*self.crls, *other.crls)}
+        responses = {response.sha256: response for response in (*self.ocsp, *other.ocsp)}
+        return RevocationEvidence(tuple(crls.values()), tuple(responses.values()))
+
+
+def load_revocation(paths: Iterable[Path]) -> RevocationEvidence:
+    """Read files of which each is a CRL (DER or PEM) or an OCSP response (DER).
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`; `revocation.unreadable`, a file is neither.
+    """
+    evidence = RevocationEvidence()
+    for path in paths:
+        evidence += read_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=path.name)
+    return evidence
+
+
+def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
+    """Read what is a CRL (DER or PEM) or an OCSP response (DER).
+
+    Args:
+        data: the bytes.
+        name: what to call them when they are neither.
+
+    Raises:
+        FormatError: `revocation.unreadable`.
+    """
+    try:
+        return RevocationEvidence(crls=(parse_crl(data),))
+    except FormatError as not_crl:
+        try:
+            return RevocationEvidence(ocsp=(parse_ocsp_response(data),))
+        except FormatError as not_ocsp:
+            raise FormatError(
+                "revocation.unreadable",
+                f"{name} is neither a CRL ({not_crl.message}) nor an OCSP response ({not_ocsp.message})",
+            ) from not_ocsp

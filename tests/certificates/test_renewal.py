@@ -1,0 +1,225 @@
+"""Each thing that a renewal can change gives its finding, and what always changes gives notices."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given
+from hypothesis import strategies as st
+from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
+
+from tppkit.certificates import EidasCertificate, RoleOfPsp, check_renewal, der, oids
+from tppkit.errors import Finding, Severity
+
+ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
+YEAR, DAY = timedelta(days=365), timedelta(days=1)
+# What a flawless renewal changes: serial number, key and dates.
+USUAL = {"serial": 0x11, "key": KEYS[13], "not_before": START + YEAR - 30 * DAY, "not_after": START + 2 * YEAR}
+NOTICES = {"renewal.thumbprint", "renewal.issuer-and-serial", "renewal.public-key", "renewal.overlap"}
+IDENTIFIER = "organization-identifier"
+CN = ("2.5.4.3", "tpp.test.example")
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+
+def with_identifier(text: str) -> dict[str, object]:
+    return {"name": (*NAME[:2], (oids.ORGANIZATION_IDENTIFIER, text), CN)}
+
+
+# What of the new certificate is other than in a flawless renewal; the findings beside the usual notices; the strategy that trips.
+CHANGES = [
+    ({"qc_type": "eseal"}, {"renewal.kind": ERROR}, "kind"),
+    ({"compliance": False}, {"renewal.not-qualified": ERROR}, "kind"),
+    (with_identifier("PSDLT-BL-LB000001"), {"renewal.other-organisation": ERROR, "renewal.subject": WARNING}, IDENTIFIER),
+    (with_identifier("PSDLT-BL-PI:LB000000"), {"renewal.organisation-text": WARNING, "renewal.subject": WARNING}, IDENTIFIER),
+    (with_identifier("NTRLT-LB000000"), {"renewal.organisation-scheme": WARNING, "renewal.subject": WARNING}, IDENTIFIER),
+    ({"name": (*NAME[:2], CN)}, {"renewal.no-organisation": ERROR, "renewal.subject": WARNING}, IDENTIFIER),
+    ({"roles": (PI,)}, {"renewal.roles-removed": WARNING}, "roles"),
+    ({"roles": None}, {"renewal.roles-removed": WARNING, "renewal.authority": WARNING, "renewal.authority-name": NOTICE}, "roles"),
+    ({"roles": (PI, AI, RoleOfPsp("0.4.0.19495.1.4", "PSP_IC"))}, {"renewal.roles-added": NOTICE}, "roles"),
+    ({"roles": (PI, RoleOfPsp("2.999.3", "PSP_AI"))}, {"renewal.roles-removed": WARNING, "renewal.roles-added": NOTICE}, "roles"),
+    ({"nca": ("Bank of Lithuania", "LT-LB")}, {"renewal.authority": WARNING}, "authority"),
+    ({"nca": ("Lietuvos bankas", "LT-BL")}, {"renewal.authority-name": NOTICE}, "authority"),
+    ({"name": (*NAME, ("2.5.4.3", "new.test.example"))}, {"renewal.subject": WARNING}, "subject"),
+    ({"name": (*NAME[::-1], CN)}, {"renewal.subject": WARNING}, "subject"),
+    ({"issuer": "Test CA 2"}, {"renewal.issuer": WARNING}, "issuer"),
+    ({"authority_key": b"new"}, {"renewal.issuer-key": WARNING}, "issuer"),
+    ({"key": RSA_KEY}, {"renewal.key-algorithm": WARNING}, "key-algorithm"),
+    ({"extended": (SERVER,)}, {"renewal.client-auth": WARNING}, "extended-key-usage"),
+    ({"extended": (CLIENT,)}, {"renewal.extended-key-usage": WARNING}, "extended-key-usage"),
+    ({"extended": (SERVER, CLIENT, ExtendedKeyUsageOID.EMAIL_PROTECTION)}, {"renewal.extended-key-usage": NOTICE}, "extended-key-usage"),
+    ({"extended": (ExtendedKeyUsageOID.EMAIL_PROTECTION,)},
+     {"renewal.client-auth": WARNING, "renewal.extended-key-usage": WARNING}, "extended-key-usage"),
+    ({"usage": ("digital_signature", "key_encipherment")}, {"renewal.key-usage": WARNING}, "key-usage"),
+    ({"names": ("new.test.example",)}, {"renewal.names": WARNING}, "names"),
+    ({"names": ("tpp.test.example", "new.test.example")}, {"renewal.names": NOTICE}, "names"),
+    ({"policies": (oids.POLICY_QCP_L,)}, {"renewal.policies": WARNING}, "policies"),
+    ({"policies": (oids.POLICY_QNCP_W_GEN, "0.4.0.19495.3.1")}, {"renewal.policies": NOTICE}, "policies"),
+    ({"ocsp": "http://ocsp2.test.example"}, {"renewal.revocation-addresses": NOTICE}, "revocation-addresses"),
+    ({"not_after": START + YEAR}, {"renewal.not-longer": WARNING}, "validity"),
+]  # fmt: skip
+
+
+def by_code(findings: tuple[Finding, ...]) -> dict[str, Finding]:
+    assert len({finding.code for finding in findings}) == len(findings)
+    return {finding.code: finding for finding in findings}
+
+
+def test_a_flawless_renewal_gives_only_the_notices_that_every_renewal_gives() -> None:
+    findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL)))
+    assert findings.keys() == NOTICES
+    assert {finding.severity for finding in findings.values()} == {NOTICE}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "strategy"), CHANGES, ids=[f"{n} {'+'.join(row[1])}" for n, row in enumerate(CHANGES)]
+)
+def test_one_change_gives_its_findings_beside_the_usual(change, expected, strategy) -> None:
+    findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | change)))
+    assert {code: findings[code].severity for code in findings.keys() - NOTICES} == expected
+    assert findings.keys() >= NOTICES
+    assert findings[next(iter(expected))].values["strategy"] == strategy
+
+
+def test_every_finding_names_its_strategy_and_both_values() -> None:
+    change = {**USUAL, "issuer": "Test CA 2", "roles": (PI,), "names": ("new.test.example",), "key": RSA_KEY}
+    for finding in check_renewal(QWAC.make(), QWAC.make(**change)):
+        assert finding.values.keys() == {"strategy", "old", "new"}
+        assert finding.values["old"] != finding.values["new"] or finding.code == "renewal.public-key"
+
+
+def test_a_gap_is_told_with_its_length() -> None:
+    findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"not_before": START + YEAR + 3 * DAY})))
+    assert "renewal.overlap" not in findings
+    assert (findings["renewal.gap"].severity, "3 days" in findings["renewal.gap"].message) == (WARNING, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "code"),
+    [(-1, "renewal.overlap"), (0, "renewal.overlap"), (1, "renewal.overlap"), (2, "renewal.gap")],
+)
+def test_validities_that_touch_leave_no_gap(seconds: int, code: str) -> None:
+    new = QWAC.make(**USUAL | {"not_before": START + YEAR + timedelta(seconds=seconds)})
+    assert by_code(check_renewal(QWAC.make(), new)).keys() & {"renewal.gap", "renewal.overlap"} == {code}
+
+
+def test_an_overlap_is_told_with_its_length() -> None:
+    assert "30 days" in by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL)))["renewal.overlap"].message
+
+
+def with_statement(*more: bytes) -> bytes:
+    """The statements of a good QWAC, and these."""
+    good = statements(QWAC)
+    whole = der.read_whole(good, tag=der.SEQUENCE)
+    return der.write_element(der.SEQUENCE, good[whole.start : whole.end], *more)
+
+
+@pytest.mark.parametrize(("is_lost", "severity"), [(True, WARNING), (False, NOTICE)])
+def test_a_device_that_is_no_longer_stated_weighs_more_than_one_that_is_new(is_lost: bool, severity: Severity) -> None:
+    stated = {"qc": with_statement(der.write_element(der.SEQUENCE, der.write_oid(oids.QC_SSCD)))}
+    old, new = (stated, {}) if is_lost else ({}, stated)
+    findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
+    assert findings.keys() - NOTICES == {"renewal.device"}
+    assert findings["renewal.device"].severity is severity
+
+
+@pytest.mark.parametrize(("is_new", "severity"), [(True, WARNING), (False, NOTICE)])
+def test_a_malformed_encoding_weighs_more_where_it_is_new(is_new: bool, severity: Severity) -> None:
+    malformed = {"qc": with_statement(b"\x05\x00")}
+    old, new = ({}, malformed) if is_new else (malformed, {})
+    findings = by_code(check_renewal(QWAC.make(**old), QWAC.make(**USUAL | new)))
+    assert findings.keys() - NOTICES == {"renewal.malformed"}
+    assert findings["renewal.malformed"].severity is severity
+
+
+def test_a_qualification_that_is_new_is_told() -> None:
+    findings = by_code(check_renewal(QWAC.make(compliance=False), QWAC.make(**USUAL)))
+    assert findings.keys() - NOTICES == {"renewal.qualified"}
+    assert findings["renewal.qualified"].severity is NOTICE
+
+
+def test_old_and_new_interchanged_is_suspected() -> None:
+    message = by_code(check_renewal(QWAC.make(**USUAL), QWAC.make()))["renewal.not-longer"].message
+    assert "interchanged" in message
+
+
+def test_the_thumbprints_stand_in_the_message() -> None:
+    old, new = QWAC.make(), QWAC.make(**USUAL)
+    message = by_code(check_renewal(old, new))["renewal.thumbprint"].message
+    assert old.sha256 in message
+    assert new.sha256 in message
+
+
+def test_a_key_that_is_kept_is_told() -> None:
+    findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"key": KEYS[11]})))
+    assert findings.keys() == NOTICES - {"renewal.public-key"} | {"renewal.public-key-kept"}
+
+
+def test_the_types_of_key_usage_are_named() -> None:
+    new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "digital_signature")})
+    message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
+    assert "type A" in message
+    assert "type B" in message
+
+
+def test_only_a_seal_has_a_key_id_to_change() -> None:
+    told = [
+        "keyId" in by_code(check_renewal(kind.make(), kind.make(**USUAL)))["renewal.issuer-and-serial"].message
+        for kind in (QSEALC, QWAC)
+    ]
+    assert told == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [((*NAME[::-1], CN), "order"), ((*NAME, ("2.5.4.3", "TPP.test.example")), "case"), ((*NAME, ("2.5.4.3", "x")), "changed: CN")],
+)  # fmt: skip
+def test_it_is_said_how_the_subjects_differ(name, told: str) -> None:
+    assert told in by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL, name=name)))["renewal.subject"].message
+
+
+@given(st.lists(st.sampled_from(CHANGES), max_size=4))
+def test_whatever_changes_together_each_change_is_told(chosen) -> None:
+    change = {name: value for fields, _, _ in chosen for name, value in fields.items()}
+    findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | change)))
+    for fields, expected, _ in chosen:
+        if all(change[name] == value for name, value in fields.items()):
+            assert expected.keys() <= findings.keys()
+
+
+@pytest.mark.shared
+def test_a_certificate_is_its_own_renewal_without_a_warning(real_certificates: list[EidasCertificate]) -> None:
+    for certificate in real_certificates:
+        assert [finding.code for finding in check_renewal(certificate, certificate)] == ["renewal.same-certificate"]
+
+
+@pytest.mark.shared
+def test_every_fact_that_differs_between_two_real_certificates_is_told(
+    real_certificates: list[EidasCertificate],
+) -> None:
+    for number, old in enumerate(real_certificates):
+        for new in real_certificates[number % 7 :: 7]:
+            findings = check_renewal(old, new)
+            strategies = {finding.values["strategy"] for finding in findings}
+            assert {name for name, fact in FACTS.items() if fact(old) != fact(new)} <= strategies
+            assert all(len(finding.message) < 1000 for finding in findings)
+
+
+FACTS = {
+    "kind": lambda c: (sorted(c.qc.types), c.qc.compliance, c.qc.sscd),
+    "organization-identifier": lambda c: c.organization_identifier,
+    "roles": lambda c: {*c.roles},
+    "authority": lambda c: c.qc.psd2 and (c.qc.psd2.nca_id, c.qc.psd2.nca_name),
+    "thumbprint": lambda c: c.sha256,
+    "subject": lambda c: str(c.subject),
+    "issuer": lambda c: str(c.issuer),
+    "issuer-and-serial": lambda c: (str(c.issuer), c.serial),
+    "key-algorithm": lambda c: (c.key.type, c.key.bits, c.key.curve),
+    "extended-key-usage": lambda c: {*c.extensions.extended_key_usage},
+    "key-usage": lambda c: {*c.extensions.key_usage},
+    "names": lambda c: {*c.extensions.dns_names, *c.extensions.ip_addresses},
+    "policies": lambda c: {*c.extensions.policies},
+    "revocation-addresses": lambda c: {*c.extensions.ocsp_urls, *c.extensions.crl_urls, *c.extensions.ca_issuers_urls},
+    "validity": lambda c: (c.not_before, c.not_after),
+}

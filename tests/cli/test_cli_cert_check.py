@@ -1,0 +1,229 @@
+"""`tppkit cert check`: verdict, reasons and exit code."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+
+from tppkit.testpki import Pki, certificate_pem, make_provider
+
+AT = "2026-06-01T12:00:00Z"
+KEYS = {
+    "verdict", "code", "findings", "at", "as", "rules", "subject", "sha256", "organization_identifier", "roles", "chain",
+    "revocation", "trusted_list",
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path, pki: Pki) -> Path:
+    """A QWAC and a QSealC alone and with what stands above them, and the root."""
+    for name in ("qwac", "qseal"):
+        issued = getattr(pki, name)
+        (tmp_path / f"{name}.pem").write_bytes(certificate_pem(issued.certificate))
+        chain = b"".join(certificate_pem(c) for c in (issued.certificate, *issued.chain))
+        (tmp_path / f"{name}-chain.pem").write_bytes(chain)
+    (tmp_path / "trust").mkdir()
+    (tmp_path / "trust" / "root.pem").write_bytes(certificate_pem(pki.root.certificate))
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "use", "roles"), [("qwac", "qwac", "web"), ("qseal", "qseal", "eseal")])
+def test_a_good_certificate_holds(tppkit, folder, pki, name: str, use: str, roles: str) -> None:
+    result = tppkit("cert", "check", f"{name}.pem", "--as", use, "--at", AT, "--json")
+    assert result.exit_code == 0
+    verdict = result.json
+    assert verdict.keys() >= KEYS
+    assert (verdict["verdict"], verdict["code"], verdict["findings"]) == ("holds", None, [])
+    assert (verdict["as"], verdict["at"], verdict["chain"], verdict["revocation"]) == (use, AT, None, None)
+    assert verdict["sha256"] == getattr(pki, name).certificate.sha256
+    assert verdict["organization_identifier"] == "PSDLT-BL-LB000000"
+    assert verdict["roles"] == ["PSP_PI", "PSP_AI"]
+
+
+def test_a_seal_is_no_qwac_and_every_reason_is_told(tppkit, folder) -> None:
+    result = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT, "--json")
+    assert result.exit_code == 1
+    assert result.json["verdict"] == "fails"
+    assert result.json["code"] == result.json["findings"][0]["code"]
+    codes = [finding["code"] for finding in result.json["findings"] if finding["severity"] == "error"]
+    assert {"qcstatements.not-web", "certificate.no-client-auth", "certificate.key-usage"} <= {*codes}
+
+
+def test_the_chain_is_told_where_anchors_are_given(tppkit, folder, pki) -> None:
+    result = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
+    assert result.exit_code == 0
+    expected = (pki.qwac.certificate, pki.qwac_ca.certificate, pki.root.certificate)
+    assert result.json["chain"] == [str(certificate.subject) for certificate in expected]
+
+
+def test_a_certificate_without_its_intermediate_is_not_believed(tppkit, folder) -> None:
+    result = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
+    assert (result.exit_code, result.json["verdict"], result.json["chain"]) == (1, "fails", None)
+    assert result.json["code"] == "trust.no-path"
+
+
+def test_it_is_judged_at_the_given_time_and_told_once(tppkit, folder) -> None:
+    arguments = ("qwac-chain.pem", "--as", "qwac", "--at", "2031-01-01", "--trust", "trust", "--json")
+    result = tppkit("cert", "check", *arguments)
+    assert (result.exit_code, result.json["code"]) == (1, "certificate.expired")
+    assert [finding["code"] for finding in result.json["findings"]].count("certificate.expired") == 1
+
+
+def test_text_begins_with_the_verdict_and_says_what_to_do(tppkit, folder) -> None:
+    held = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust")
+    assert held.stdout.startswith("holds: qwac-chain.pem as QWAC at 2026-06-01T12:00:00Z\n")
+    assert "issued by CN=tppkit TEST Root CA" in held.stdout
+    failed = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT)
+    assert failed.exit_code == 1
+    assert failed.stdout.startswith("fails (")
+    assert "not checked: no --trust was given" in failed.stdout
+    assert "qcstatements.not-web (EN 319 412-5 clause 4.2.3)\n" in failed.stdout
+    assert "    do: " in failed.stdout
+
+
+def test_every_form_of_a_certificate_is_taken(tppkit, folder, pki) -> None:
+    issued = pki.qwac
+    bundle = pkcs12.serialize_key_and_certificates(
+        b"qwac", issued.key, issued.certificate.x509, [c.x509 for c in issued.chain], BestAvailableEncryption(b"pass")
+    )
+    (folder / "qwac.p12").write_bytes(bundle)
+    (folder / "password").write_bytes(b"pass\n")
+    (folder / "qwac.der").write_bytes(issued.certificate.der)
+    (folder / "qwac.b64").write_bytes(b":" + base64.b64encode(issued.certificate.der) + b":")
+    whole = ("--as", "qwac", "--at", AT)
+    assert tppkit("cert", "check", "qwac.der", *whole).exit_code == 0
+    assert tppkit("cert", "check", "qwac.b64", *whole).exit_code == 0
+    assert tppkit("cert", "check", "-", *whole, stdin=issued.certificate.der).exit_code == 0
+    p12 = tppkit("cert", "check", "qwac.p12", *whole, "--trust", "trust", "--password-file", "password", "--json")
+    assert (p12.exit_code, len(p12.json["chain"])) == (0, 3)
+    wrong = tppkit("cert", "check", "qwac.p12", *whole, "--json")
+    assert (wrong.exit_code, wrong.json["error"]["code"]) == (3, "pkcs12.unreadable")
+
+
+def test_a_request_is_no_certificate(tppkit, folder, request_der: bytes) -> None:
+    (folder / "request.der").write_bytes(request_der)
+    result = tppkit("cert", "check", "request.der", "--as", "qwac", "--json")
+    assert (result.exit_code, result.json["error"]["code"]) == (3, "certificate.is-request")
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(b"hello", "certificate.not-found"), (b"\x30\x82garbage", "certificate.malformed")]
+)
+def test_what_cannot_be_read_is_told(tppkit, folder, content: bytes, code: str) -> None:
+    (folder / "bad").write_bytes(content)
+    told = tppkit("cert", "check", "bad", "--as", "qwac", "--json")
+    assert (told.exit_code, told.json.keys(), told.json["error"]["code"]) == (3, {"file", "error"}, code)
+    text = tppkit("cert", "check", "bad", "--as", "qwac")
+    assert (text.exit_code, text.stdout) == (3, "")
+    assert code in text.stderr
+
+
+def test_an_absent_file_or_password_file_cannot_be_read(tppkit, folder) -> None:
+    absent = tppkit("cert", "check", "absent", "--as", "qwac", "--json")
+    assert (absent.exit_code, absent.json["error"]["code"]) == (3, "file.unreadable")
+    password = tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--password-file", "absent", "--json")
+    assert (password.exit_code, password.json["file"], password.json["error"]["code"]) == (
+        3,
+        "absent",
+        "file.unreadable",
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("qwac.pem",), ("qwac.pem", "--as", "tls"), ("qwac.pem", "--as", "qwac", "--at", "tomorrow"),
+     ("qwac.pem", "--as", "qwac", "--trust", "absent"), ("qwac.pem", "--as", "qwac", "--trust", "qwac.pem")],
+)  # fmt: skip
+def test_wrong_usage_is_told(tppkit, folder, arguments: tuple[str, ...]) -> None:
+    assert tppkit("cert", "check", *arguments).exit_code == 2
+
+
+def test_foreign_text_does_not_reach_the_terminal_as_it_is(tppkit, folder, pki) -> None:
+    provider = make_provider()
+    object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
+    (folder / "evil.pem").write_bytes(certificate_pem(pki.issue_qwac(provider, label="evil").certificate))
+    shown = tppkit("cert", "check", "evil.pem", "--as", "qwac", "--at", AT).stdout
+    assert "\x1b" not in shown
+    assert "Evil\\x1b[2J\\nBank" in shown
+
+
+@pytest.mark.shared
+def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
+    files = sorted((shared_data / "certificates" / "psd2").glob("*.der"))
+    assert len(files) > 20
+    for file in files[::10]:
+        result = tppkit("cert", "check", file, "--as", "qwac", "--json")
+        assert result.exit_code in (0, 1)
+        assert json.loads(result.stdout)["verdict"] == ("fails" if result.exit_code else "holds")
+
+
+def crl_of(pki: Pki, *revoked: int) -> bytes:
+    """A CRL of the QWACs' authority that is fresh at `AT`."""
+    now = datetime(2026, 6, 1, 11, tzinfo=UTC)
+    issuer = pki.qwac_ca
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.certificate.x509.subject)
+        .last_update(now)
+        .next_update(now + timedelta(days=1))
+        .add_extension(x509.CRLNumber(1), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key()), critical=False)
+    )
+    for serial in revoked:
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
+        builder = builder.add_revoked_certificate(entry.build())
+    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
+
+
+def test_a_crl_proves_the_certificate_good_and_says_nothing_of_its_authority(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["verdict"]) == (0, "holds")
+    assert [status["state"] for status in result.json["revocation"]] == ["good", "unknown"]
+    assert [(f["code"], f["severity"]) for f in result.json["findings"]] == [("revocation.unknown", "warning")]
+
+
+def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
+
+
+def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    seal = ("qseal-chain.pem", "--as", "qseal", *JUDGED[3:])
+    result = tppkit("cert", "check", *seal, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
+
+
+def test_answers_about_revocation_need_authorities_and_a_form(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki))
+    assert tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--crl", "ca.crl").exit_code == 2
+    assert tppkit("cert", "check", *JUDGED, "--ocsp", "qwac.pem").exit_code == 3
+    assert tppkit("cert", "check", *JUDGED, "--crl", "absent").exit_code == 3
+
+
+def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder) -> None:
+    assert tppkit("cert", "check", *JUDGED, "--rules", "V1.4.1").json["rules"] == "V1.4.1"
+    assert tppkit("cert", "check", *JUDGED, "--rules", "V9").exit_code == 2
+
+
+@pytest.mark.shared
+def test_trusted_lists_say_whether_it_is_qualified_for_its_use(tppkit, shared_data) -> None:
+    qwac = shared_data / "certificates" / "psd2" / "openbanking-aspsp__QWac__09995cb9.der"
+    lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists", "--at", "2020-11-21", "--json")
+    listed = tppkit("cert", "check", qwac, "--as", "qwac", *lists).json
+    assert (listed["trusted_list"]["qualified_for"], listed["trusted_list"]["territory"]) == (["web"], "NO")
+    assert not [f for f in listed["findings"] if f["code"].startswith("trusted-list.")]
+    seal = tppkit("cert", "check", qwac, "--as", "qseal", *lists).json
+    assert "trusted-list.purpose" in {finding["code"] for finding in seal["findings"]}

@@ -1,0 +1,106 @@
+"""The sandbox lets a call through exactly where `authorize` allows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.protocol.psd2 import ENDPOINTS
+from tppkit.sandbox.app import Sandbox, SandboxSettings
+from tppkit.testpki import Issued, Pki, certificate_pem, make_provider
+from tppkit.web import authorize
+
+ROWS = list(ENDPOINTS.values())
+METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "get", "BREW"])
+PARAMETERS = st.text(st.characters(max_codepoint=0x17F), min_size=1, max_size=8)
+GOOD = st.builds(
+    lambda row, product, payment_id: row.target(product=product, payment_id=payment_id),
+    st.sampled_from(ROWS), st.just("sepa-credit-transfers") | PARAMETERS, PARAMETERS,
+)  # fmt: skip
+GARBAGE = st.text(st.characters(max_codepoint=0xFF, exclude_characters="?"), max_size=20)
+PIECES = st.sampled_from(
+    ["/", "//", ".", "..", "/..", "/.", "%2F", "%2e", "%", "status", "#", " ", "PSD2", "\x00", "\n"]
+)
+
+
+@st.composite
+def nearly_good(draw: st.DrawFn) -> str:
+    """A path of an endpoint with a piece put in, or cut out, somewhere."""
+    path = draw(GOOD)
+    begin = draw(st.integers(0, len(path)))
+    end = draw(st.integers(begin, min(len(path), begin + 4)))
+    return path[:begin] + draw(PIECES | st.just("")) + path[end:]
+
+
+@pytest.fixture(scope="module")
+def sandbox(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    settings = SandboxSettings(tmp_path_factory.mktemp("routing"), pki=bank_pki_folder)
+    with Sandbox(settings, approval_url="http://localhost") as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def reader(bank_pki: Pki) -> Issued:
+    return bank_pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
+
+
+def answered(sandbox: Sandbox, caller: Issued, method: str, path: str) -> tuple[int, dict[str, str], str | None]:
+    """Status, headers and our code of what the PSD2 host answers to a request with this target."""
+    raw = path.encode("latin-1")
+    scope = {
+        "type": "http", "method": method, "path": path, "raw_path": raw, "query_string": b"",
+        "headers": [(b"x-request-id", str(uuid4()).encode())],
+        "extensions": {
+            "tppkit.raw_target": {"target": raw},
+            "tls": {"client_cert_chain": [certificate_pem(c).decode() for c in (caller.certificate, *caller.chain)]},
+        },
+    }  # fmt: skip
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(event: dict[str, Any]) -> None:
+        sent.append(event)
+
+    asyncio.run(sandbox.psd2(scope, receive, send))  # type: ignore[arg-type]
+    start, *parts = sent
+    text = json.loads(b"".join(part["body"] for part in parts))["tppMessages"][0]["text"]
+    code = re.search(r"\(([a-z0-9.-]+)\)\Z", text)
+    headers = {name.decode(): value.decode() for name, value in start["headers"]}
+    return start["status"], headers, code and code.group(1)
+
+
+def assert_agreement(sandbox: Sandbox, caller: Issued, method: str, path: str) -> None:
+    ours = authorize(caller.certificate, method, path)
+    status, headers, code = answered(sandbox, caller, method, path)
+    if ours.allowed:  # the sandbox goes on, and misses the seal or the payment
+        assert code in {"signature.missing", "payment.unknown", "product.unknown"}, (status, code)
+    elif code != "message.malformed":  # a target that is no path is refused before it is looked at
+        assert code == ours.code
+    assert status >= 400
+    assert headers.get("allow", "") == (", ".join(ours.methods) if code == "endpoint.method" else "")
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_both_agree_about_every_endpoint_and_method(
+    sandbox: Sandbox, bank_pki: Pki, reader: Issued, row, method: str
+) -> None:
+    path = row.target(product="sepa-credit-transfers", payment_id="1234")
+    for caller in (bank_pki.qwac, reader):
+        assert_agreement(sandbox, caller, method, path)
+
+
+@given(method=METHODS, path=GOOD | nearly_good() | GARBAGE, is_reader=st.booleans())
+def test_both_agree_about_whatever_is_asked(sandbox, bank_pki, reader, method, path, is_reader) -> None:
+    assert_agreement(sandbox, reader if is_reader else bank_pki.qwac, method, path)

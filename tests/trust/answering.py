@@ -1,0 +1,85 @@
+"""CRLs and OCSP responses that `cryptography` makes, with any fault."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+
+from tppkit.trust import Crl, OcspResponse, parse_crl, parse_ocsp_response
+
+DAY = timedelta(days=1)
+SHA256 = hashes.SHA256()
+
+
+def make_crl(
+    issuer,
+    *revoked,
+    at: datetime,
+    lasts: timedelta | None = DAY,
+    when: datetime | None = None,
+    extensions=(),
+    entry_extensions=(),
+    key=None,
+    algorithm: hashes.HashAlgorithm = SHA256,
+) -> Crl:
+    """A CRL of `issuer` from `at`, listing `revoked` as of `when`."""
+    builder = (
+        x509.CertificateRevocationListBuilder()
+        .issuer_name(issuer.certificate.x509.subject)
+        .last_update(at)
+        .next_update(at + (lasts or DAY))
+    )
+    for one in revoked:
+        entry = x509.RevokedCertificateBuilder().serial_number(one.certificate.serial).revocation_date(when or at)
+        for extension, critical in entry_extensions:
+            entry = entry.add_extension(extension, critical)
+        builder = builder.add_revoked_certificate(entry.build())
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
+    return parse_crl(builder.sign(key or issuer.key, algorithm).public_bytes(Encoding.DER))
+
+
+def make_ocsp(
+    about,
+    issuer,
+    *,
+    at: datetime,
+    lasts: timedelta | None = DAY,
+    status: ocsp.OCSPCertStatus = ocsp.OCSPCertStatus.GOOD,
+    when: datetime | None = None,
+    reason: x509.ReasonFlags | None = None,
+    responder=None,
+    send_responder: bool = True,
+    by_name: bool = False,
+    named: hashes.HashAlgorithm = SHA256,
+    algorithm: hashes.HashAlgorithm = SHA256,
+    extensions=(),
+) -> OcspResponse:
+    """A response about a certificate; signed by the issuer, or by `responder`."""
+    signer = responder or issuer
+    revoked = status is ocsp.OCSPCertStatus.REVOKED
+    builder = (
+        ocsp.OCSPResponseBuilder()
+        .add_response(
+            cert=about.certificate.x509,
+            issuer=issuer.certificate.x509,
+            algorithm=named,
+            cert_status=status,
+            this_update=at,
+            next_update=None if lasts is None else at + lasts,
+            revocation_time=(when or at) if revoked else None,
+            revocation_reason=reason if revoked else None,
+        )
+        .responder_id(
+            ocsp.OCSPResponderEncoding.NAME if by_name else ocsp.OCSPResponderEncoding.HASH, signer.certificate.x509
+        )
+    )
+    if responder is not None and send_responder:
+        builder = builder.certificates([responder.certificate.x509])
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical)
+    return parse_ocsp_response(builder.sign(signer.key, algorithm).public_bytes(Encoding.DER))

@@ -1,0 +1,199 @@
+"""Where several chains are possible, one that holds is found; hostile bundles cost little."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected
+from tppkit.testpki.profiles import authority_extensions, key_identifiers, key_usage
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence, State, parse_crl
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+POLICY = "2.999.1"
+STATED = (x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(POLICY), None)]), False)
+
+
+def verify(leaf, *, roots, between=(), sent=(), policies=()):
+    paths = PathVerifier(
+        Anchors(tuple(r.certificate for r in roots), tuple(b.certificate for b in between)), policies=policies
+    )
+    return paths.verify(leaf.certificate, at=AT, intermediates=[one.certificate for one in sent])
+
+
+def code(leaf, **options) -> str:
+    with pytest.raises(CertificateRejected) as refused:
+        verify(leaf, **options)
+    return refused.value.code
+
+
+def certify_again(authority, issuer, *, extensions, subject: str | None = None) -> EidasCertificate:
+    """Another certificate for an authority's key and name."""
+    key = authority.key.public_key()
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(authority.certificate.x509.subject)
+        .issuer_name(issuer.certificate.x509.subject)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(AT - timedelta(days=30))
+        .not_valid_after(AT + timedelta(days=30))
+    )
+    for extension, critical in (*extensions, *key_identifiers(key, issuer.key.public_key())):
+        builder = builder.add_extension(extension, critical)
+    return EidasCertificate.from_der(builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER))
+
+
+@pytest.mark.parametrize(
+    ("faulty", "needed"),
+    [
+        ((*authority_extensions(path_length=None), (x509.NameConstraints(
+            [x509.DirectoryName(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "other")]))], None), True)), ()),
+        (tuple(authority_extensions(path_length=None)), (POLICY,)),
+    ],
+    ids=["name constraints", "policies"],
+)  # fmt: skip
+@pytest.mark.parametrize("faulty_first", [True, False])
+def test_where_one_chain_fails_another_that_holds_is_found(certify, faulty, needed, faulty_first):
+    root, other = certify("Root"), certify("Other root")
+    issuing = certify("Issuing", root, extensions=(*authority_extensions(path_length=None), STATED))
+    leaf = certify("leaf", issuing, extensions=(key_usage("digital_signature"), STATED))
+    bad = issuing._replace(certificate=certify_again(issuing, other, extensions=faulty))
+    between = [bad, issuing] if faulty_first else [issuing, bad]
+    path = verify(leaf, roots=[other, root], between=between, policies=needed)
+    assert path.chain == (leaf.certificate, issuing.certificate, root.certificate)
+    assert code(leaf, roots=[other], between=between, policies=needed) in ("path.name-constraints", "path.policy")
+
+
+def test_the_policies_that_hold_are_told(certify):
+    root = certify("Root")
+    issuing = certify("Issuing", root, extensions=(*authority_extensions(path_length=None), STATED))
+    leaf = certify("leaf", issuing, extensions=(key_usage("digital_signature"), STATED))
+    assert verify(leaf, roots=[root], between=[issuing]).policies == {POLICY}
+    assert verify(leaf, roots=[root], between=[issuing], policies=[POLICY]).policies == {POLICY}
+    assert code(leaf, roots=[root], between=[issuing], policies=["2.999.2"]) == "path.policy"
+
+
+def test_a_mesh_of_authorities_that_leads_nowhere_ends_soon(certify):
+    names = [f"Mesh {n}" for n in range(8)]
+    mesh = [certify(name) for name in names]
+    crossed = [
+        one._replace(certificate=certify_again(one, other, extensions=authority_extensions(path_length=None)))
+        for one in mesh
+        for other in mesh
+        if one is not other
+    ]
+    leaf = certify("leaf", mesh[0], ca=False)
+    begun = time.perf_counter()
+    assert code(leaf, roots=[certify("Root")], sent=crossed) == "path.too-complex"
+    assert time.perf_counter() - begun < 1
+
+
+def test_many_namesakes_do_not_hide_the_right_authority(certify):
+    root = certify("Root")
+    issuing = certify("Issuing", root)
+    leaf = certify("leaf", issuing, ca=False)
+    namesakes = [certify("Issuing", root) for _ in range(100)]
+    assert verify(leaf, roots=[root], sent=[*namesakes, issuing]).chain[1] == issuing.certificate
+
+
+def test_a_certificate_that_is_an_anchor_itself_is_believed(certify):
+    leaf = certify("leaf", ca=False)
+    assert verify(leaf, roots=[leaf]).chain == (leaf.certificate,)
+
+
+def sign(subject: str, key, issuer_key, algorithm, *, ca: bool, extra=(), rsa_padding=None) -> EidasCertificate:
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)]))
+        .issuer_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Root")]))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(AT - timedelta(days=30))
+        .not_valid_after(AT + timedelta(days=30))
+    )
+    own = authority_extensions(path_length=None) if ca else (key_usage("digital_signature"),)
+    for extension, critical in (*own, *extra, *key_identifiers(key.public_key(), issuer_key.public_key())):
+        builder = builder.add_extension(extension, critical)
+    signed = builder.sign(issuer_key, algorithm, rsa_padding=rsa_padding)
+    return EidasCertificate.from_der(signed.public_bytes(Encoding.DER))
+
+
+def judge(root_key, leaf_key, algorithm, extra=()) -> str | None:
+    root = sign("Root", root_key, root_key, hashes.SHA256(), ca=True)
+    leaf = sign("leaf", leaf_key, root_key, algorithm, ca=False, extra=extra)
+    try:
+        PathVerifier(Anchors((root,))).verify(leaf, at=AT)
+    except CertificateRejected as e:
+        return e.code
+    return None
+
+
+@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1(), ec.BrainpoolP256R1()])
+def test_chains_of_every_strong_curve_hold(curve):
+    assert judge(ec.generate_private_key(curve), ec.generate_private_key(curve), hashes.SHA256()) is None
+
+
+@pytest.mark.parametrize(
+    ("make_key", "expected"),
+    [
+        (lambda: rsa.generate_private_key(65537, 1024), "key.weak"),
+        (lambda: ec.generate_private_key(ec.SECP256K1()), "key.unsupported"),
+        (lambda: ec.generate_private_key(ec.SECP224R1()), "key.unsupported"),
+    ],
+    ids=["RSA-1024", "secp256k1", "P-224"],
+)
+def test_weak_keys_are_refused_in_the_leaf_and_above(make_key, expected):
+    strong, weak = ec.generate_private_key(ec.SECP256R1()), make_key()
+    assert judge(strong, weak, hashes.SHA256()) == expected
+    assert judge(weak, strong, hashes.SHA256()) == expected
+
+
+def test_a_weak_signature_is_refused():
+    keys = [rsa.generate_private_key(65537, 2048) for _ in range(2)]
+    assert judge(*keys, hashes.SHA224()) == "path.weak-signature"
+
+
+def test_a_pre_certificate_is_refused():
+    key = ec.generate_private_key(ec.SECP256R1())
+    assert judge(key, key, hashes.SHA256(), [(x509.PrecertPoison(), True)]) == "path.pre-certificate"
+
+
+def test_a_critical_extended_key_usage_of_a_seal_is_no_obstacle():
+    key = ec.generate_private_key(ec.SECP256R1())
+    signing = x509.ExtendedKeyUsage([x509.ObjectIdentifier("1.3.6.1.4.1.311.10.3.12")])
+    assert judge(key, key, hashes.SHA256(), [(signing, True)]) is None
+
+
+def test_names_that_cannot_be_read_are_refused():
+    key = ec.generate_private_key(ec.SECP256R1())
+    rubbish = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.17"), b"\x30\x03\x82\x05a")
+    assert judge(key, key, hashes.SHA256(), [(rubbish, False)]) == "path.extension-malformed"
+
+
+def test_a_self_issued_authority_does_not_count_for_the_path_length(certify):
+    root = certify("Root", path_length=0)
+    rollover = certify("Root", root)  # the root's next key, under the old one
+    leaf = certify("leaf", rollover, ca=False)
+    assert len(verify(leaf, roots=[root], between=[rollover]).chain) == 3
+    below = certify("Below", rollover)
+    assert code(certify("leaf", below, ca=False), roots=[root], between=[rollover, below]) == "path.length"
+
+
+@pytest.mark.parametrize("digest", [hashes.SHA256(), hashes.SHA512()], ids=lambda digest: digest.name)
+def test_chains_and_lists_signed_with_rsassa_pss_hold(digest):
+    root_key, leaf_key = (rsa.generate_private_key(65537, 2048) for _ in range(2))
+    root = sign("Root", root_key, root_key, hashes.SHA256(), ca=True)
+    pss = padding.PSS(padding.MGF1(digest), padding.PSS.DIGEST_LENGTH)
+    leaf = sign("leaf", leaf_key, root_key, digest, ca=False, rsa_padding=pss)
+    crl = x509.CertificateRevocationListBuilder().issuer_name(root.x509.subject).last_update(AT)
+    der = crl.next_update(AT + timedelta(days=1)).sign(root_key, digest, rsa_padding=pss).public_bytes(Encoding.DER)
+    checker = RevocationChecker(evidence=RevocationEvidence(crls=(parse_crl(der),)))
+    assert PathVerifier(Anchors((root,)), revocation=checker).verify(leaf, at=AT).revocation[0].state is State.GOOD

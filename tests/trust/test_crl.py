@@ -1,0 +1,195 @@
+"""What a CRL says of a certificate, and which CRLs are refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from answering import make_crl
+from asn1crypto import core
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError, VerificationError
+from tppkit.testpki.profiles import authority_extensions, key_usage
+from tppkit.trust import State, parse_crl, verify_crl
+from tppkit.trust.revocation.crl import MAX_CRL_BYTES
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
+POINT = x509.UniformResourceIdentifier("http://crl.example.com/1.crl")
+
+
+@pytest.fixture(scope="module")
+def issuer(certify):
+    return certify("Issuing")
+
+
+@pytest.fixture(scope="module")
+def leaf(certify, issuer):
+    points = x509.CRLDistributionPoints([x509.DistributionPoint([POINT], None, None, None)])
+    return certify("leaf", issuer, extensions=(key_usage("digital_signature"), (points, False)))
+
+
+def scope(**parts) -> x509.IssuingDistributionPoint:
+    values = dict.fromkeys(
+        ("only_contains_user_certs", "only_contains_ca_certs", "indirect_crl", "only_contains_attribute_certs"), False
+    ) | dict.fromkeys(("full_name", "relative_name", "only_some_reasons"))
+    return x509.IssuingDistributionPoint(**(values | parts))
+
+
+def answer(crl, leaf, issuer):
+    return verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate)
+
+
+def refusal(crl, leaf, issuer) -> str:
+    with pytest.raises(VerificationError) as refused:
+        answer(crl, leaf, issuer)
+    return refused.value.code
+
+
+def test_what_is_not_listed_is_good(leaf, issuer):
+    said = answer(make_crl(issuer, at=AT), leaf, issuer)
+    assert (said.state, said.this_update, said.next_update) == (State.GOOD, AT, AT + timedelta(days=1))
+    assert said.signer == issuer.certificate
+
+
+def test_what_is_listed_is_revoked_with_date_and_reason(leaf, issuer):
+    entry = (
+        (x509.CRLReason(x509.ReasonFlags.key_compromise), False),
+        (x509.InvalidityDate((AT - HOUR).replace(tzinfo=None)), False),
+    )
+    said = answer(make_crl(issuer, leaf, at=AT, when=AT - HOUR / 2, entry_extensions=entry), leaf, issuer)
+    assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, AT - HOUR / 2, "key_compromise")
+    assert said.invalid_since == AT - HOUR
+
+
+def test_another_serial_number_is_not_this_one(certify, leaf, issuer):
+    assert answer(make_crl(issuer, certify("other", issuer), at=AT), leaf, issuer).state is State.GOOD
+
+
+def test_another_authoritys_list_is_refused(certify, leaf, issuer):
+    assert refusal(make_crl(certify("Other"), at=AT), leaf, issuer) == "crl.other-issuer"
+
+
+def test_a_namesakes_list_is_refused(certify, leaf, issuer):
+    assert refusal(make_crl(certify("Issuing"), at=AT), leaf, issuer) == "crl.signature"
+
+
+def test_a_changed_list_is_refused(leaf, issuer):
+    der = bytearray(make_crl(issuer, leaf, at=AT).der)
+    der[-1] ^= 1
+    assert refusal(parse_crl(bytes(der)), leaf, issuer) == "crl.signature"
+
+
+def test_an_authority_that_may_not_sign_lists_is_refused(certify):
+    basic = authority_extensions(path_length=None)[0]
+    issuer = certify("Issuing", extensions=(basic, key_usage("key_cert_sign")))
+    assert refusal(make_crl(issuer, at=AT), certify("leaf", issuer, ca=False), issuer) == "crl.key-usage"
+
+
+def test_a_delta_list_is_refused(leaf, issuer):
+    crl = make_crl(issuer, at=AT, extensions=[(x509.DeltaCRLIndicator(1), True)])
+    assert refusal(crl, leaf, issuer) == "crl.delta"
+
+
+def test_an_indirect_list_is_refused(leaf, issuer):
+    crl = make_crl(issuer, at=AT, extensions=[(scope(indirect_crl=True), True)])
+    assert refusal(crl, leaf, issuer) == "crl.indirect"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"only_contains_ca_certs": True},
+        {"only_contains_attribute_certs": True},
+        {"only_some_reasons": frozenset({x509.ReasonFlags.key_compromise})},
+        {"full_name": [x509.UniformResourceIdentifier("http://crl.example.com/2.crl")]},
+    ],
+    ids=lambda parts: next(iter(parts)),
+)
+def test_a_list_of_another_scope_is_refused(leaf, issuer, parts):
+    assert refusal(make_crl(issuer, at=AT, extensions=[(scope(**parts), True)]), leaf, issuer) == "crl.scope"
+
+
+@pytest.mark.parametrize(
+    "parts", [{"only_contains_user_certs": True}, {"full_name": [POINT]}], ids=lambda parts: next(iter(parts))
+)
+def test_a_list_of_this_scope_is_heard(leaf, issuer, parts):
+    assert answer(make_crl(issuer, at=AT, extensions=[(scope(**parts), True)]), leaf, issuer).state is State.GOOD
+
+
+def test_a_list_of_end_entities_says_nothing_of_an_authority(certify, issuer):
+    below = certify("Below", issuer)
+    crl = make_crl(issuer, at=AT, extensions=[(scope(only_contains_user_certs=True), True)])
+    assert refusal(crl, below, issuer) == "crl.scope"
+
+
+def test_an_unknown_critical_extension_is_refused(leaf, issuer):
+    assert refusal(make_crl(issuer, at=AT, extensions=[(ODD, True)]), leaf, issuer) == "crl.critical-extension"
+    assert answer(make_crl(issuer, at=AT, extensions=[(ODD, False)]), leaf, issuer)
+
+
+def test_a_critical_extension_of_any_entry_is_refused_where_it_could_hide_this_one(certify, leaf, issuer):
+    other = certify("other", issuer)
+    crl = make_crl(issuer, other, at=AT, entry_extensions=[(ODD, True)])
+    assert refusal(crl, leaf, issuer) == "crl.critical-extension"
+    assert answer(crl, other, issuer).state is State.REVOKED
+
+
+def test_a_weak_signature_is_refused(certify, issuer, leaf):
+    crl = make_crl(issuer, at=AT, algorithm=hashes.SHA224())
+    assert refusal(crl, leaf, issuer) == "crl.weak-signature"
+
+
+def test_expired_certificates_that_stay_listed_are_told(leaf, issuer):
+    since = core.GeneralizedTime(AT).dump()
+    kept = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.60"), since)
+    assert answer(make_crl(issuer, at=AT, extensions=[(kept, False)]), leaf, issuer).kept_since == AT
+
+
+def test_pem_is_read_like_der(issuer):
+    crl = make_crl(issuer, at=AT)
+    assert parse_crl(crl.x509.public_bytes(Encoding.PEM)) == crl
+
+
+def test_too_many_bytes_are_refused():
+    with pytest.raises(FormatError) as refused:
+        parse_crl(bytes(MAX_CRL_BYTES + 1))
+    assert refused.value.code == "crl.too-large"
+
+
+@given(st.binary(max_size=300))
+def test_only_format_error_escapes(raw):
+    with pytest.raises(FormatError) as refused:
+        parse_crl(raw)
+    assert refused.value.code == "crl.malformed"
+
+
+@pytest.fixture(scope="module")
+def full(certify, issuer, leaf):
+    extensions = [(scope(full_name=[POINT]), True), (x509.CRLNumber(7), False)]
+    entry = [(x509.CRLReason(x509.ReasonFlags.superseded), False)]
+    return make_crl(issuer, leaf, at=AT, extensions=extensions, entry_extensions=entry).der
+
+
+@given(data=st.data())
+def test_a_damaged_list_is_refused_or_says_the_same(full, leaf, issuer, data):
+    damaged = bytearray(full)
+    place = data.draw(st.integers(0, len(full) - 1))
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    try:
+        said = answer(parse_crl(bytes(damaged)), leaf, issuer)
+    except (FormatError, VerificationError):
+        return
+    assert said.state is State.REVOKED
+
+
+def test_another_key_cannot_sign(leaf, issuer):
+    crl = make_crl(issuer, at=AT, key=ec.generate_private_key(ec.SECP256R1()))
+    assert refusal(crl, leaf, issuer) == "crl.signature"

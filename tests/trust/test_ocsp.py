@@ -1,0 +1,225 @@
+"""What an OCSP response says of a certificate, and which responses are refused."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from answering import make_ocsp
+from asn1crypto import ocsp as asn1_ocsp
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError, VerificationError
+from tppkit.testpki.profiles import key_usage
+from tppkit.trust import State, make_ocsp_request, parse_ocsp_response, verify_ocsp
+from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+# The builder writes the machine's present as producedAt, so responders must be valid then.
+LONG = {"starts": datetime(2020, 1, 1, tzinfo=UTC), "ends": datetime(2049, 1, 1, tzinfo=UTC)}
+SIGNS_OCSP = (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING]), False)
+NO_CHECK = (x509.OCSPNoCheck(), False)
+RESPONDER = (key_usage("digital_signature"), SIGNS_OCSP, NO_CHECK)
+ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
+
+
+@pytest.fixture(scope="module")
+def issuer(certify):
+    return certify("Issuing", **LONG)
+
+
+@pytest.fixture(scope="module")
+def leaf(certify, issuer):
+    return certify("leaf", issuer, ca=False)
+
+
+@pytest.fixture(scope="module")
+def responder(certify, issuer):
+    return certify("Responder", issuer, extensions=RESPONDER, **LONG)
+
+
+def answer(response, leaf, issuer, **options):
+    return verify_ocsp(response, certificate=leaf.certificate, issuer=issuer.certificate, **options)
+
+
+def refusal(response, leaf, issuer, **options) -> str:
+    with pytest.raises(VerificationError) as refused:
+        answer(response, leaf, issuer, **options)
+    return refused.value.code
+
+
+@pytest.mark.parametrize("named", [hashes.SHA1(), hashes.SHA256()], ids=["SHA-1", "SHA-256"])
+@pytest.mark.parametrize("by_name", [True, False], ids=["by name", "by key"])
+def test_the_issuer_answers_for_its_certificate(leaf, issuer, named, by_name):
+    said = answer(make_ocsp(leaf, issuer, at=AT, named=named, by_name=by_name), leaf, issuer)
+    assert (said.state, said.this_update, said.next_update) == (State.GOOD, AT, AT + timedelta(days=1))
+    assert said.signer == issuer.certificate
+    assert said.findings == ()
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["by name", "by key"])
+def test_a_responder_that_the_issuer_certified_answers(leaf, issuer, responder, by_name):
+    said = answer(make_ocsp(leaf, issuer, at=AT, responder=responder, by_name=by_name), leaf, issuer)
+    assert said.signer == responder.certificate
+    assert said.findings == ()
+
+
+def test_a_responder_that_could_be_revoked_itself_is_noted(certify, leaf, issuer):
+    responder = certify("Responder", issuer, extensions=RESPONDER[:2], **LONG)
+    said = answer(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer)
+    assert [finding.code for finding in said.findings] == ["ocsp.responder-unchecked"]
+
+
+def test_a_revocation_is_told_with_date_and_reason(leaf, issuer):
+    when = AT - timedelta(hours=3)
+    response = make_ocsp(
+        leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, when=when, reason=x509.ReasonFlags.superseded
+    )
+    said = answer(response, leaf, issuer)
+    assert (said.state, said.revoked_at, said.reason) == (State.REVOKED, when, "superseded")
+
+
+def test_what_the_responder_does_not_know_is_unknown(leaf, issuer):
+    response = make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN)
+    assert answer(response, leaf, issuer).state is State.UNKNOWN
+
+
+@pytest.mark.parametrize("status", [s for s in ocsp.OCSPResponseStatus if s is not ocsp.OCSPResponseStatus.SUCCESSFUL])
+def test_no_answer_is_no_answer(leaf, issuer, status):
+    der = ocsp.OCSPResponseBuilder.build_unsuccessful(status).public_bytes(Encoding.DER)
+    assert refusal(parse_ocsp_response(der), leaf, issuer) == "ocsp.status"
+
+
+def test_an_answer_about_another_certificate_is_refused(certify, leaf, issuer):
+    other = certify("other", issuer, ca=False)
+    assert refusal(make_ocsp(other, issuer, at=AT), leaf, issuer) == "ocsp.other-certificate"
+
+
+def test_the_same_serial_number_of_another_issuer_is_another_certificate(certify, leaf, issuer):
+    namesake = certify("Issuing", **LONG)
+    assert refusal(make_ocsp(leaf, namesake, at=AT), leaf, issuer) == "ocsp.other-certificate"
+
+
+@pytest.mark.parametrize(
+    ("extensions", "signed_by", "dates"),
+    [
+        (RESPONDER, "another authority", LONG),
+        (RESPONDER, "a namesake", LONG),
+        ((RESPONDER[0],), "the issuer", LONG),
+        ((key_usage("key_encipherment"), SIGNS_OCSP), "the issuer", LONG),
+        (
+            RESPONDER,
+            "the issuer",
+            {"starts": datetime(2020, 1, 1, tzinfo=UTC), "ends": datetime(2021, 1, 1, tzinfo=UTC)},
+        ),
+        (
+            RESPONDER,
+            "the issuer",
+            {"starts": datetime(2048, 1, 1, tzinfo=UTC), "ends": datetime(2049, 1, 1, tzinfo=UTC)},
+        ),
+    ],
+    ids=["another authority's", "a namesake's", "without OCSPSigning", "key may not sign", "expired", "not yet valid"],
+)
+def test_a_responder_that_the_issuer_did_not_certify_for_it_is_a_stranger(
+    certify, leaf, issuer, extensions, signed_by, dates
+):
+    authority = {"another authority": "Other", "a namesake": "Issuing"}.get(signed_by)
+    signer = certify(authority, **LONG) if authority else issuer
+    responder = certify("Responder", signer, extensions=extensions, **dates)
+    assert refusal(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer) == "ocsp.stranger"
+
+
+def test_a_responder_below_a_certified_one_is_a_stranger(certify, leaf, issuer, responder):
+    below = certify("Below", responder, extensions=RESPONDER, **LONG)
+    assert refusal(make_ocsp(leaf, issuer, at=AT, responder=below), leaf, issuer) == "ocsp.stranger"
+
+
+def test_a_responder_whose_certificate_is_not_sent_is_a_stranger(leaf, issuer, responder):
+    response = make_ocsp(leaf, issuer, at=AT, responder=responder, send_responder=False)
+    assert refusal(response, leaf, issuer) == "ocsp.stranger"
+
+
+def test_the_leaf_does_not_answer_for_itself(leaf, issuer):
+    assert refusal(make_ocsp(leaf, issuer, at=AT, responder=leaf), leaf, issuer) == "ocsp.stranger"
+
+
+@pytest.mark.parametrize("delegated", [True, False])
+def test_a_changed_signature_is_refused(leaf, issuer, responder, delegated):
+    response = make_ocsp(leaf, issuer, at=AT, responder=responder if delegated else None)
+    signature = response.x509.signature
+    changed = response.der.replace(signature, signature[:-1] + bytes([signature[-1] ^ 1]))
+    assert refusal(parse_ocsp_response(changed), leaf, issuer) == "ocsp.signature"
+
+
+def test_a_weak_signature_is_refused(leaf, issuer):
+    assert refusal(make_ocsp(leaf, issuer, at=AT, algorithm=hashes.SHA224()), leaf, issuer) == "ocsp.weak-signature"
+
+
+def test_a_nonce_is_repeated_or_the_response_is_refused(leaf, issuer):
+    def responding(nonce: bytes):
+        return make_ocsp(leaf, issuer, at=AT, extensions=[(x509.OCSPNonce(nonce), False)])
+
+    assert answer(responding(b"ours"), leaf, issuer, nonce=b"ours").findings == ()
+    assert refusal(responding(b"theirs"), leaf, issuer, nonce=b"ours") == "ocsp.nonce"
+    assert answer(responding(b"theirs"), leaf, issuer).state is State.GOOD  # retained: nothing was asked
+
+
+def test_a_missing_nonce_is_noted_or_refused_as_is_asked_for(leaf, issuer):
+    response = make_ocsp(leaf, issuer, at=AT)
+    assert [f.code for f in answer(response, leaf, issuer, nonce=b"ours").findings] == ["ocsp.nonce-absent"]
+    assert refusal(response, leaf, issuer, nonce=b"ours", require_nonce=True) == "ocsp.nonce"
+
+
+def test_an_unknown_critical_extension_is_refused(leaf, issuer):
+    assert refusal(make_ocsp(leaf, issuer, at=AT, extensions=[(ODD, True)]), leaf, issuer) == "ocsp.critical-extension"
+    assert answer(make_ocsp(leaf, issuer, at=AT, extensions=[(ODD, False)]), leaf, issuer)
+
+
+def test_a_request_names_the_certificate_and_carries_the_nonce(leaf, issuer):
+    der = make_ocsp_request(leaf.certificate, issuer=issuer.certificate, nonce=b"0123456789abcdef")
+    request = asn1_ocsp.OCSPRequest.load(der)
+    assert request.nonce_value.native == b"0123456789abcdef"
+    (single,) = request["tbs_request"]["request_list"]
+    assert single["req_cert"]["serial_number"].native == leaf.certificate.serial
+
+
+def test_an_unknown_critical_extension_of_the_responder_is_refused(certify, leaf, issuer):
+    responder = certify("Responder", issuer, extensions=(*RESPONDER, (ODD, True)), **LONG)
+    assert refusal(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer) == "ocsp.critical-extension"
+
+
+def test_too_many_bytes_are_refused():
+    with pytest.raises(FormatError) as refused:
+        parse_ocsp_response(bytes(MAX_OCSP_BYTES + 1))
+    assert refused.value.code == "ocsp.too-large"
+
+
+@given(st.binary(max_size=300))
+def test_only_format_error_escapes(raw):
+    with suppress(FormatError):
+        assert parse_ocsp_response(raw).status != "successful"
+
+
+@pytest.fixture(scope="module")
+def revoking(leaf, issuer, responder):
+    nonce = [(x509.OCSPNonce(b"0123456789abcdef"), False)]
+    return make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED, responder=responder, extensions=nonce).der
+
+
+@given(data=st.data())
+def test_a_damaged_response_is_refused_or_says_the_same(revoking, leaf, issuer, data):
+    damaged = bytearray(revoking)
+    place = data.draw(st.integers(0, len(revoking) - 1))
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    try:
+        said = answer(parse_ocsp_response(bytes(damaged)), leaf, issuer)
+    except (FormatError, VerificationError):
+        return
+    assert said.state is State.REVOKED

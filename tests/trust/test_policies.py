@@ -1,0 +1,86 @@
+"""Certificate policies along a chain, rule by rule; random chains are judged in the second opinion."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+
+from tppkit.certificates import der
+from tppkit.errors import CertificateRejected
+from tppkit.testpki.profiles import authority_extensions, key_usage
+from tppkit.trust import Anchors, PathVerifier
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+ANY, A, B = "2.5.29.32.0", "2.999.1", "2.999.2"
+
+
+def stating(*policies: str):
+    return (x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(p), None) for p in policies]), False)
+
+
+def mapping(*pairs: tuple[str, str]):
+    content = [der.write_element(der.SEQUENCE, der.write_oid(a), der.write_oid(b)) for a, b in pairs]
+    value = der.write_element(der.SEQUENCE, *content)
+    return (x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.33"), value), True)
+
+
+def constraining(explicit: int | None = None, no_mapping: int | None = None):
+    return (x509.PolicyConstraints(explicit, no_mapping), True)
+
+
+NO_ANY = (x509.InhibitAnyPolicy(0), True)
+
+
+def judge(certify, *authorities, leaf=(), required=()) -> str | frozenset[str]:
+    """The code of the refusal, or the policies that hold."""
+    chain = [certify("Root")]
+    for number, extensions in enumerate(authorities):
+        chain.append(
+            certify(f"CA {number}", chain[-1], extensions=(*authority_extensions(path_length=None), *extensions))
+        )
+    end = certify("leaf", chain[-1], extensions=(key_usage("digital_signature"), *leaf)).certificate
+    root, *between = (one.certificate for one in chain)
+    try:
+        return PathVerifier(Anchors((root,), tuple(between)), policies=required).verify(end, at=AT).policies
+    except CertificateRejected as e:
+        return e.code
+
+
+REFUSED = "path.policy"
+CASES = {
+    "none stated": (([],), (), (), frozenset()),
+    "the same all along": (([stating(A)],), (stating(A),), (), frozenset({A})),
+    "any above, one below": (([stating(ANY)],), (stating(A),), (A,), frozenset({A})),
+    "one above, any below": (([stating(A)],), (stating(ANY),), (A,), frozenset({A})),
+    "different ones": (([stating(A)],), (stating(B),), (), frozenset()),
+    "different ones, one demanded by the caller": (([stating(A)],), (stating(B),), (A,), REFUSED),
+    "different ones, one demanded by an authority": (([stating(A), constraining(explicit=0)],), (stating(B),), (), REFUSED),
+    "a demand that begins later": (([stating(A), constraining(explicit=3)],), (stating(B),), (), frozenset()),
+    "another than demanded": (([stating(A)],), (stating(A),), (B,), REFUSED),
+    "any, forbidden": (([stating(A), NO_ANY],), (stating(ANY),), (A,), REFUSED),
+    "mapped": (([stating(A), mapping((A, B))],), (stating(B),), (A,), frozenset({A})),
+    "mapped, and the old name below": (([stating(A), mapping((A, B))],), (stating(A),), (A,), REFUSED),
+    "mapped where it is forbidden": (
+        ([stating(A), constraining(no_mapping=0)], [stating(A), mapping((A, B))]), (stating(B),), (A,), REFUSED,
+    ),
+    "anyPolicy mapped": (([stating(A), mapping((ANY, B))],), (stating(B),), (), REFUSED),
+    "mapped to anyPolicy": (([stating(A), mapping((A, ANY))],), (stating(B),), (), REFUSED),
+    "mappings that cannot be read": (
+        ([(x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.33"), b"\x30\x02\x30\x00"), True)],), (), (),
+        "path.extension-malformed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("authorities", "leaf", "required", "expected"), CASES.values(), ids=CASES)
+def test_policies_hold_together_or_not(certify, authorities, leaf, required, expected):
+    assert judge(certify, *authorities, leaf=leaf, required=required) == expected
+
+
+def test_many_policies_and_mappings_cost_little(certify):
+    many = [f"2.999.{n}" for n in range(300)]
+    crossed = mapping(*((a, b) for a in many[:30] for b in many[:30]))
+    authorities = [[stating(*many), crossed]] * 4
+    assert judge(certify, *authorities, leaf=(stating(*many),), required=(many[0],)) == {many[0]}

@@ -1,0 +1,350 @@
+"""Chains judged with their revocation: at a time, by policy, with what was kept and what is fetched."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from answering import make_crl, make_ocsp
+from asn1crypto import core
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+from cryptography.x509.oid import AuthorityInformationAccessOID
+
+from tppkit.errors import CertificateRejected, FormatError, TransportError
+from tppkit.testpki.profiles import key_usage
+from tppkit.trust import (
+    Anchors,
+    PathVerifier,
+    RevocationChecker,
+    RevocationEvidence,
+    RevocationPolicy,
+    RevocationScope,
+    Source,
+    State,
+    load_revocation,
+)
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+REVOKED, HOLD = ocsp.OCSPCertStatus.REVOKED, x509.ReasonFlags.certificate_hold
+ENDS = datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC)
+OCSP_URL, CRL_URL = "http://ocsp.example.com/", "http://crl.example.com/1.crl"
+
+
+@pytest.fixture(scope="module")
+def root(certify):
+    return certify("Root", ends=ENDS + 900 * DAY)
+
+
+@pytest.fixture(scope="module")
+def issuing(certify, root):
+    return certify("Issuing", root, ends=ENDS + 900 * DAY)
+
+
+@pytest.fixture(scope="module")
+def leaf(certify, issuing):
+    access = x509.AuthorityInformationAccess(
+        [x509.AccessDescription(AuthorityInformationAccessOID.OCSP, x509.UniformResourceIdentifier(OCSP_URL))]
+    )
+    points = x509.CRLDistributionPoints(
+        [x509.DistributionPoint([x509.UniformResourceIdentifier(CRL_URL)], None, None, None)]
+    )
+    return certify("leaf", issuing, extensions=(key_usage("digital_signature"), (access, False), (points, False)))
+
+
+def evidence(*answers) -> RevocationEvidence:
+    return RevocationEvidence(
+        tuple(a for a in answers if hasattr(a.x509, "issuer")),
+        tuple(a for a in answers if not hasattr(a.x509, "issuer")),
+    )
+
+
+@pytest.fixture
+def judging(root, issuing):
+    """A verifier with these answers; of the leaf alone unless told otherwise."""
+
+    def judging(*answers, scope=RevocationScope.LEAF, **options) -> PathVerifier:
+        checker = RevocationChecker(evidence=evidence(*answers), scope=scope, **options)
+        return PathVerifier(Anchors((root.certificate,), (issuing.certificate,)), revocation=checker)
+
+    return judging
+
+
+def code(paths: PathVerifier, leaf, at: datetime = AT) -> str | None:
+    try:
+        paths.verify(leaf.certificate, at=at)
+    except CertificateRejected as e:
+        return e.code
+    return None
+
+
+def test_a_chain_holds_with_what_was_proven_of_each_certificate(judging, leaf, issuing, root):
+    response, crl = make_ocsp(leaf, issuing, at=AT), make_crl(root, at=AT - HOUR)
+    path = judging(response, crl, scope=RevocationScope.CHAIN).verify(leaf.certificate, at=AT)
+    first, second = path.revocation
+    assert (first.certificate, first.state, first.source) == (leaf.certificate, State.GOOD, Source.OCSP)
+    assert (first.evidence_sha256, first.this_update, first.next_update) == (response.sha256, AT, AT + DAY)
+    assert (second.certificate, second.source, second.evidence_sha256) == (issuing.certificate, Source.CRL, crl.sha256)
+    assert (first.signer, second.signer) == (issuing.certificate, root.certificate)
+
+
+def test_a_revoked_leaf_is_refused(judging, leaf, issuing):
+    assert code(judging(make_crl(issuing, leaf, at=AT)), leaf) == "revocation.revoked"
+    assert code(judging(make_ocsp(leaf, issuing, at=AT, status=REVOKED)), leaf) == "revocation.revoked"
+
+
+def test_a_revoked_authority_is_refused_unless_the_leaf_alone_is_asked_about(judging, leaf, issuing, root):
+    answers = make_ocsp(leaf, issuing, at=AT), make_crl(root, issuing, at=AT)
+    assert code(judging(*answers, scope=RevocationScope.CHAIN), leaf) == "revocation.revoked"
+    assert code(judging(*answers), leaf) is None
+
+
+def test_without_an_answer_a_hard_failure_refuses_and_a_soft_one_warns(judging, leaf):
+    assert code(judging(), leaf) == "revocation.unknown"
+    path = judging(policy=RevocationPolicy.SOFT_FAIL).verify(leaf.certificate, at=AT)
+    assert [status.state for status in path.revocation] == [State.UNKNOWN]
+    assert [(f.code, f.severity) for f in path.findings] == [("revocation.unknown", "warning")]
+
+
+def test_a_soft_failure_does_not_let_a_revoked_certificate_pass(judging, leaf, issuing):
+    paths = judging(make_crl(issuing, leaf, at=AT), policy=RevocationPolicy.SOFT_FAIL)
+    assert code(paths, leaf) == "revocation.revoked"
+
+
+def test_why_an_answer_is_of_no_use_is_told(certify, judging, leaf):
+    namesake = certify("Issuing")
+    with pytest.raises(CertificateRejected) as refused:
+        judging(make_crl(namesake, at=AT)).verify(leaf.certificate, at=AT)
+    assert refused.value.code == "revocation.unknown"
+    assert [finding.code for finding in refused.value.findings] == ["crl.signature"]
+
+
+def test_an_answer_that_does_not_know_proves_nothing(judging, leaf, issuing):
+    paths = judging(make_ocsp(leaf, issuing, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN))
+    assert code(paths, leaf) == "revocation.unknown"
+
+
+@pytest.mark.parametrize("make", ["crl", "ocsp"])
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [
+        (timedelta(0), None),
+        (DAY, None),
+        (DAY + timedelta(minutes=5), None),
+        (DAY + timedelta(minutes=6), "revocation.stale"),
+        (-30 * DAY, None),
+    ],
+    ids=["at thisUpdate", "at nextUpdate", "within the clocks' difference", "stale", "long before"],
+)
+def test_a_good_answer_proves_until_its_next_update_and_for_the_past(judging, leaf, issuing, make, after, expected):
+    answer = make_crl(issuing, at=AT) if make == "crl" else make_ocsp(leaf, issuing, at=AT)
+    assert code(judging(answer), leaf, AT + after) == expected
+
+
+def test_a_stale_revocation_is_still_one(judging, leaf, issuing):
+    assert code(judging(make_crl(issuing, leaf, at=AT - 90 * DAY)), leaf) == "revocation.revoked"
+
+
+def test_before_its_revocation_a_certificate_was_good(judging, leaf, issuing):
+    paths = judging(make_crl(issuing, leaf, at=AT, when=AT - HOUR))
+    assert code(paths, leaf, AT - HOUR - timedelta(seconds=1)) is None
+    assert code(paths, leaf, AT - HOUR) == "revocation.revoked"
+
+
+def test_a_remembered_verdict_ends_where_the_revocation_begins(judging, leaf, issuing):
+    path = judging(make_crl(issuing, leaf, at=AT, when=AT - HOUR)).verify(leaf.certificate, at=AT - 2 * HOUR)
+    assert path.not_after < AT - HOUR
+
+
+def test_a_key_thought_lost_before_its_revocation_is_told(judging, leaf, issuing):
+    lost = x509.InvalidityDate((AT - DAY).replace(tzinfo=None))
+    paths = judging(make_crl(issuing, leaf, at=AT, entry_extensions=[(lost, False)]))
+    path = paths.verify(leaf.certificate, at=AT - HOUR)
+    assert [finding.code for finding in path.findings] == ["revocation.invalidity-date"]
+
+
+def test_a_later_list_says_nothing_of_what_had_expired_by_then(judging, leaf, issuing):
+    after = ENDS + DAY
+    assert code(judging(make_crl(issuing, at=after)), leaf) == "revocation.stale"
+    since = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.5.29.60"), core.GeneralizedTime(AT).dump())
+    assert code(judging(make_crl(issuing, at=after, extensions=[(since, False)])), leaf) is None
+
+
+def test_a_later_list_that_names_what_had_expired_proves_it_was_good_before(judging, leaf, issuing):
+    assert code(judging(make_crl(issuing, leaf, at=ENDS + DAY, when=AT + HOUR)), leaf) is None
+
+
+def test_a_revocation_is_final_whichever_answer_knows_of_it(judging, leaf, issuing):
+    older = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED)
+    assert code(judging(older, make_crl(issuing, at=AT)), leaf) == "revocation.revoked"
+
+
+def test_of_a_hold_the_latest_answer_decides(judging, leaf, issuing):
+    held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
+    assert code(judging(held), leaf) == "revocation.revoked"
+    assert code(judging(held, make_crl(issuing, at=AT)), leaf) is None
+    assert code(judging(held), leaf, AT + 2 * DAY) == "revocation.stale"
+
+
+def test_an_answer_from_after_the_present_is_refused(judging, leaf, issuing):
+    response = make_crl(issuing, at=AT + HOUR)
+    assert code(judging(response, now=lambda: AT), leaf) == "revocation.unknown"
+    assert code(judging(response, now=lambda: AT + HOUR), leaf) is None
+
+
+def test_a_response_without_next_update_is_fresh_for_a_day(judging, leaf, issuing):
+    paths = judging(make_ocsp(leaf, issuing, at=AT, lasts=None))
+    assert code(paths, leaf, AT + DAY) is None
+    assert code(paths, leaf, AT + DAY + HOUR) == "revocation.stale"
+
+
+def test_news_ends_every_verdict_that_was_given(judging, leaf, issuing):
+    paths = judging(make_ocsp(leaf, issuing, at=AT))
+    path = paths.verify(leaf.certificate, at=AT)
+    assert paths.verify(leaf.certificate, at=AT) is path
+    paths.revocation.learn(evidence(make_crl(issuing, leaf, at=AT)))
+    assert not path.holds_at(AT)
+    assert code(paths, leaf) == "revocation.revoked"
+
+
+def test_a_revocation_ends_other_verdicts_when_it_is_first_seen(certify, judging, leaf, issuing):
+    other = certify("other", issuing, ca=False)
+    paths = judging(make_crl(issuing, other, at=AT))
+    path = paths.verify(leaf.certificate, at=AT)
+    assert code(paths, other) == "revocation.revoked"
+    assert not path.holds_at(AT)
+    path = paths.verify(leaf.certificate, at=AT)
+    assert code(paths, other) == "revocation.revoked"
+    assert path.holds_at(AT)
+
+
+def test_a_verdict_is_not_remembered_beyond_its_evidence(judging, leaf, issuing):
+    path = judging(make_ocsp(leaf, issuing, at=AT)).verify(leaf.certificate, at=AT + DAY - HOUR / 2)
+    assert path.not_after == AT + DAY
+    short = judging(make_ocsp(leaf, issuing, at=AT), remember=HOUR).verify(leaf.certificate, at=AT)
+    assert short.not_after == AT + HOUR
+    soft = judging(policy=RevocationPolicy.SOFT_FAIL).verify(leaf.certificate, at=AT)
+    assert soft.not_after - AT < HOUR
+
+
+class Responder:
+    """Answers from addresses: bytes, or an error to raise; and what it was asked."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+        self.asked: list[tuple[str, bytes | None]] = []
+
+    def __call__(self, url, *, max_bytes, timeout, body=None, content_type=None):
+        self.asked.append((url, body))
+        answer = self.answers.get("ocsp" if url == OCSP_URL else "crl")
+        answer = answer(body) if callable(answer) else answer
+        if answer is None:
+            raise TransportError("fetch.failed", "nobody answers")
+        return answer
+
+
+def test_what_is_not_known_is_asked_for_once_while_fresh(judging, leaf, issuing):
+    responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT).der)
+    paths = judging(fetch=responder, remember=timedelta(minutes=1))
+    for minutes in range(0, 60, 10):
+        assert code(paths, leaf, AT + timedelta(minutes=minutes)) is None
+    assert [url for url, _ in responder.asked] == [OCSP_URL]
+
+
+def test_a_stale_answer_is_asked_for_again(judging, leaf, issuing):
+    responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT, status=REVOKED, when=AT).der)
+    paths = judging(make_ocsp(leaf, issuing, at=AT - 2 * DAY), fetch=responder)
+    assert code(paths, leaf) == "revocation.revoked"
+
+
+@pytest.mark.parametrize("fault", ["no answer", "rubbish", "unknown", "stale"])
+def test_the_list_is_asked_for_where_the_responder_is_of_no_use(judging, leaf, issuing, fault):
+    answers = {
+        "no answer": None,
+        "rubbish": b"<html>",
+        "unknown": make_ocsp(leaf, issuing, at=AT, status=ocsp.OCSPCertStatus.UNKNOWN).der,
+        "stale": make_ocsp(leaf, issuing, at=AT - 9 * DAY).der,
+    }
+    responder = Responder(ocsp=answers[fault], crl=make_crl(issuing, at=AT).der)
+    path = judging(fetch=responder).verify(leaf.certificate, at=AT)
+    assert path.revocation[0].source is Source.CRL
+    assert [url for url, _ in responder.asked] == [OCSP_URL, CRL_URL]
+
+
+def test_an_address_that_failed_is_left_alone_for_a_minute(judging, leaf):
+    responder = Responder()
+    paths = judging(fetch=responder)
+    for seconds in (0, 20, 40):
+        assert code(paths, leaf, AT + timedelta(seconds=seconds)) == "revocation.unknown"
+    assert len(responder.asked) == 2
+    assert code(paths, leaf, AT + timedelta(seconds=60)) == "revocation.unknown"
+    assert len(responder.asked) == 4
+
+
+def test_nothing_is_fetched_for_a_chain_that_does_not_hold(certify, root, issuing, leaf):
+    responder = Responder()
+    paths = PathVerifier(
+        Anchors((certify("Other").certificate,), (issuing.certificate, root.certificate)),
+        revocation=RevocationChecker(fetch=responder),
+    )
+    assert code(paths, leaf) == "trust.no-path"
+    assert responder.asked == []
+
+
+@pytest.mark.parametrize(("required", "expected"), [(False, None), (True, "revocation.unknown")])
+def test_a_response_without_the_nonce_is_taken_as_asked_for(judging, leaf, issuing, required, expected):
+    responder = Responder(ocsp=make_ocsp(leaf, issuing, at=AT).der)
+    paths = judging(fetch=responder, make_nonce=lambda: b"0123456789abcdef", require_nonce=required)
+    assert code(paths, leaf) == expected
+    assert b"0123456789abcdef" in responder.asked[0][1]
+
+
+def test_a_replayed_response_is_refused(judging, leaf, issuing):
+    old = make_ocsp(leaf, issuing, at=AT, extensions=[(x509.OCSPNonce(b"yesterday"), False)])
+    paths = judging(fetch=Responder(ocsp=old.der), make_nonce=lambda: b"today")
+    assert code(paths, leaf) == "revocation.unknown"
+    assert code(paths, leaf) == "revocation.unknown"  # nor is it believed from memory
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///etc/passwd", "ldap://x/", "http://user@x/", "http://a b/", "http://", "x" * 3000]
+)
+def test_only_web_addresses_are_asked(certify, issuing, judging, url):
+    point = x509.DistributionPoint([x509.UniformResourceIdentifier(url)], None, None, None)
+    leaf = certify(
+        "leaf", issuing, extensions=(key_usage("digital_signature"), (x509.CRLDistributionPoints([point]), False))
+    )
+    responder = Responder()
+    assert code(judging(fetch=responder), leaf) == "revocation.unknown"
+    assert responder.asked == []
+
+
+def test_many_addresses_are_not_all_asked(certify, issuing, judging):
+    points = [
+        x509.DistributionPoint([x509.UniformResourceIdentifier(f"http://crl{n}.example.com/")], None, None, None)
+        for n in range(50)
+    ]
+    leaf = certify(
+        "leaf", issuing, extensions=(key_usage("digital_signature"), (x509.CRLDistributionPoints(points), False))
+    )
+    responder = Responder()
+    assert code(judging(fetch=responder), leaf) == "revocation.unknown"
+    assert len(responder.asked) == 2
+
+
+def test_files_of_both_kinds_are_read(leaf, issuing, tmp_path):
+    crl, response = make_crl(issuing, at=AT), make_ocsp(leaf, issuing, at=AT)
+    (tmp_path / "a.crl").write_bytes(crl.der)
+    (tmp_path / "b.pem").write_bytes(crl.x509.public_bytes(Encoding.PEM))
+    (tmp_path / "c.ors").write_bytes(response.der)
+    assert load_revocation(sorted(tmp_path.iterdir())) == RevocationEvidence((crl,), (response,))
+
+
+@pytest.mark.parametrize("content", [b"", b"neither", b"\x30\x03\x0a\x01\x00\x00"])
+def test_a_file_that_is_neither_is_refused(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(FormatError) as refused:
+        load_revocation([tmp_path / "file"])
+    assert refused.value.code == "revocation.unreadable"
