@@ -75,7 +75,7 @@ class Issued:
     @property
     def public_key_der(self) -> bytes:
         """DER of the SubjectPublicKeyInfo."""
-        return self.key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        return Drafted.public_key_of(self.key)
 
     def __repr__(self) -> str:
         return f"Issued(label={self.label!r}, kind={self.kind!r}, subject={str(self.certificate.subject)!r})"
@@ -86,6 +86,11 @@ class Drafted(NamedTuple):
 
     draft: Draft
     key: PrivateKey
+
+    @staticmethod
+    def public_key_of(key: PrivateKey) -> bytes:
+        """DER of the key's SubjectPublicKeyInfo."""
+        return key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +267,7 @@ class Pki:
         draft = Draft(
             subject=subject,
             issuer=issuer.name if issuer else write_name(subject),
-            public_key=public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
+            public_key=Drafted.public_key_of(private),
             serial=self.keys.make_serial(label),
             not_before=self.not_before,
             not_after=self.not_before + timedelta(days=days or self.days) - timedelta(seconds=1),
@@ -271,9 +276,11 @@ class Pki:
         return Drafted(draft, private)
 
 
-def sign_draft(drafted: Drafted, issuer: Issued | None, label: str, kind: str) -> Issued:
+def sign_draft(
+    drafted: Drafted, issuer: Issued | None, label: str, kind: str, *, hash_name: str | None = None
+) -> Issued:
     """The certificate, signed by its issuer, or by itself when there is none."""
-    signed = drafted.draft.sign(issuer.key if issuer else drafted.key)
+    signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
     chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
 
