@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier, make_anchors
@@ -225,3 +225,24 @@ def test_production_certificates_chain_to_their_issuers(shared_data):
             )
     assert len(believed) >= 7
     assert [file for file, right in believed.items() if not right] == []
+
+
+@pytest.mark.parametrize(
+    "extension",
+    [
+        x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("0.4.0.194112.1.6"), None)]),
+        x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), b"\x30\x00"),
+    ],
+    ids=["policies", "statements"],
+)
+def test_an_end_entity_may_have_critical_what_is_processed_elsewhere(certify, extension):
+    root = certify("Root")
+    leaf = certify("Leaf", root, ca=False, extensions=((extension, True),))
+    path = PathVerifier(Anchors((root.certificate,))).verify(leaf.certificate, at=leaf.certificate.not_before)
+    assert path.chain == (leaf.certificate, root.certificate)
+
+
+def test_names_are_those_of_the_certificates_bytes(pki):
+    for certificate in (pki.qwac.certificate, pki.root.certificate):
+        assert certificate.subject_der == certificate.x509.subject.public_bytes()
+        assert certificate.issuer_der == certificate.x509.issuer.public_bytes()

@@ -206,6 +206,21 @@ class EidasCertificate(_Subject):
         """The serial number in upper-case hexadecimal, without leading zeros (`9FA1`)."""
         return f"{self.serial:X}"
 
+    @cached_property
+    def issuer_der(self) -> bytes:
+        """DER of the issuer's name, as it stands in the certificate."""
+        return self._part(2)
+
+    @cached_property
+    def subject_der(self) -> bytes:
+        """DER of the holder's name, as it stands in the certificate."""
+        return self._part(4)
+
+    def _part(self, place: int) -> bytes:
+        parts = _parts(self.der, count=6)
+        part = parts[place + (parts[0].tag == 0xA0)]  # version 1 certificates leave the version out
+        return self.der[part.offset : part.end]
+
     def is_valid_at(self, at: datetime) -> bool:
         """Whether `at` (aware) lies within the certificate's validity, both ends included.
 

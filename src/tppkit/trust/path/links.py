@@ -54,14 +54,12 @@ def read_link(certificate: EidasCertificate) -> Link:
     Raises:
         CertificateRejected: `path.extension-malformed`.
     """
-    parsed = certificate.x509
     try:
-        extensions = MappingProxyType({extension.oid.dotted_string: extension for extension in parsed.extensions})
-        subject, issuer = parsed.subject.public_bytes(), parsed.issuer.public_bytes()
+        extensions = MappingProxyType({e.oid.dotted_string: e for e in certificate.x509.extensions})
     except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
         raise CertificateRejected(
             "path.extension-malformed",
-            f"names or extensions of {certificate.subject} cannot be read: {str(e)[:120]}",
+            f"the extensions of {certificate.subject} cannot be read: {str(e)[:120]}",
             clause="RFC 5280 section 4.2",
         ) from e
     subject_key, authority_key = (
@@ -69,12 +67,12 @@ def read_link(certificate: EidasCertificate) -> Link:
         _value(extensions, x509.AuthorityKeyIdentifier),
     )
     return Link(
-        certificate,
-        subject,
-        issuer,
-        extensions,
-        subject_key.digest if subject_key else None,
-        authority_key.key_identifier if authority_key else None,
+        certificate=certificate,
+        subject=certificate.subject_der,
+        issuer=certificate.issuer_der,
+        extensions=extensions,
+        key_id=subject_key.digest if subject_key else None,
+        authority_key_id=authority_key.key_identifier if authority_key else None,
     )
 
 

@@ -2,8 +2,8 @@
 
 `cryptography`'s verifier is asked wherever it knows the keys, and so judges validity, authority flags, path lengths and
 DNS and IP name constraints a second time, independently. It knows the keys that browsers take, counts self-issued authorities
-as others, knows no other name constraints and no critical extensions about policies, and wants a key usage of each authority:
-chains beyond that are checked signature by signature, after `chain_rules` and `policies` judged all the rest.
+as others, knows no other name constraints and no critical extensions about policies or statements, and wants a key usage of each
+authority: chains beyond that are checked signature by signature, after `chain_rules` and `policies` judged all the rest.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.x509.verification import Criticality, ExtensionPolicy, PolicyBuilder, Store
 from cryptography.x509.verification import VerificationError as PathError
 
+from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
 from tppkit.trust.path.links import Link
@@ -23,8 +24,16 @@ from tppkit.trust.path.strength import is_for_the_web, is_signed_by
 
 # A browser demands clientAuth of each authority that has an extended key usage, and of an end entity a name and clientAuth.
 _AUTHORITIES = ExtensionPolicy.webpki_defaults_ca().may_be_present(x509.ExtendedKeyUsage, Criticality.AGNOSTIC, None)
-# What it processes of an authority: key usage, basic constraints, name constraints, extended key usage.
-_CRITICAL = frozenset({"2.5.29.15", "2.5.29.19", "2.5.29.30", "2.5.29.37"})
+# What it processes: key usage, subject alternative name, basic constraints, name constraints, extended key usage.
+_CRITICAL = frozenset(
+    {
+        oids.KEY_USAGE,
+        oids.SUBJECT_ALTERNATIVE_NAME,
+        oids.BASIC_CONSTRAINTS,
+        oids.NAME_CONSTRAINTS,
+        oids.EXTENDED_KEY_USAGE,
+    }
+)
 _END_ENTITIES = ExtensionPolicy.permit_all()
 
 
@@ -72,7 +81,7 @@ def _is_for_the_verifier(chain: Sequence[Link]) -> bool:
         all(is_for_the_web(link.certificate) for link in chain)
         and not any(link.is_self_issued for link in chain[1:-1])
         and all(link.get(x509.KeyUsage) is not None for link in chain[1:])
-        and all(oid in _CRITICAL for link in chain[1:] for oid, e in link.extensions.items() if e.critical)
+        and all(oid in _CRITICAL for link in chain for oid, e in link.extensions.items() if e.critical)
         and all(_constrains_web_names(link.get(x509.NameConstraints)) for link in chain[1:])
     )
 

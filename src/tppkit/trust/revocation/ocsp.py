@@ -177,7 +177,7 @@ def _refused(code: str, message: str) -> VerificationError:
 def _find(
     response: OcspResponse, certificate: EidasCertificate, issuer: EidasCertificate
 ) -> tuple[ocsp.OCSPSingleResponse, int]:
-    name, key = issuer.x509.subject.public_bytes(), _key_bits(issuer)
+    name, key = issuer.subject_der, _key_bits(issuer)
     for index, single in enumerate(response.x509.responses):
         if index >= MAX_SINGLE_RESPONSES:
             break
