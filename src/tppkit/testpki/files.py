@@ -12,18 +12,18 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
-from tppkit._files import PRIVATE, PUBLIC, new_folder, write_new
-from tppkit.certificates import EidasCertificate
+from tppkit._files import PRIVATE, new_folder, write_new
 from tppkit.testpki.authority import Issued, Pki
 from tppkit.testpki.bundle import write_pkcs12
 from tppkit.testpki.draft import Draft
+from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
 from tppkit.testpki.guide import make_guide
-from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.pem import PkiFile, certificate_pem, key_pem, pem_block
 from tppkit.testpki.request import write_request
 from tppkit.testpki.trusted_lists import LIST_FILES, make_trusted_lists
 
@@ -33,31 +33,16 @@ P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the cl
 _LEAVES = frozenset({"qwac", "qseal", "server"})
 
 
-class PkiFile(NamedTuple):
-    """One file: its name in the folder, its content, and its mode."""
-
-    name: str
-    content: bytes
-    mode: int = PUBLIC
-
-
-def certificate_pem(certificate: EidasCertificate) -> bytes:
-    """The certificate as PEM."""
-    return certificate.x509.public_bytes(Encoding.PEM)
-
-
-def key_pem(key: PrivateKey) -> bytes:
-    """The private key as unencrypted PKCS#8 PEM: for test keys only."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) -> dict[str, Any]:
+def write_pki(
+    pki: Pki, directory: Path, *, further: tuple[Issued, ...] = (), with_faults: bool = False
+) -> dict[str, Any]:
     """Write everything into a new folder, all or nothing.
 
     Args:
         pki: the PKI.
         directory: absent or an empty folder.
         further: certificates issued besides, written alike.
+        with_faults: also write the catalogue of faults, in the folder `faults`.
 
     Returns:
         The manifest that was written, as CLI.md describes it.
@@ -67,6 +52,8 @@ def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) ->
     """
     everything = (*pki.issued, *further)
     manifest = make_manifest(pki, everything)
+    faults = list(make_faults(pki)) if with_faults else []
+    manifest["files"] += [entry for entry, _ in faults]
     with new_folder(directory) as folder:
         for issued in everything:
             write_files(folder, files_of(pki, issued))
@@ -74,6 +61,10 @@ def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) ->
         write_files(folder, crl_files(pki, at=pki.not_before))
         (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
         write_files(folder, list_files(pki, at=pki.not_before))
+        if faults:
+            (folder / FAULTS_FOLDER).mkdir()
+        for _, files in faults:
+            write_files(folder, files)
         write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD).encode())
         write_new(folder / MANIFEST, manifest_json(manifest))
     return manifest
@@ -137,13 +128,6 @@ def files_of(pki: Pki, issued: Issued) -> Iterator[PkiFile]:
 def request_pem(issued: Issued) -> bytes:
     """PEM of the request for this certificate."""
     return pem_block("CERTIFICATE REQUEST", write_request(Draft.of(issued.certificate), issued.key))
-
-
-def pem_block(label: str, content: bytes) -> bytes:
-    """One PEM block."""
-    encoded = base64.b64encode(content).decode()
-    lines = "\n".join(encoded[start : start + 64] for start in range(0, len(encoded), 64))
-    return f"-----BEGIN {label}-----\n{lines}\n-----END {label}-----\n".encode()
 
 
 def callback_files(pki: Pki) -> Iterator[PkiFile]:

@@ -130,7 +130,7 @@ def _read_members(path: Path, entries: list[Any]) -> Iterator[Issued]:
             or not isinstance(entry.get("kind"), str)
         ):
             raise ConfigurationError("pki.unusable", f"{path / MANIFEST} has an entry that names no file")
-        if entry["path"].endswith(".pem") and isinstance(entry.get("key_path"), str):
+        if entry["kind"] != "fault" and entry["path"].endswith(".pem") and isinstance(entry.get("key_path"), str):
             yield _read_member(path, entry["path"], entry["key_path"], entry["kind"])
 
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 
 from cryptography import x509
 
-from tppkit.certificates import oids
 from tppkit.testpki.draft import Draft, Extension, extension_of
 from tppkit.testpki.faults.case import QWAC, Bench, FaultCase
 from tppkit.testpki.faults.registry import fault
@@ -52,7 +51,7 @@ def issuer_is_no_authority(bench: Bench) -> FaultCase:
     return bench.below(bench.authority("tppkit TEST No CA", change=lambda draft: draft.with_extension(constraints)))
 
 
-@fault("path.no-authority")
+@fault("trust.no-path")
 def provider_issues(bench: Bench) -> FaultCase:
     """A provider's own QWAC signed the certificate."""
     issuer = bench.issued(QWAC)
@@ -125,10 +124,3 @@ def authority_of_another_root(bench: Bench) -> FaultCase:
     forger = bench.root("tppkit TEST Root CA")
     named = replace(bench.pki.root, key=forger.key)
     return bench.below(bench.authority("tppkit TEST Forged CA", issuer=named))
-
-
-@fault("trust.no-path")
-def wrong_authority_key(bench: Bench) -> FaultCase:
-    """The certificate names another key of its issuer than the issuer has."""
-    wrong = Extension(oids.AUTHORITY_KEY_IDENTIFIER, b"\x30\x16\x80\x14" + bytes(20))
-    return bench.below(bench.authority("tppkit TEST Other Key CA"), change=lambda draft: draft.with_extension(wrong))

@@ -66,7 +66,9 @@ def unknown_critical_extension(draft: Draft) -> Draft:
     return draft.with_extension(Extension("2.999.7", b"\x05\x00", critical=True))
 
 
-@qwac_fault("certificate.extension-malformed", "path.extension-malformed")
+@qwac_fault(
+    "certificate.common-name", "certificate.extension-malformed", "certificate.no-dns-name", "path.extension-malformed"
+)
 def malformed_extension(draft: Draft) -> Draft:
     """The subject alternative name is no DER."""
     return draft.with_extension(Extension(oids.SUBJECT_ALTERNATIVE_NAME, b"\x30\x80"))
@@ -96,7 +98,7 @@ def email_only(draft: Draft) -> Draft:
     return _with_purposes(draft, ExtendedKeyUsageOID.EMAIL_PROTECTION)
 
 
-@seal_fault("certificate.extended-key-usage")
+@seal_fault("certificate.extended-key-usage", "certificate.must-not-be-critical")
 def seal_for_time_stamps(draft: Draft) -> Draft:
     """The QSealC is for time stamps only."""
     return _with_purposes(draft, ExtendedKeyUsageOID.TIME_STAMPING, critical=True)
@@ -120,7 +122,7 @@ def seal_for_encipherment(draft: Draft) -> Draft:
     return _with_usage(draft, "key_encipherment")
 
 
-@seal_fault("certificate.key-usage", "certificate.key-usage-missing")
+@seal_fault("certificate.key-usage")
 def seal_without_key_usage(draft: Draft) -> Draft:
     """The QSealC has no key usage."""
     return draft.without_extension(oids.KEY_USAGE)
@@ -210,7 +212,7 @@ def no_qualified_policy(draft: Draft) -> Draft:
     return _with_policies(draft, _TEST_POLICY)
 
 
-@seal_fault("certificate.several-qualified-policies")
+@seal_fault("certificate.policy-mismatch", "certificate.several-qualified-policies")
 def two_qualified_policies(draft: Draft) -> Draft:
     """The policies of seals and of natural persons' signatures stand together."""
     return _with_policies(draft, oids.POLICY_QCP_L, "0.4.0.194112.1.0")
@@ -246,13 +248,13 @@ def critical_policies(draft: Draft) -> Draft:
     return with_criticality(draft, oids.CERTIFICATE_POLICIES, True)
 
 
-@qwac_fault("certificate.must-not-be-critical")
+@qwac_fault("certificate.critical-extension", "certificate.must-not-be-critical", "path.critical-extension")
 def critical_crl_address(draft: Draft) -> Draft:
     """The CRL distribution points are critical."""
     return with_criticality(draft, oids.CRL_DISTRIBUTION_POINTS, True)
 
 
-@qwac_fault("certificate.no-dns-name")
+@qwac_fault("certificate.common-name", "certificate.no-dns-name")
 def no_dns_name(draft: Draft) -> Draft:
     """The QWAC has no subject alternative name."""
     return draft.without_extension(oids.SUBJECT_ALTERNATIVE_NAME)
@@ -275,14 +277,14 @@ def _common_name(draft: Draft) -> str:
     return next(text for oid, text, _ in draft.subject if oid == oids.COMMON_NAME)
 
 
-@qwac_fault("certificate.extension-malformed")
+@qwac_fault("certificate.extension-malformed", "path.extension-malformed")
 def extension_twice(draft: Draft) -> Draft:
     """The key usage stands twice."""
     usage = next(extension for extension in draft.extensions if extension.oid == oids.KEY_USAGE)
     return replace(draft, extensions=(*draft.extensions, usage))
 
 
-@qwac_fault("certificate.extension-malformed")
+@qwac_fault("certificate.extension-malformed", "path.extension-malformed")
 def written_default(draft: Draft) -> Draft:
     """BasicConstraints writes out that it is no authority, which DER leaves out."""
     return draft.with_extension(Extension(oids.BASIC_CONSTRAINTS, seq(der.write_element(der.BOOLEAN, b"\x00"))))

@@ -51,13 +51,13 @@ def stale_crl(bench: Bench) -> FaultCase:
     return bench.sound(crls=(bench.crl(next_update=bench.at - timedelta(hours=1)),))
 
 
-@fault("revocation.future")
+@fault("revocation.unknown")
 def crl_from_the_future(bench: Bench) -> FaultCase:
     """The revocation list begins tomorrow."""
     return bench.sound(crls=(bench.crl(this_update=bench.at + timedelta(days=1)),))
 
 
-@fault("crl.undated")
+@fault("crl.undated", "revocation.unknown")
 def crl_without_end(bench: Bench) -> FaultCase:
     """The revocation list does not say when the next one comes."""
     return bench.sound(crls=(bench.crl(next_update=None),))
@@ -133,7 +133,7 @@ def stale_ocsp(bench: Bench) -> FaultCase:
     return bench.sound(ocsp=(bench.ocsp(bench.single(**times), produced_at=bench.at - timedelta(hours=25)),))
 
 
-@fault("revocation.future")
+@fault("revocation.unknown")
 def ocsp_from_the_future(bench: Bench) -> FaultCase:
     """The OCSP answer is of tomorrow."""
     tomorrow = bench.at + timedelta(days=1)
@@ -153,7 +153,7 @@ def ocsp_try_later(bench: Bench) -> FaultCase:
     return bench.sound(ocsp=(write_refusal(TRY_LATER),))
 
 
-@fault("ocsp.other-certificate")
+@fault("revocation.unknown")
 def ocsp_about_another_certificate(bench: Bench) -> FaultCase:
     """The OCSP answer is about another certificate of the same authority."""
     single = bench.single()

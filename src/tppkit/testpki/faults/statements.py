@@ -120,7 +120,7 @@ def unspecified_beside_a_role(draft: Draft) -> Draft:
     return with_roles(draft, (UNSPECIFIED, "Unspecified"), (PI, "PSP_PI"))
 
 
-@qwac_fault("qcstatements.nca-not-applicable", "organization-identifier.authority-mismatch")
+@qwac_fault("qcstatements.nca-not-applicable")
 def authority_of_a_clearing_bank(draft: Draft) -> Draft:
     """A certificate for the role PSP_CB names an authority, where NA belongs."""
     return with_roles(draft, (CB, "PSP_CB"))
@@ -183,7 +183,7 @@ def printable_role_name(draft: Draft) -> Draft:
     return with_raw_psd2(draft, roles=seq(role_of(PI, "PSP_PI", tag=der.PRINTABLE_STRING)))
 
 
-@qwac_fault("qcstatements.role-malformed", "qcstatements.role-mismatch")
+@qwac_fault("qcstatements.role-malformed", "qcstatements.role-mismatch", "qcstatements.text-size")
 def role_without_name(draft: Draft) -> Draft:
     """A role has no name."""
     return with_raw_psd2(draft, roles=seq(seq(der.write_oid(PI)), role_of(AI, "PSP_AI")))
@@ -195,19 +195,19 @@ def role_without_identifier(draft: Draft) -> Draft:
     return with_raw_psd2(draft, roles=seq(seq(der.write_text("PSP_PI")), role_of(AI, "PSP_AI")))
 
 
-@qwac_fault("qcstatements.role-malformed", "qcstatements.malformed")
+@qwac_fault("qcstatements.role-malformed")
 def identifier_as_text(draft: Draft) -> Draft:
     """A role's object identifier is written as text."""
     return with_raw_psd2(draft, roles=seq(seq(der.write_text(PI), der.write_text("PSP_PI")), role_of(AI, "PSP_AI")))
 
 
-@qwac_fault("qcstatements.malformed")
+@qwac_fault("qcstatements.malformed", "qcstatements.text-size")
 def statement_without_authority(draft: Draft) -> Draft:
     """The PSD2 statement ends after the roles."""
     return with_raw_psd2(draft, nca_name=b"", nca_id=b"")
 
 
-@qwac_fault("qcstatements.malformed")
+@qwac_fault("qcstatements.malformed", "qcstatements.no-psd2")
 def cut_off_statement(draft: Draft) -> Draft:
     """The NCAId is longer than what holds it."""
     return with_raw_psd2(draft, nca_id=b"\x0c\x7fLT-BL")
@@ -243,7 +243,7 @@ def authority_name_in_greek(draft: Draft) -> Draft:
     return with_psd2(draft, replace(psd2_of(draft), nca_name="Τράπεζα της Ελλάδος"))
 
 
-@qwac_fault("qcstatements.text-size", "qcstatements.nca-name")
+@qwac_fault("qcstatements.text-size")
 def empty_authority_name(draft: Draft) -> Draft:
     """The NCAName is empty."""
     return with_psd2(draft, replace(psd2_of(draft), nca_name=""))
@@ -340,7 +340,11 @@ def critical_statements(draft: Draft) -> Draft:
 
 
 @qwac_fault(
-    "certificate.extension-malformed", "qcstatements.no-compliance", "qcstatements.no-psd2", "qcstatements.not-web"
+    "certificate.extension-malformed",
+    "qcstatements.no-compliance",
+    "qcstatements.no-english-pds",
+    "qcstatements.no-psd2",
+    "qcstatements.not-web",
 )
 def cut_off_qcstatements(draft: Draft) -> Draft:
     """The qcStatements end in the middle."""

@@ -129,37 +129,37 @@ def long_country(draft: Draft) -> Draft:
     return with_attribute(draft, oids.COUNTRY, "Lithuania")
 
 
-@qwac_fault("organization-identifier.missing", "certificate.subject-attribute-missing")
+@qwac_fault("organization-identifier.missing")
 def no_organization_identifier(draft: Draft) -> Draft:
     """The subject has no organizationIdentifier."""
     return without_attribute(draft, oids.ORGANIZATION_IDENTIFIER)
 
 
-@seal_fault("organization-identifier.missing", "certificate.subject-attribute-missing")
+@seal_fault("organization-identifier.missing")
 def seal_without_organization_identifier(draft: Draft) -> Draft:
     """The subject of the QSealC has no organizationIdentifier."""
     return without_attribute(draft, oids.ORGANIZATION_IDENTIFIER)
 
 
-@qwac_fault("organization-identifier.missing", "certificate.subject-attribute-repeated")
+@qwac_fault("organization-identifier.missing")
 def two_organization_identifiers(draft: Draft) -> Draft:
     """The subject has two organizationIdentifiers."""
     return twice_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "PSDLT-BL-LB999999")
 
 
-@qwac_fault("organization-identifier.malformed", "organization-identifier.not-psd")
+@qwac_fault("organization-identifier.malformed")
 def bare_number(draft: Draft) -> Draft:
     """The organizationIdentifier is a number without scheme."""
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "12345987")
 
 
-@qwac_fault("organization-identifier.malformed", "organization-identifier.not-psd")
+@qwac_fault("organization-identifier.malformed")
 def misspelt_scheme(draft: Draft) -> Draft:
     """The organizationIdentifier begins with PDS."""
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "PDSLT-BL-LB000000")
 
 
-@qwac_fault("organization-identifier.malformed", "organization-identifier.not-psd")
+@qwac_fault("organization-identifier.malformed")
 def lower_case_country(draft: Draft) -> Draft:
     """The organizationIdentifier's country is in lower case."""
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "PSDlt-BL-LB000000")
@@ -183,7 +183,7 @@ def vat_identifier(draft: Draft) -> Draft:
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "VATLT-100001234567")
 
 
-@qwac_fault("organization-identifier.lei-checksum", "organization-identifier.not-psd")
+@qwac_fault("organization-identifier.lei-checksum")
 def wrong_lei(draft: Draft) -> Draft:
     """The organizationIdentifier is an LEI with wrong check digits."""
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "LEIXG-529900T8BM49AURSDO56")
