@@ -784,9 +784,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the organizationIdentifier has none of the known forms",
             "give for example PSDLT-BL-LB000000",
         ),
+        "pki.policy": Code(
+            "the policy of QWACs is not known",
+            "give gen or ev",
+        ),
         "pki.reason": Code(
             "the reason of a revocation is not known",
             "give for example keyCompromise or superseded",
+        ),
+        "pki.request": Code(
+            "a certificate request cannot be used or mended",
+            "make a new one with tppkit pki csr",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",

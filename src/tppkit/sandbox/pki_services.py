@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
+import signal
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -16,11 +18,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from tppkit._clock import utc_now
 from tppkit._files import read_bounded
 from tppkit.errors import TppkitError
+from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.folder import REVOCATIONS, PkiFolder, open_pki
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
+from tppkit.testpki.trusted_lists import LIST_FILES
 from tppkit.web import read_message
 
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
@@ -97,6 +102,52 @@ class PkiServices:
         names = {path.name: path for path in (self._path / TRUSTED_LISTS).glob("*.xml")}
         path = names.get(f"{request.path_params['name']}.xml")
         return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_XML) if path else _not_found()
+
+
+class PkiServer:
+    """The same on a port of this machine's loopback.
+
+    Args:
+        folder: what `pki create` made.
+        port: 0 takes a free one.
+        now: the present, aware.
+
+    Raises:
+        ConfigurationError: `port.unavailable`, and as `PkiServices`.
+    """
+
+    def __init__(self, folder: Path, *, port: int, now: Callable[[], datetime] = utc_now) -> None:
+        services = PkiServices(folder, now=now)
+        self._socket = listen("127.0.0.1", port)
+        base = f"http://localhost:{self._socket.getsockname()[1]}"
+        self.addresses = {
+            "ocsp_url": f"{base}/ocsp", "tsa_url": f"{base}/tsa", "crl_url": f"{base}/issuing-ca-qwac.crl",
+            "lists_url": f"{base}/{LIST_FILES[0]}", "pki": str(folder),
+        }  # fmt: skip
+        self._server = QuietServer(make_config(services.app))
+
+    async def serve(self, *, on_ready: Callable[[], None]) -> None:
+        """Serve until `stop()` is called; `on_ready` is called once it answers."""
+        running = asyncio.ensure_future(self._server.serve([self._socket]))
+        while not running.done() and not self._server.started:
+            await asyncio.sleep(0.01)
+        try:
+            on_ready()
+        except BaseException:
+            self.stop()
+            await running
+            raise
+        await running
+
+    async def serve_until_stopped(self, *, on_ready: Callable[[], None]) -> None:
+        """Serve until the process is told to end."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        await self.serve(on_ready=on_ready)
+
+    def stop(self) -> None:
+        """Ask it to finish."""
+        self._server.should_exit = True
 
 
 async def _body(request: Request) -> bytes:

@@ -12,6 +12,6 @@ from tppkit.testpki.pem import certificate_pem, key_pem
 from tppkit.testpki.profiles import Provider, make_provider
 
 __all__ = [
-    "DEFAULT_DAYS", "KEY_KINDS", "SEAL_KEY_KINDS", "Issued", "KeySource", "Pki", "PkiFolder", "Provider", "certificate_pem", "key_pem", "make_pki", "make_provider",
-    "open_pki",    "write_pki",
+    "DEFAULT_DAYS", "KEY_KINDS", "SEAL_KEY_KINDS", "Issued", "KeySource", "Pki", "PkiFolder", "Provider", "certificate_pem",
+    "key_pem", "make_pki", "make_provider", "open_pki", "write_pki",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import hashlib
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple
@@ -19,11 +19,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import as_utc, format_time
-from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates import EidasCertificate, EidasRequest, der, oids
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Draft, attributes_of, extension_of, write_name
+from tppkit.testpki.draft import Draft, Extension, attributes_of, extension_of, write_name
 from tppkit.testpki.keys import KeySource, PrivateKey
 from tppkit.testpki.profiles import Provider, make_other_provider, make_provider
 from tppkit.testpki.service_profiles import list_signer_extensions, responder_extensions, timestamping_extensions
@@ -107,6 +107,9 @@ class Pki:
         days: validity of leaf certificates in days.
         revocations: what is revoked, by the label of its issuer.
         services_url: where its services answer, as certificates and lists name it; without a slash at its end.
+        policy: of QWACs, one of `profiles.QWAC_POLICIES`.
+        qscd: QSealCs state a qualified device (which no test key is in).
+        seal_key: kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; None for that of all other keys.
     """
 
     provider: Provider
@@ -118,6 +121,9 @@ class Pki:
     days: int
     revocations: Mapping[str, tuple[Revocation, ...]] = field(default_factory=lambda: MappingProxyType({}))
     services_url: str = profiles.SERVICES_URL
+    policy: str = "gen"
+    qscd: bool = False
+    seal_key: str | None = None
 
     @property
     def root(self) -> Issued:
@@ -185,17 +191,15 @@ class Pki:
 
     def draft_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
         """A QWAC before it is signed, and its private key; arguments as for `issue_qwac`."""
-        name = profiles.provider_name(provider, provider.dns_name)
-        return self._draft(
-            self.qwac_ca, label, name, profiles.qwac_extensions(provider, services_url=self.services_url), key=key
-        )
+        name = profiles.qwac_name(provider, policy=self.policy)
+        extensions = profiles.qwac_extensions(provider, services_url=self.services_url, policy=self.policy)
+        return self._draft(self.qwac_ca, label, name, extensions, key=key)
 
     def draft_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
         """A QSealC before it is signed, and its private key; arguments as for `issue_qseal`."""
         name = profiles.provider_name(provider, provider.name)
-        return self._draft(
-            self.qseal_ca, label, name, profiles.qseal_extensions(provider, services_url=self.services_url), key=key
-        )
+        extensions = profiles.qseal_extensions(provider, services_url=self.services_url, qscd=self.qscd)
+        return self._draft(self.qseal_ca, label, name, extensions, key=key or self.seal_key)
 
     def issue_qwac(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QWAC for another provider, or the same one again.
@@ -207,6 +211,24 @@ class Pki:
         """
         return sign_draft(self.draft_qwac(provider, label=label, key=key), self.qwac_ca, label, "qwac")
 
+    def issue_requested(self, request: EidasRequest, provider: Provider, *, kind: str, label: str) -> EidasCertificate:
+        """The certificate that a request asks for, with the request's key.
+
+        Args:
+            request: whose key is certified.
+            provider: who asks.
+            kind: `qwac` or `qseal`.
+            label: short name.
+        """
+        issuer = self.qwac_ca if kind == "qwac" else self.qseal_ca
+        drafted = self.draft_qwac(provider, label=label) if kind == "qwac" else self.draft_qseal(provider, label=label)
+        public = request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        identifier = der.write_element(der.OCTET_STRING, key_identifier(public))
+        draft = replace(drafted.draft, public_key=public).with_extension(
+            Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier)
+        )
+        return EidasCertificate.from_der(draft.sign(issuer.key))
+
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.
 
@@ -216,6 +238,13 @@ class Pki:
             key: kind of its key, one of `testpki.SEAL_KEY_KINDS`; the PKI's own by default.
         """
         return sign_draft(self.draft_qseal(provider, label=label, key=key), self.qseal_ca, label, "qseal")
+
+    def issue_server(self, dns_name: str, *, label: str) -> Issued:
+        """A TLS server certificate for another name than localhost."""
+        names = [x509.DNSName(dns_name)]
+        return self.issue(
+            self.qwac_ca, label, "server", profiles.authority_name(dns_name), profiles.server_extensions(names)
+        )
 
     def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:
         """DER of the revocation list of one of `issuers`, issued at a time (aware).
@@ -308,6 +337,9 @@ def make_pki(
     days: int = DEFAULT_DAYS,
     seed: int | None = None,
     services_url: str = profiles.SERVICES_URL,
+    policy: str = "gen",
+    qscd: bool = False,
+    seal_key: str | None = None,
 ) -> Pki:
     """A fresh test PKI.
 
@@ -318,9 +350,12 @@ def make_pki(
         days: validity of leaf certificates in days.
         seed: the same seed and day give the same bytes again.
         services_url: where its services answer, as certificates and lists name it; without a slash at its end.
+        policy: of QWACs: `gen` (QNCP-w-gen, for payment services only) or `ev` (QEVCP-w, which browsers take as well).
+        qscd: QSealCs state a qualified device.
+        seal_key: kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; that of all other keys by default.
 
     Raises:
-        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`.
+        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`, `pki.policy`.
     """
     if not 1 <= days <= MAX_DAYS:
         raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
@@ -340,6 +375,9 @@ def make_pki(
         not_before=start,
         days=days,
         services_url=_require_url(services_url),
+        policy=_require_policy(policy),
+        qscd=qscd,
+        seal_key=seal_key,
     )
     for issued in _issue_all(pki):
         members[issued.label] = issued
@@ -350,6 +388,14 @@ def _require_url(url: str) -> str:
     if not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]+)?", url) or url.endswith("/"):
         raise ConfigurationError("pki.services-url", f"{url[:80]!r} is not an http address without a slash at its end")
     return url
+
+
+def _require_policy(policy: str) -> str:
+    if policy not in profiles.QWAC_POLICIES:
+        raise ConfigurationError(
+            "pki.policy", f"the policy {policy!r} is not one of {', '.join(profiles.QWAC_POLICIES)}"
+        )
+    return policy
 
 
 def _issue_all(pki: Pki) -> Iterator[Issued]:

@@ -127,7 +127,8 @@ def files_of(pki: Pki, issued: Issued) -> Iterator[PkiFile]:
 
 def request_pem(issued: Issued) -> bytes:
     """PEM of the request for this certificate."""
-    return pem_block("CERTIFICATE REQUEST", write_request(Draft.of(issued.certificate), issued.key))
+    draft = Draft.of(issued.certificate)
+    return pem_block("CERTIFICATE REQUEST", write_request(draft.subject, draft.extensions, issued.key))
 
 
 def callback_files(pki: Pki) -> Iterator[PkiFile]:

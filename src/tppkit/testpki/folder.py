@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,13 +18,15 @@ from typing import Any
 from tppkit._clock import as_utc, format_time, parse_time
 from tppkit._encoding import parse_json
 from tppkit._files import locked, read_bounded, replace_file
-from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.certificates import EidasCertificate, EidasRequest, load_certificates
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import CALLBACK_KEYS, Issued, Pki
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.files import MANIFEST, crl_files, entry_of, files_of, manifest_json, write_files
 from tppkit.testpki.keys import KeySource, PrivateKey, load_key
-from tppkit.testpki.profiles import provider_of
+from tppkit.testpki.pem import PkiFile, certificate_pem
+from tppkit.testpki.profiles import Provider, provider_of
+from tppkit.testpki.request import kind_of, provider_of_request
 
 REVOCATIONS = "revocations.json"
 _MAX_BYTES = 4 * 1024 * 1024
@@ -53,6 +56,47 @@ class PkiFolder:
             write_files(self.path, files_of(self.pki, issued))
             manifest["files"].append(entry_of(issued))
             replace_file(self.path / MANIFEST, manifest_json(manifest))
+
+    def issue(self, kind: str, provider: Provider, *, label: str, key: str | None = None) -> Issued:
+        """One more certificate, not written yet.
+
+        Args:
+            kind: `qwac`, `qseal`, or `server` for the provider's DNS name.
+            provider: whom it is for.
+            label: short name.
+            key: kind of its key.
+        """
+        if kind == "qwac":
+            return self.pki.issue_qwac(provider, label=label, key=key)
+        if kind == "qseal":
+            return self.pki.issue_qseal(provider, label=label, key=key)
+        return self.pki.issue_server(provider.dns_name, label=label)
+
+    def add_requested(self, request: EidasRequest, *, label: str) -> EidasCertificate:
+        """Issue what a request asks for, and write it: there is no key to write.
+
+        Raises:
+            ConfigurationError: `pki.request`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of `make_provider`.
+        """
+        kind = kind_of(request)
+        certificate = self.pki.issue_requested(request, provider_of_request(request), kind=kind, label=label)
+        issuer = self.pki.qwac_ca if kind == "qwac" else self.pki.qseal_ca
+        with locked(self.path):
+            manifest = _read_manifest(self.path)
+            chain = certificate_pem(certificate) + certificate_pem(issuer.certificate)
+            write_files(
+                self.path, [PkiFile(f"{label}.pem", certificate_pem(certificate)), PkiFile(f"{label}-chain.pem", chain)]
+            )
+            entry = {"path": f"{label}.pem", "kind": kind, "key_path": None, "sha256": certificate.sha256}
+            manifest["files"].append(entry | {"not_after": format_time(certificate.not_after), "expected": []})
+            replace_file(self.path / MANIFEST, manifest_json(manifest))
+        return certificate
+
+    def free_label(self, kind: str) -> str:
+        """A label that no file has: the kind and a number."""
+        return next(
+            label for label in (f"{kind}-{number}" for number in count(2)) if not (self.path / f"{label}.pem").exists()
+        )
 
     def revoke(self, certificate: EidasCertificate, *, at: datetime, reason: str = "unspecified") -> PkiFolder:
         """Revoke a certificate from a time on, and write its authority's revocation list anew.

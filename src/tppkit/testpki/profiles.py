@@ -7,8 +7,9 @@ its name, so no test certificate can be taken for a production one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
@@ -16,10 +17,12 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsag
 
 from tppkit.certificates import (
     EidasCertificate,
+    EidasRequest,
     OrganizationIdentifier,
     PdsLocation,
     Psd2Statement,
     RoleOfPsp,
+    der,
     oids,
     parse_organization_identifier,
 )
@@ -37,6 +40,11 @@ _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)
 _ESTABLISHED = {"EL": "GR", "XI": "GB", "XG": ""}
 _UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # name no authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
 _TEXT_LIMIT = 64
+_QCP_L_QSCD = "0.4.0.194112.1.3"
+# Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
+QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("0.4.0.194112.1.4", "2.23.140.1.1")}
+)
 _NCA_NAME_LIMIT = 256
 
 
@@ -113,8 +121,8 @@ def make_provider(
     return provider
 
 
-def provider_of(certificate: EidasCertificate) -> Provider:
-    """The provider that a test certificate was made for.
+def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
+    """The provider that a test certificate or request was made for.
 
     Raises:
         ConfigurationError: as `make_provider`.
@@ -137,7 +145,7 @@ def make_other_provider(provider: Provider) -> Provider:
         if identifier != provider.organization_identifier.text:
             break
     return make_provider(
-        organization_identifier=identifier, name="Another Provider TEST", dns_name="other.test.example"
+        organization_identifier=identifier, name="Another Provider TEST", dns_name="other.test.example.com"
     )
 
 
@@ -175,6 +183,25 @@ def authority_name(common_name: str) -> x509.Name:
     )
 
 
+def qwac_name(provider: Provider, *, policy: str = "gen") -> x509.Name:
+    """The name of a QWAC; one with the EV policy also says how the organisation is registered (EV guidelines 7.1.4.2)."""
+    if policy != "ev":
+        return provider_name(provider, provider.dns_name)
+    country, reference = provider.country, provider.organization_identifier.reference or ""
+    return _name(
+        {
+            NameOID.JURISDICTION_COUNTRY_NAME: country,
+            NameOID.BUSINESS_CATEGORY: "Private Organization",
+            NameOID.SERIAL_NUMBER: reference,
+            NameOID.COUNTRY_NAME: country,
+            NameOID.LOCALITY_NAME: "TEST",
+            NameOID.ORGANIZATION_NAME: provider.name,
+            _ORGANIZATION_IDENTIFIER: provider.organization_identifier.text,
+            NameOID.COMMON_NAME: provider.dns_name,
+        }
+    )
+
+
 def provider_name(provider: Provider, common_name: str) -> x509.Name:
     """The name of a provider's certificate (EN 319 412-3 clause 4.2.1)."""
     return _name(
@@ -208,24 +235,37 @@ def authority_extensions(*, path_length: int | None) -> list[Extension]:
     ]
 
 
-def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL) -> list[Extension]:
-    """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3)."""
+def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, policy: str = "gen") -> list[Extension]:
+    """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3).
+
+    Args:
+        provider: whom it is for.
+        services_url: where the authority's services answer.
+        policy: one of `QWAC_POLICIES`.
+    """
     return [
         key_usage("digital_signature"),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
-        _policies(oids.POLICY_QNCP_W_GEN),
+        _policies(*QWAC_POLICIES[policy]),
         _qc_statements(provider, "web"),
+        *([_registration(provider.organization_identifier)] if policy == "ev" else []),
         *_information("qwac", services_url),
     ]
 
 
-def qseal_extensions(provider: Provider, *, services_url: str = SERVICES_URL) -> list[Extension]:
-    """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4)."""
+def qseal_extensions(provider: Provider, *, services_url: str = SERVICES_URL, qscd: bool = False) -> list[Extension]:
+    """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4).
+
+    Args:
+        provider: whom it is for.
+        services_url: where the authority's services answer.
+        qscd: state that the key is in a qualified device (which no test key is).
+    """
     return [
         key_usage("content_commitment"),
-        _policies(oids.POLICY_QCP_L),
-        _qc_statements(provider, "eseal"),
+        _policies(_QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
+        _qc_statements(provider, "eseal", sscd=qscd),
         *_information("qseal", services_url),
     ]
 
@@ -247,17 +287,30 @@ def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePubli
     ]
 
 
-def _policies(oid: str) -> Extension:
-    return x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(oid), None)]), False
+def _policies(*stated: str) -> Extension:
+    return x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(oid), None) for oid in stated]), False
 
 
-def _qc_statements(provider: Provider, qc_type: str) -> Extension:
+def _registration(identifier: OrganizationIdentifier) -> Extension:
+    """The organizationIdentifier again, in the parts of the CA/Browser Forum's extension (EV guidelines 7.1.2.4)."""
+    reference = "-".join(part for part in (identifier.authority, identifier.reference) if part)
+    value = der.write_element(
+        der.SEQUENCE,
+        der.write_text(identifier.scheme or "", tag=der.PRINTABLE_STRING),
+        der.write_text(identifier.country or "", tag=der.PRINTABLE_STRING),
+        der.write_text(reference),
+    )
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier("2.23.140.3.1"), value), False
+
+
+def _qc_statements(provider: Provider, qc_type: str, *, sscd: bool = False) -> Extension:
     value = write_qc_statements(
         qc_type=qc_type,
         psd2=Psd2Statement(
             tuple(RoleOfPsp(oids.ROLE_OIDS[r], r) for r in provider.roles), provider.nca_name, provider.nca_id
         ),
         pds=(PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),),
+        sscd=sscd,
     )
     return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value), False
 

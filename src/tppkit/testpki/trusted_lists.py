@@ -136,7 +136,7 @@ def _scheme(territory: str, kind: str, pointers: Sequence[str], at: datetime) ->
         _text("StatusDeterminationApproach", _APPROACH + approach),
         f"<SchemeTypeCommunityRules>{_english('URI', _RULES + suffix)}</SchemeTypeCommunityRules>",
         _text("SchemeTerritory", territory),
-        f"<PolicyOrLegalNotice>{_english('TSLLegalNotice', 'TEST: made for tests of software, with no legal effect.')}</PolicyOrLegalNotice>",
+        f"<PolicyOrLegalNotice>{_english('TSLLegalNotice', 'TEST: with no legal effect.')}</PolicyOrLegalNotice>",
         _text("HistoricalInformationPeriod", "65535"),
         f"<PointersToOtherTSL>{''.join(pointers)}</PointersToOtherTSL>",
         _text("ListIssueDateTime", format_time(at)),
@@ -256,7 +256,8 @@ def _signed_info(document: str, properties: str, signer: Issued) -> str:
     return (
         f'<ds:SignedInfo><ds:CanonicalizationMethod Algorithm="{_EXCLUSIVE}"></ds:CanonicalizationMethod>'
         f'<ds:SignatureMethod Algorithm="http://www.w3.org/2001/04/xmldsig-more#{kind}"></ds:SignatureMethod>'
-        f'<ds:Reference URI=""><ds:Transforms>{enveloped}{exclusive}</ds:Transforms>{_digest_of(_canonical_document(document))}</ds:Reference>'
+        f'<ds:Reference URI=""><ds:Transforms>{enveloped}{exclusive}</ds:Transforms>'
+        f"{_digest_of(_canonical_document(document))}</ds:Reference>"
         f'<ds:Reference Type="http://uri.etsi.org/01903#SignedProperties" URI="#signed-properties">'
         f"<ds:Transforms>{exclusive}</ds:Transforms>{_digest_of(alone.encode())}</ds:Reference></ds:SignedInfo>"
     )
