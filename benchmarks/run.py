@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from certificates import judging
 from harness import Line, Subject, against, within
+from testpki import making
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
@@ -151,6 +152,7 @@ def lines() -> Iterator[Line]:
     yield show_many()
     yield from trusted_lists()
     yield from judging()
+    yield from making()
     yield start_up()
 
 

@@ -57,7 +57,8 @@ class PkiServices:
                 Route("/{authority}.crl", self._crl, methods=["GET"]),
                 Route("/{authority}.der", self._certificate, methods=["GET"]),
                 Route("/{name}.xml", self._list, methods=["GET"]),
-            ]
+            ],
+            exception_handlers={TppkitError: _refuse},
         )
 
     @property
@@ -71,10 +72,7 @@ class PkiServices:
         return self._answer_ocsp(await _body(request))
 
     async def _get_ocsp(self, request: Request) -> Response:
-        try:
-            return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
-        except TppkitError as e:
-            return PlainTextResponse(f"{e.message}\n", status_code=400)
+        return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
 
     def _answer_ocsp(self, asked: bytes) -> Response:
         return Response(answer_ocsp(self._folder.pki, asked, at=self._now()), media_type=_OCSP)
@@ -153,6 +151,11 @@ class PkiServer:
 async def _body(request: Request) -> bytes:
     message = await read_message(request.scope, request.receive, max_body_bytes=MAX_REQUEST_BYTES)
     return message.body
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    status = 413 if isinstance(error, TppkitError) and error.code == "message.too-large" else 400
+    return PlainTextResponse(f"{error}\n", status_code=status)
 
 
 def _not_found() -> Response:
