@@ -766,7 +766,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.key-kind": Code(
             "the key kind is not known",
-            "give p256, p384, rsa2048, rsa3072 or rsa4096",
+            "give p256, p384, rsa2048, rsa3072 or rsa4096; for a QSealC also ed25519",
+        ),
+        "pki.label": Code(
+            "the label cannot be the stem of file names",
+            "give letters, digits, dots, hyphens and underscores, at most 64",
         ),
         "pki.name": Code(
             "a name is empty, too long or not printable",

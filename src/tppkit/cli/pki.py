@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from tppkit._files import PRIVATE, write_new
+from tppkit._files import PRIVATE, PUBLIC, write_new
 from tppkit.certificates import EidasCertificate, EidasRequest, load_certificates, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
 from tppkit.cli.output import at_option, json_option, present, print_json, read_input, say
-from tppkit.errors import FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki import (
     DEFAULT_DAYS,
     KEY_KINDS,
@@ -29,7 +29,7 @@ from tppkit.testpki import (
 )
 from tppkit.testpki.crl import REASONS
 from tppkit.testpki.files import entry_of
-from tppkit.testpki.keys import load_key
+from tppkit.testpki.keys import load_key, require_kind
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import (
     DEFAULT_DNS_NAME,
@@ -134,18 +134,14 @@ def issue(
     roles: str, dns: str, key: str | None, csr: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server's (for --dns), or what a CSR asks for."""
+    if (csr is None) == (kind == "csr"):
+        raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
     folder = open_pki(directory)
-    label = label or folder.free_label(kind)
-    if kind == "csr":
-        if csr is None:
-            raise click.UsageError("the kind csr needs --csr FILE")
-        certificate = folder.add_requested(_read_request(csr), label=label)
-        entry = {"path": f"{label}.pem", "kind": "csr", "sha256": certificate.sha256}
+    if csr is not None:
+        entry = folder.issue_requested(_read_request(csr), label=label)
     else:
         provider = _provider(org_id, name, country, nca_name, roles, dns)
-        issued = folder.issue(kind, provider, label=label, key=key)
-        folder.add(issued)
-        entry = entry_of(issued)
+        entry = entry_of(folder.issue(kind, provider, label=label, key=key))
     if as_json:
         print_json(entry)
     else:
@@ -226,7 +222,9 @@ def _announce(addresses: dict[str, str], ready_file: Path | None, as_json: bool)
 @click.option(
     "--key", "key_file", type=_folder, metavar="KEY", help="The private key (PEM); a new one is written by default."
 )
-@click.option("--key-kind", default="p256", show_default=True, type=click.Choice(KEY_KINDS), help="Kind of a new key.")
+@click.option(
+    "--key-kind", default="p256", show_default=True, type=click.Choice(SEAL_KEY_KINDS), help="Kind of a new key."
+)
 @click.option(
     "--repair", metavar="OLD.csr", help="Mend this request: a new one with --key, an OpenSSL configuration without."
 )
@@ -242,29 +240,43 @@ def csr(
     """
     from tppkit.testpki.request import make_request, openssl_config, repair_request
 
-    written = [str(file)]
-    if repair is not None and key_file is None:
-        write_new(file, openssl_config(_read_request(repair)).encode())
+    given = None if key_file is None else load_key(read_input(str(key_file), max_bytes=MAX_SOURCE_BYTES))
+    if repair is not None:
+        old = _read_request(repair)
+        files = [
+            (file, openssl_config(old).encode() if given is None else _request_pem(repair_request(old, given)), PUBLIC)
+        ]
     else:
-        key = (
-            KeySource(key_kind).make_key("csr")
-            if key_file is None
-            else load_key(read_input(str(key_file), max_bytes=MAX_SOURCE_BYTES))
+        provider = _provider(org_id, name, country, nca_name, roles, dns)
+        key = given or KeySource().make_key(
+            "csr", kind=require_kind(key_kind, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS)
         )
-        if repair is not None:
-            made = repair_request(_read_request(repair), key)
-        else:
-            made = make_request(
-                _provider(org_id, name, country, nca_name, roles, dns), kind, key, policy=policy, qscd=qscd
-            )
-        write_new(file, pem_block("CERTIFICATE REQUEST", made))
-        if key_file is None:
-            write_new(file.with_suffix(".key"), key_pem(key), mode=PRIVATE)
-            written.append(str(file.with_suffix(".key")))
+        files = [(file, _request_pem(make_request(provider, kind, key, policy=policy, qscd=qscd)), PUBLIC)]
+        if given is None:
+            files.append((file.with_suffix(".key"), key_pem(key), PRIVATE))
+    _write_all(files)
+    written = [str(path) for path, _, _ in files]
     if as_json:
         print_json({"files": written})
     else:
         click.echo("\n".join(written))
+
+
+def _request_pem(request: bytes) -> bytes:
+    return pem_block("CERTIFICATE REQUEST", request)
+
+
+def _write_all(files: Sequence[tuple[Path, bytes, int]]) -> None:
+    """Write new files, all or none."""
+    written: list[Path] = []
+    try:
+        for path, content, mode in files:
+            write_new(path, content, mode=mode)
+            written.append(path)
+    except ConfigurationError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _read_request(name: str) -> EidasRequest:

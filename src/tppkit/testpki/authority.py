@@ -6,14 +6,12 @@ pki.qwac.certificate, pki.qwac.key, pki.qseal.certificate, make_anchors(pki.auth
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -24,7 +22,8 @@ from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.draft import Draft, Extension, attributes_of, extension_of, write_name
-from tppkit.testpki.keys import KeySource, PrivateKey
+from tppkit.testpki.issued import Drafted, Issued, key_identifier, sign_draft
+from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
 from tppkit.testpki.profiles import Provider, make_other_provider, make_provider
 from tppkit.testpki.service_profiles import list_signer_extensions, responder_extensions, timestamping_extensions
 
@@ -45,55 +44,6 @@ _LOCAL_NAMES: tuple[x509.GeneralName, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
-    """A certificate, its private key, and the authorities above it.
-
-    Attributes:
-        label: short name, also the stem of its files.
-        kind: `root`, `issuing-ca`, `qwac`, `qseal`, `server`, `ocsp`, `tsa` or `list-signer`.
-        certificate: the certificate.
-        key: its private key; a test key.
-        chain: issuing authorities from the nearest upwards, without the root.
-    """
-
-    label: str
-    kind: str
-    certificate: EidasCertificate
-    key: PrivateKey
-    chain: tuple[EidasCertificate, ...] = ()
-
-    @property
-    def name(self) -> bytes:
-        """DER of the subject's name."""
-        return self.certificate.x509.subject.public_bytes()
-
-    @property
-    def key_identifier(self) -> bytes:
-        """The subject key identifier, by which issued certificates and revocation lists name the key."""
-        return self.certificate.extensions.subject_key_identifier or b""
-
-    @property
-    def public_key_der(self) -> bytes:
-        """DER of the SubjectPublicKeyInfo."""
-        return Drafted.public_key_of(self.key)
-
-    def __repr__(self) -> str:
-        return f"Issued(label={self.label!r}, kind={self.kind!r}, subject={str(self.certificate.subject)!r})"
-
-
-class Drafted(NamedTuple):
-    """A certificate before it is signed, and its private key."""
-
-    draft: Draft
-    key: PrivateKey
-
-    @staticmethod
-    def public_key_of(key: PrivateKey) -> bytes:
-        """DER of the key's SubjectPublicKeyInfo."""
-        return key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-@dataclass(frozen=True, slots=True)
 class Pki:
     """A test PKI.
 
@@ -110,6 +60,7 @@ class Pki:
         policy: of QWACs, one of `profiles.QWAC_POLICIES`.
         qscd: QSealCs state a qualified device (which no test key is in).
         seal_key: kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; None for that of all other keys.
+        requested: what was issued to requests, the keys of which are elsewhere.
     """
 
     provider: Provider
@@ -124,6 +75,7 @@ class Pki:
     policy: str = "gen"
     qscd: bool = False
     seal_key: str | None = None
+    requested: tuple[EidasCertificate, ...] = ()
 
     @property
     def root(self) -> Issued:
@@ -193,7 +145,7 @@ class Pki:
         """A QWAC before it is signed, and its private key; arguments as for `issue_qwac`."""
         name = profiles.qwac_name(provider, policy=self.policy)
         extensions = profiles.qwac_extensions(provider, services_url=self.services_url, policy=self.policy)
-        return self._draft(self.qwac_ca, label, name, extensions, key=key)
+        return self._draft(self.qwac_ca, label, name, extensions, key=_require_tls_kind(key))
 
     def draft_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Drafted:
         """A QSealC before it is signed, and its private key; arguments as for `issue_qseal`."""
@@ -239,12 +191,11 @@ class Pki:
         """
         return sign_draft(self.draft_qseal(provider, label=label, key=key), self.qseal_ca, label, "qseal")
 
-    def issue_server(self, dns_name: str, *, label: str) -> Issued:
-        """A TLS server certificate for another name than localhost."""
-        names = [x509.DNSName(dns_name)]
-        return self.issue(
-            self.qwac_ca, label, "server", profiles.authority_name(dns_name), profiles.server_extensions(names)
-        )
+    def issue_server(self, dns_name: str, *, label: str, key: str | None = None) -> Issued:
+        """A TLS server certificate for another name than localhost; `key` as for `issue_qwac`."""
+        name, extensions = profiles.authority_name(dns_name), profiles.server_extensions([x509.DNSName(dns_name)])
+        drafted = self._draft(self.qwac_ca, label, name, extensions, key=_require_tls_kind(key))
+        return sign_draft(drafted, self.qwac_ca, label, "server")
 
     def crl(self, issuer: Issued, *, at: datetime, number: int = 1, days: int = CRL_DAYS) -> bytes:
         """DER of the revocation list of one of `issuers`, issued at a time (aware).
@@ -305,28 +256,8 @@ class Pki:
         return Drafted(draft, private)
 
 
-def sign_draft(
-    drafted: Drafted, issuer: Issued | None, label: str, kind: str, *, hash_name: str | None = None
-) -> Issued:
-    """The certificate, signed by its issuer, or by itself when there is none."""
-    signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
-    chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
-    return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
-
-
-def key_identifier(public_key: bytes) -> bytes:
-    """The identifier of a key: SHA-1 of its bits (RFC 5280 section 4.2.1.2, method 1).
-
-    Args:
-        public_key: DER of the SubjectPublicKeyInfo.
-    """
-    return hashlib.sha1(public_key_bits(public_key), usedforsecurity=False).digest()
-
-
-def public_key_bits(public_key: bytes) -> bytes:
-    """Content of the BIT STRING of a SubjectPublicKeyInfo, without the byte of unused bits."""
-    bits = der.read_children(public_key, der.read_whole(public_key, tag=der.SEQUENCE))[1]
-    return public_key[bits.start + 1 : bits.end]
+def _require_tls_kind(key: str | None) -> str | None:
+    return key if key is None else require_kind(key, KEY_KINDS)
 
 
 def make_pki(

@@ -54,6 +54,7 @@ def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dic
         "at": format_time(bench.at),
         "crl": [name for name in names if name.endswith(".crl")],
         "ocsp": [name for name in names if name.endswith(".ocsp")],
+        "further_paths": names[1:],
         "summary": fault.summary,
     }
 

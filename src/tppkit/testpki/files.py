@@ -2,14 +2,15 @@
 
 For each certificate LABEL: `LABEL.pem`, `LABEL.der`, `LABEL.key` (mode 0600). For a leaf also `LABEL-chain.pem` (the issuing
 authority behind it), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate).
-For each authority `LABEL.crl`.
+For each authority `LABEL.crl`. The trusted lists stand in `trusted-lists`, with the signer of the list of lists as
+`trust.load_trusted_lists` wants it. An entry of the manifest names the other files of a certificate in `further_paths`.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,24 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
 from tppkit._files import PRIVATE, new_folder, write_new
-from tppkit.testpki.authority import Issued, Pki
+from tppkit.certificates import EidasCertificate
+from tppkit.testpki.authority import Pki
 from tppkit.testpki.bundle import write_pkcs12
 from tppkit.testpki.draft import Draft
 from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
 from tppkit.testpki.guide import make_guide
+from tppkit.testpki.issued import Issued
 from tppkit.testpki.pem import PkiFile, certificate_pem, key_pem, pem_block
 from tppkit.testpki.request import write_request
 from tppkit.testpki.trusted_lists import LIST_FILES, make_trusted_lists
 
 MANIFEST, GUIDE = "manifest.json", "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
+_LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
 _LEAVES = frozenset({"qwac", "qseal", "server"})
+_LEAF_ENDINGS = ("-chain.pem", ".b64", ".csr", ".p12")
+ENDINGS = (".pem", ".der", ".key", *_LEAF_ENDINGS)
 
 
 def write_pki(
@@ -65,7 +71,7 @@ def write_pki(
             (folder / FAULTS_FOLDER).mkdir()
         for _, files in faults:
             write_files(folder, files)
-        write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD).encode())
+        write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD, with_faults=with_faults).encode())
         write_new(folder / MANIFEST, manifest_json(manifest))
     return manifest
 
@@ -75,7 +81,8 @@ def make_manifest(pki: Pki, everything: tuple[Issued, ...]) -> dict[str, Any]:
     entries = [entry_of(issued) for issued in everything]
     entries += [_entry(f"{label}.pub", "callback-key", key_path=f"{label}.key") for label in pki.callback_keys]
     entries += [_entry(f"{issuer.label}.crl", "crl") for issuer in pki.issuers]
-    entries += [_entry(f"{TRUSTED_LISTS}/{name}", "trusted-list") for name in LIST_FILES]
+    entries += [_entry(f"{TRUSTED_LISTS}/{LIST_FILES[0]}", "trusted-list", further=[_LOTL_SIGNER])]
+    entries += [_entry(f"{TRUSTED_LISTS}/{name}", "trusted-list") for name in LIST_FILES[1:]]
     return {
         "organization_identifier": pki.provider.organization_identifier.text,
         "roles": list(pki.provider.roles),
@@ -90,13 +97,32 @@ def manifest_json(manifest: dict[str, Any]) -> bytes:
 
 def entry_of(issued: Issued) -> dict[str, Any]:
     """The manifest's entry of a certificate."""
-    certificate = issued.certificate
-    entry = _entry(f"{issued.label}.pem", issued.kind, key_path=f"{issued.label}.key")
+    endings = (".der", *(_LEAF_ENDINGS if issued.kind in _LEAVES else ()))
+    further = [f"{issued.label}{ending}" for ending in endings]
+    entry = certificate_entry(issued.certificate, label=issued.label, kind=issued.kind, further=further)
+    return entry | {"key_path": f"{issued.label}.key"}
+
+
+def certificate_entry(
+    certificate: EidasCertificate, *, label: str, kind: str, further: Sequence[str]
+) -> dict[str, Any]:
+    """The manifest's entry of a certificate without key.
+
+    Args:
+        certificate: the certificate.
+        label: stem of its files.
+        kind: as CLI.md names it.
+        further: its other files.
+    """
+    entry = _entry(f"{label}.pem", kind, further=further)
     return entry | {"sha256": certificate.sha256, "not_after": format_time(certificate.not_after)}
 
 
-def _entry(path: str, kind: str, *, key_path: str | None = None) -> dict[str, Any]:
-    return {"path": path, "kind": kind, "key_path": key_path, "sha256": None, "not_after": None, "expected": []}
+def _entry(path: str, kind: str, *, key_path: str | None = None, further: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "path": path, "kind": kind, "key_path": key_path, "sha256": None, "not_after": None, "expected": [],
+        "further_paths": list(further),
+    }  # fmt: skip
 
 
 def write_files(folder: Path, files: Iterable[PkiFile]) -> None:
@@ -142,8 +168,7 @@ def list_files(pki: Pki, *, at: datetime) -> Iterator[PkiFile]:
     """The trusted lists, and the certificate that the list of lists is verified with."""
     for name, content in make_trusted_lists(pki, at=at).items():
         yield PkiFile(f"{TRUSTED_LISTS}/{name}", content)
-    signer = pki.members["lotl-signer"]
-    yield PkiFile(f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/{signer.label}.pem", certificate_pem(signer.certificate))
+    yield PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
 
 
 def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:

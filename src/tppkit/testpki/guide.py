@@ -21,7 +21,8 @@ TEST KEYS ONLY: nothing real may ever trust anything in this folder. `manifest.j
 | `lotl-signer.pem`, `list-signer.pem` | who signs the trusted lists |
 | `callback-test.key`, `callback-live.key` and `.pub` | P-256 keys that sign the legacy interface's callbacks |
 | `*.crl` | revocation lists (DER) of the root and the issuing authorities |
-{lists}
+| `trusted-lists/` | a list of the lists and a national list, in which the issuing authorities are granted services |
+{faults}
 Every certificate also stands as `.der`, its private key as `.key` (PKCS#8 PEM, mode 0600). A provider's or server's
 certificate has four more forms: `-chain.pem` (with its issuing authority, what a TLS side sends), `.p12` (PKCS#12, password
 `{password}`), `.csr` (the request for it) and `.b64` (one line, the value of the TPP-Signature-Certificate header).
@@ -50,19 +51,25 @@ certificate has four more forms: `-chain.pem` (with its issuing authority, what 
 
     tppkit cert check qwac-chain.pem --as qwac --trust .
     tppkit cert check qwac-chain.pem --as qwac --trust . --crl issuing-ca-qwac.crl --crl root.crl
+    tppkit trust status qwac.pem --trusted-lists trusted-lists
     tppkit pki serve .          # OCSP, revocation lists, time stamps and trusted lists over HTTP
     tppkit pki issue qwac .     # one more certificate
     tppkit pki revoke qwac.pem  # and new revocation lists
 """
 
 
-def make_guide(pki: Pki, *, password: str, lists: str = "") -> str:
+_FAULTS = (
+    "| `faults/` | what must be refused, one fault each; the manifest says why, and with which options and codes |\n"
+)
+
+
+def make_guide(pki: Pki, *, password: str, with_faults: bool = False) -> str:
     """The guide to a folder.
 
     Args:
         pki: what stands in it.
         password: of the PKCS#12 files.
-        lists: rows about the trusted lists, when they are there.
+        with_faults: the catalogue of faults is there too.
     """
     return _GUIDE.format(
         name=pki.provider.name,
@@ -70,5 +77,5 @@ def make_guide(pki: Pki, *, password: str, lists: str = "") -> str:
         roles=", ".join(pki.provider.roles),
         other=pki.other_provider.organization_identifier.text,
         password=password,
-        lists=lists,
+        faults=_FAULTS if with_faults else "",
     )

@@ -51,7 +51,7 @@ class KeySource:
     """
 
     def __init__(self, kind: str = "p256", *, seed: int | None = None) -> None:
-        self.kind = _require_kind(kind, KEY_KINDS)
+        self.kind = require_kind(kind, KEY_KINDS)
         self._seed = seed
         self._prepared: dict[str, PrivateKey] = {}
 
@@ -72,7 +72,7 @@ class KeySource:
         Raises:
             ConfigurationError: `pki.key-kind`.
         """
-        kind = _require_kind(kind or self.kind, SEAL_KEY_KINDS)
+        kind = require_kind(kind or self.kind, SEAL_KEY_KINDS)
         prepared = self._prepared.pop(label, None) if kind == self.kind else None
         if prepared is not None:
             return prepared
@@ -102,7 +102,12 @@ class KeySource:
         return hashlib.shake_256(f"tppkit test pki\0{self._seed}\0{label}".encode()).digest(size)
 
 
-def _require_kind(kind: str, kinds: Sequence[str]) -> str:
+def require_kind(kind: str, kinds: Sequence[str]) -> str:
+    """The kind, when it is one of `kinds`.
+
+    Raises:
+        ConfigurationError: `pki.key-kind`.
+    """
     if kind not in kinds:
         raise ConfigurationError("pki.key-kind", f"the key kind {kind!r} is not one of {', '.join(kinds)}")
     return kind
@@ -121,3 +126,11 @@ def load_key(data: bytes) -> PrivateKey:
     if not isinstance(key, PrivateKey):
         raise FormatError("pem.malformed", f"a {type(key).__name__} is no key of a test PKI")
     return key
+
+
+def kind_of_key(key: PrivateKey) -> str:
+    """Which of `SEAL_KEY_KINDS` a key is; `p256` for a key that is none of them."""
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return "ed25519"
+    kind = f"rsa{key.key_size}" if isinstance(key, rsa.RSAPrivateKey) else f"p{key.key_size}"
+    return kind if kind in KEY_KINDS else "p256"

@@ -139,6 +139,16 @@ def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
     )
 
 
+def is_dns_name(text: str) -> bool:
+    """Whether a text is a DNS name in lower case, as certificates have it."""
+    return _DNS_NAME.fullmatch(text) is not None
+
+
+def policy_of(qwac: EidasCertificate) -> str:
+    """Which of `QWAC_POLICIES` a QWAC was made with."""
+    return next((name for name, stated in QWAC_POLICIES.items() if stated == qwac.extensions.policies), "gen")
+
+
 def make_other_provider(provider: Provider) -> Provider:
     """Another organisation, for what must be refused: one of two, whichever `provider` is not."""
     for identifier in ("PSDDE-BAFIN-999999", "PSDFI-FINFSA-9999999-9"):
@@ -167,7 +177,7 @@ def _check(provider: Provider) -> None:
             "pki.role",
             f"the roles {', '.join(provider.roles) or 'none'} are not one or more, each once, of {', '.join(oids.ROLE_OIDS)}",
         )
-    if not _DNS_NAME.fullmatch(provider.dns_name) or len(provider.dns_name) > _TEXT_LIMIT:
+    if not is_dns_name(provider.dns_name) or len(provider.dns_name) > _TEXT_LIMIT:
         raise ConfigurationError("pki.dns-name", f"{provider.dns_name[:80]!r} is not a lower-case DNS name")
 
 

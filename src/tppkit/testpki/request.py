@@ -13,8 +13,8 @@ from tppkit.certificates import EidasRequest, Psd2Statement, RoleOfPsp, der, oid
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, Severity
 from tppkit.testpki import profiles
-from tppkit.testpki.authority import Drafted
 from tppkit.testpki.draft import Attribute, Extension, attributes_of, extension_of, write_extension, write_name
+from tppkit.testpki.issued import Drafted
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.profiles import Provider
 from tppkit.testpki.signing import sign_der
@@ -94,7 +94,7 @@ def repaired_extensions(request: EidasRequest) -> list[Extension]:
         psd2=Psd2Statement(
             tuple(dict.fromkeys(roles)), qc.psd2.nca_name or f"Competent authority {qc.psd2.nca_id}", qc.psd2.nca_id
         ),
-        pds=qc.pds,
+        pds=tuple(place for place in qc.pds if place.url.isascii() and place.language.isascii()),
         sscd=qc.sscd and kind == "qseal",
     )
     found = [extension_of(*profiles.key_usage("digital_signature" if kind == "qwac" else "content_commitment"))]
@@ -102,9 +102,10 @@ def repaired_extensions(request: EidasRequest) -> list[Extension]:
         usages = x509.ExtendedKeyUsage(
             [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
         )
-        names = known.dns_names or request.subject.values(oids.COMMON_NAME)[:1]
+        wanted = known.dns_names or request.subject.values(oids.COMMON_NAME)[:1]
+        names = [x509.DNSName(name) for name in wanted if profiles.is_dns_name(name)]
         found.append(extension_of(usages, False))
-        found.append(extension_of(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), False))
+        found += [extension_of(x509.SubjectAlternativeName(names), False)] if names else []
     return [*found, Extension(oids.QC_STATEMENTS, statements)]
 
 
@@ -137,6 +138,9 @@ def repair_request(request: EidasRequest, key: PrivateKey) -> bytes:
 
 def _subject_of(request: EidasRequest) -> tuple[Attribute, ...]:
     printable = {oids.COUNTRY, "2.5.4.5"}
+    for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
+        if not value.isprintable() or (oid in printable and not value.isascii()):
+            raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
     return tuple(
         Attribute(oid, value, der.PRINTABLE_STRING if oid in printable else der.UTF8_STRING)
         for rdn in request.subject.rdns

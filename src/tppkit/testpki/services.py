@@ -15,7 +15,8 @@ from urllib.parse import unquote
 from tppkit._clock import as_utc
 from tppkit.certificates import der
 from tppkit.errors import FormatError
-from tppkit.testpki.authority import Issued, Pki, key_identifier, public_key_bits
+from tppkit.testpki.authority import Pki
+from tppkit.testpki.issued import Issued, key_identifier, public_key_bits
 from tppkit.testpki.ocsp import (
     HASH_NAMES,
     MALFORMED_REQUEST,
@@ -111,7 +112,7 @@ def answer_ocsp(pki: Pki, request: bytes, *, at: datetime) -> bytes:
     except FormatError:
         return write_refusal(MALFORMED_REQUEST)
     issuer = next((issuer for issuer in pki.issuers if _issued_by(issuer, parsed.cert_ids[0])), None)
-    if issuer is None:
+    if issuer is None or any(cert_id.hash_name not in HASH_NAMES.values() for cert_id in parsed.cert_ids):
         return write_refusal(UNAUTHORIZED)
     responder = pki.responder(issuer)
     return write_answer(
@@ -136,7 +137,8 @@ def _singles(pki: Pki, issuer: Issued, cert_ids: tuple[CertId, ...], at: datetim
     revoked = {
         revocation.serial: revocation for revocation in pki.revocations.get(issuer.label, ()) if revocation.at <= at
     }
-    issued = {m.certificate.serial for m in pki.issued if m.certificate.issuer == issuer.certificate.subject}
+    certificates = (*(member.certificate for member in pki.issued), *pki.requested)
+    issued = {certificate.serial for certificate in certificates if certificate.issuer == issuer.certificate.subject}
     for cert_id in cert_ids:
         known = cert_id.serial in issued and _issued_by(issuer, cert_id)
         yield Single(

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from tppkit.certificates import Use, der, oids
-from tppkit.testpki.authority import Drafted, Issued, Pki, key_identifier, public_key_bits, sign_draft
+from tppkit.testpki.authority import Pki
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.draft import Draft, Extension, write_name
+from tppkit.testpki.issued import Drafted, Issued, key_identifier, public_key_bits, sign_draft
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 
 QWAC, SEAL = Use.QWAC, Use.QSEALC

@@ -8,11 +8,11 @@ from datetime import timedelta
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.certificates import der, oids
-from tppkit.testpki.authority import Drafted
 from tppkit.testpki.draft import Attribute, Draft, write_name
 from tppkit.testpki.faults.case import QWAC, Bench, FaultCase
 from tppkit.testpki.faults.edits import twice_attribute, with_attribute, without_attribute
 from tppkit.testpki.faults.registry import fault, qwac_fault, seal_fault
+from tppkit.testpki.issued import Drafted
 from tppkit.testpki.seeded_rsa import make_rsa_key
 
 _TELETEX = 0x14
