@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -17,12 +17,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import as_utc, format_time
-from tppkit.certificates import EidasCertificate, EidasRequest, der, oids
+from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Draft, Extension, attributes_of, extension_of, write_name
-from tppkit.testpki.issued import Drafted, Issued, key_identifier, sign_draft
+from tppkit.testpki.draft import Draft, attributes_of, extension_of, write_name
+from tppkit.testpki.issued import Drafted, Issued, for_key, sign_draft
 from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
 from tppkit.testpki.profiles import Provider, make_other_provider, make_provider
 from tppkit.testpki.service_profiles import list_signer_extensions, responder_extensions, timestamping_extensions
@@ -175,11 +175,7 @@ class Pki:
         issuer = self.qwac_ca if kind == "qwac" else self.qseal_ca
         drafted = self.draft_qwac(provider, label=label) if kind == "qwac" else self.draft_qseal(provider, label=label)
         public = request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        identifier = der.write_element(der.OCTET_STRING, key_identifier(public))
-        draft = replace(drafted.draft, public_key=public).with_extension(
-            Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier)
-        )
-        return EidasCertificate.from_der(draft.sign(issuer.key))
+        return EidasCertificate.from_der(for_key(drafted.draft, public).sign(issuer.key))
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.

@@ -10,6 +10,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase
+from tppkit.testpki.faults.sound import sound_pki
 from tppkit.testpki.pem import PkiFile, pem_block
 
 FAULTS_FOLDER = "faults"
@@ -22,8 +23,9 @@ def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
     (`at`), the revocation lists and OCSP answers to judge it with, and what is wrong (`summary`).
 
     Args:
-        pki: the sound PKI that they are made from.
+        pki: the PKI whose authorities and keys they are made with.
     """
+    pki = sound_pki(pki)
     for fault in FAULTS.values():
         bench = Bench(pki, fault.name)
         case = fault.make(bench)

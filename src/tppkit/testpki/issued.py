@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasCertificate, der
-from tppkit.testpki.draft import Draft
+from tppkit.certificates import EidasCertificate, der, oids
+from tppkit.testpki.draft import Draft, Extension
 from tppkit.testpki.keys import PrivateKey
 
 
@@ -69,6 +69,17 @@ def sign_draft(
     signed = drafted.draft.sign(issuer.key if issuer else drafted.key, hash_name=hash_name)
     chain = (issuer.certificate, *issuer.chain) if issuer and issuer.kind != "root" else ()
     return Issued(label, kind, EidasCertificate.from_der(signed), drafted.key, chain)
+
+
+def for_key(draft: Draft, public_key: bytes) -> Draft:
+    """The draft for another key, and with its identifier.
+
+    Args:
+        draft: a certificate before it is signed.
+        public_key: DER of the SubjectPublicKeyInfo.
+    """
+    identifier = der.write_element(der.OCTET_STRING, key_identifier(public_key))
+    return replace(draft, public_key=public_key).with_extension(Extension(oids.SUBJECT_KEY_IDENTIFIER, identifier))
 
 
 def key_identifier(public_key: bytes) -> bytes:

@@ -1,7 +1,8 @@
 """The certificates of a test PKI: names, extensions and validity, as production profiles have them.
 
 Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities). Every authority says TEST in
-its name, so no test certificate can be taken for a production one.
+its name, and every provider's certificate in the organisation's name or in its policy, so that none can be taken for one of
+production.
 """
 
 from __future__ import annotations
@@ -257,7 +258,7 @@ def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, pol
         key_usage("digital_signature"),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
-        _policies(*QWAC_POLICIES[policy]),
+        _policies(provider, *QWAC_POLICIES[policy]),
         _qc_statements(provider, "web"),
         *([_registration(provider.organization_identifier)] if policy == "ev" else []),
         *_information("qwac", services_url),
@@ -274,7 +275,7 @@ def qseal_extensions(provider: Provider, *, services_url: str = SERVICES_URL, qs
     """
     return [
         key_usage("content_commitment"),
-        _policies(_QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
+        _policies(provider, _QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
         _qc_statements(provider, "eseal", sscd=qscd),
         *_information("qseal", services_url),
     ]
@@ -297,8 +298,12 @@ def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePubli
     ]
 
 
-def _policies(*stated: str) -> Extension:
-    return x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(oid), None) for oid in stated]), False
+def _policies(provider: Provider, *stated: str) -> Extension:
+    """The policies; the first says TEST where the organisation's name does not."""
+    notice = None if "TEST" in provider.name else [x509.UserNotice(None, "TEST certificate, not to be relied on")]
+    first, *others = (x509.ObjectIdentifier(oid) for oid in stated)
+    stating = [x509.PolicyInformation(first, notice), *(x509.PolicyInformation(oid, None) for oid in others)]
+    return x509.CertificatePolicies(stating), False
 
 
 def _registration(identifier: OrganizationIdentifier) -> Extension:

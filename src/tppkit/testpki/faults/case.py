@@ -11,7 +11,7 @@ from tppkit.certificates import Use, der, oids
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.draft import Draft, Extension, write_name
-from tppkit.testpki.issued import Drafted, Issued, key_identifier, public_key_bits, sign_draft
+from tppkit.testpki.issued import Drafted, Issued, for_key, key_identifier, public_key_bits, sign_draft
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 
 QWAC, SEAL = Use.QWAC, Use.QSEALC
@@ -184,8 +184,7 @@ def _identified(draft: Draft, public_key: bytes, issuer: Issued) -> Draft:
 
 
 def _for(draft: Draft, public_key: bytes, issuer_name: bytes, issuer_key: bytes) -> Draft:
-    key = der.write_element(der.OCTET_STRING, key_identifier(public_key))
     authority = der.write_element(der.SEQUENCE, der.write_element(0x80, issuer_key))
-    changed = replace(draft, public_key=public_key, issuer=issuer_name)
-    changed = changed.with_extension(Extension(oids.SUBJECT_KEY_IDENTIFIER, key))
-    return changed.with_extension(Extension(oids.AUTHORITY_KEY_IDENTIFIER, authority))
+    return for_key(replace(draft, issuer=issuer_name), public_key).with_extension(
+        Extension(oids.AUTHORITY_KEY_IDENTIFIER, authority)
+    )
