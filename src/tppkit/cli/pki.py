@@ -29,7 +29,7 @@ from tppkit.testpki import (
 )
 from tppkit.testpki.crl import REASONS
 from tppkit.testpki.files import entry_of
-from tppkit.testpki.keys import load_key, require_kind
+from tppkit.testpki.keys import PrivateKey, load_key, require_kind
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import (
     DEFAULT_DNS_NAME,
@@ -39,6 +39,7 @@ from tppkit.testpki.profiles import (
     QWAC_POLICIES,
     SERVICES_URL,
 )
+from tppkit.testpki.request import KINDS, make_request, openssl_config, repair_request
 
 _folder = click.Path(path_type=Path)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -213,7 +214,9 @@ def _announce(addresses: dict[str, str], ready_file: Path | None, as_json: bool)
 
 @pki.command()
 @click.argument("file", type=_folder, metavar="FILE")
-@click.option("--kind", default="qwac", show_default=True, type=click.Choice(["qwac", "qseal"]), help="What it is for.")
+@click.option(
+    "--kind", type=click.Choice(KINDS), help="What it is for; a QWAC by default, with --repair what OLD.csr says."
+)
 @_provider_options
 @click.option(
     "--policy", default="gen", show_default=True, type=click.Choice([*QWAC_POLICIES]), help="Policy of a QWAC."
@@ -230,7 +233,7 @@ def _announce(addresses: dict[str, str], ready_file: Path | None, as_json: bool)
 )
 @json_option
 def csr(
-    file: Path, kind: str, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, policy: str,
+    file: Path, kind: str | None, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, policy: str,
     qscd: bool, key_file: Path | None, key_kind: str, repair: str | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a certificate request for a QWAC or QSealC, with the PSD2 statement as trust service providers expect it.
@@ -238,19 +241,14 @@ def csr(
     A new private key is written beside it as FILE with the suffix .key, mode 0600. With --repair, a malformed request is read
     and what it meant is written as it should be.
     """
-    from tppkit.testpki.request import make_request, openssl_config, repair_request
-
     given = None if key_file is None else load_key(read_input(str(key_file), max_bytes=MAX_SOURCE_BYTES))
     if repair is not None:
-        old = _read_request(repair)
-        files = [
-            (file, openssl_config(old).encode() if given is None else _request_pem(repair_request(old, given)), PUBLIC)
-        ]
+        files = [(file, _repaired(_read_request(repair), given, kind), PUBLIC)]
     else:
+        kind = kind or "qwac"
         provider = _provider(org_id, name, country, nca_name, roles, dns)
-        key = given or KeySource().make_key(
-            "csr", kind=require_kind(key_kind, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS)
-        )
+        possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+        key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))
         files = [(file, _request_pem(make_request(provider, kind, key, policy=policy, qscd=qscd)), PUBLIC)]
         if given is None:
             files.append((file.with_suffix(".key"), key_pem(key), PRIVATE))
@@ -260,6 +258,12 @@ def csr(
         print_json({"files": written})
     else:
         click.echo("\n".join(written))
+
+
+def _repaired(old: EidasRequest, key: PrivateKey | None, kind: str | None) -> bytes:
+    if key is None:
+        return openssl_config(old, kind=kind).encode()
+    return _request_pem(repair_request(old, key, kind=kind))
 
 
 def _request_pem(request: bytes) -> bytes:

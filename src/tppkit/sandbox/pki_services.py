@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from tppkit._clock import utc_now
 from tppkit._files import read_bounded
-from tppkit.errors import TppkitError
+from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.folder import REVOCATIONS, PkiFolder, open_pki
@@ -154,6 +154,8 @@ async def _body(request: Request) -> bytes:
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, ConfigurationError):  # the folder's fault, which is no affair of who asks
+        return PlainTextResponse("the test PKI's folder cannot be used now\n", status_code=503)
     status = 413 if isinstance(error, TppkitError) and error.code == "message.too-large" else 400
     return PlainTextResponse(f"{error}\n", status_code=status)
 

@@ -69,11 +69,15 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
     return sign_der(info, key)
 
 
-def repaired_extensions(request: EidasRequest) -> list[Extension]:
+def repaired_extensions(request: EidasRequest, *, kind: str | None = None) -> list[Extension]:
     """The extensions that a malformed request meant, written as they should be.
 
     The roles are those that could be read by their identifiers, with their standard names; what is absent is taken from the
     profile of the certificate's kind.
+
+    Args:
+        request: the malformed one.
+        kind: `qwac` or `qseal`; what the request says by default.
 
     Raises:
         ConfigurationError: `pki.request`: no role, no type or no authority can be read from it.
@@ -88,7 +92,7 @@ def repaired_extensions(request: EidasRequest) -> list[Extension]:
         raise ConfigurationError(
             "pki.request", "no role, or no authority, can be read from the request: make a new one"
         )
-    kind = kind_of(request)
+    kind = kind or kind_of(request)
     statements = write_qc_statements(
         qc_type="web" if kind == "qwac" else "eseal",
         psd2=Psd2Statement(
@@ -122,18 +126,18 @@ def kind_of(request: EidasRequest) -> str:
         return "qwac"
     if "nonRepudiation" in known.key_usage:
         return "qseal"
-    raise ConfigurationError("pki.request", "the request does not say whether it is for a QWAC or a QSealC")
+    raise ConfigurationError("pki.request", "the request does not say whether it is for a QWAC or a QSealC: say it")
 
 
-def repair_request(request: EidasRequest, key: PrivateKey) -> bytes:
-    """DER of the request as it should be, signed with the same key.
+def repair_request(request: EidasRequest, key: PrivateKey, *, kind: str | None = None) -> bytes:
+    """DER of the request as it should be, signed with the same key; `kind` as for `repaired_extensions`.
 
     Raises:
         ConfigurationError: `pki.request`; `pki.foreign-key`, the key is not the request's.
     """
     if key.public_key() != request.public_key:
         raise ConfigurationError("pki.foreign-key", "the key is not the one that the request is for")
-    return write_request(_subject_of(request), repaired_extensions(request), key)
+    return write_request(_subject_of(request), repaired_extensions(request, kind=kind), key)
 
 
 def _subject_of(request: EidasRequest) -> tuple[Attribute, ...]:
@@ -141,6 +145,10 @@ def _subject_of(request: EidasRequest) -> tuple[Attribute, ...]:
     for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
         if not value.isprintable() or (oid in printable and not value.isascii()):
             raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
+        if oid == oids.COUNTRY and len(value) != 2:
+            raise ConfigurationError(
+                "pki.request", f"the country {value[:80]!r} is not two letters: make a new request"
+            )
     return tuple(
         Attribute(oid, value, der.PRINTABLE_STRING if oid in printable else der.UTF8_STRING)
         for rdn in request.subject.rdns
@@ -148,15 +156,15 @@ def _subject_of(request: EidasRequest) -> tuple[Attribute, ...]:
     )
 
 
-def openssl_config(request: EidasRequest) -> str:
+def openssl_config(request: EidasRequest, *, kind: str | None = None) -> str:
     """An OpenSSL configuration with which the holder of the key makes the request as it should be.
 
-    Use: `openssl req -new -config FILE -key KEY -out NEW.csr`.
+    Use: `openssl req -new -config FILE -key KEY -out NEW.csr`. `kind` as for `repaired_extensions`.
 
     Raises:
         ConfigurationError: `pki.request`.
     """
-    extensions = repaired_extensions(request)
+    extensions = repaired_extensions(request, kind=kind)
     subject = "\n".join(
         f"{number}.{_OPENSSL_NAMES.get(oid, oid)} = {_config_value(text)}"
         for number, (oid, text, _) in enumerate(_subject_of(request))

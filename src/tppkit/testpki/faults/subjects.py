@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tppkit.certificates import der, oids
 from tppkit.testpki.draft import Attribute, Draft, write_name
 from tppkit.testpki.faults.case import QWAC, Bench, FaultCase
-from tppkit.testpki.faults.edits import twice_attribute, with_attribute, without_attribute
+from tppkit.testpki.faults.edits import psd2_of, twice_attribute, with_attribute, without_attribute
 from tppkit.testpki.faults.registry import fault, qwac_fault, seal_fault
 from tppkit.testpki.issued import Drafted
 from tppkit.testpki.seeded_rsa import make_rsa_key
@@ -174,7 +174,8 @@ def unknown_country(draft: Draft) -> Draft:
 @qwac_fault("organization-identifier.authority-mismatch")
 def identifier_of_another_authority(draft: Draft) -> Draft:
     """The organizationIdentifier names another authority than the PSD2 statement."""
-    return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "PSDDE-BAFIN-LB000000")
+    authority = "FI-FINFSA" if psd2_of(draft).nca_id == "DE-BAFIN" else "DE-BAFIN"
+    return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, f"PSD{authority}-LB000000")
 
 
 @qwac_fault("organization-identifier.not-psd")
