@@ -138,3 +138,80 @@ def test_the_catalogue_is_listed(tppkit):
     assert all(row.keys() == {"name", "summary", "as", "expected"} for row in listed)
     told = tppkit("pki", "faults")
     assert all(row["name"] in told.stdout and row["summary"] in told.stdout for row in listed)
+
+
+@pytest.fixture
+def certs(tppkit, tmp_path):
+    tppkit("pki", "create", "certs")
+    return tmp_path / "certs"
+
+
+def test_certificates_are_issued_and_revoked(tppkit, certs):
+    for kind in ("qwac", "qseal", "server"):
+        entry = tppkit("pki", "issue", kind, "certs", "--dns", "new.example.org", "--json").json
+        assert (entry["path"], entry["kind"]) == (f"{kind}-2.pem", kind)
+    told = tppkit("pki", "revoke", "certs/qwac-2.pem", "--reason", "superseded", "--json").json
+    assert told["reason"] == "superseded"
+    again = tppkit("pki", "revoke", "certs/qwac-2.pem")
+    assert (again.exit_code, "pki.already-revoked" in again.stderr) == (2, True)
+    checked = (
+        "cert",
+        "check",
+        "certs/qwac-2-chain.pem",
+        "--as",
+        "qwac",
+        "--trust",
+        "certs",
+        "--crl",
+        "certs/issuing-ca-qwac.crl",
+    )
+    assert "revocation.revoked" in tppkit(*checked).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "said"),
+    [
+        (["issue", "qwac", "nowhere"], 2, "pki.unusable"),
+        (["issue", "qwac", "certs", "--label", "../x"], 2, "pki.label"),
+        (["issue", "qwac", "certs", "--label", "qseal"], 2, "file.exists"),
+        (["issue", "qwac", "certs", "--key", "ed25519"], 2, "pki.key-kind"),
+        (["issue", "csr", "certs"], 2, "--csr"),
+        (["issue", "qwac", "certs", "--csr", "certs/qwac.csr"], 2, "--csr"),
+        (["issue", "csr", "certs", "--csr", "certs/qwac.pem"], 3, "certificate.not-found"),
+        (["issue", "csr", "certs", "--csr", "nowhere"], 3, "file.unreadable"),
+        (["revoke", "nowhere.pem", "--dir", "certs"], 3, "file.unreadable"),
+        (["revoke", "certs/qwac.key"], 3, "certificate."),
+        (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "--reason"),
+        (["serve", "nowhere", "--port", "0"], 2, "pki.unusable"),
+        (["serve", "certs", "--port", "99999"], 2, "--port"),
+        (["csr", "certs/qwac.csr"], 2, "file.exists"),
+        (["csr", "new.csr", "--key", "certs/qwac.pem"], 3, "pem.malformed"),
+        (["csr", "new.csr", "--key-kind", "ed25519"], 2, "pki.key-kind"),
+        (["csr", "new.csr", "--repair", "certs/qwac.csr", "--key", "certs/qseal.key"], 2, "pki.foreign-key"),
+        (["csr", "new.csr", "--roles", "PSP_XX"], 2, "pki.role"),
+    ],
+)
+def test_wrong_use_is_told_and_changes_nothing(tppkit, certs, arguments, exit_code, said):
+    before = {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")}
+    result = tppkit("pki", *arguments)
+    assert (result.exit_code, said in result.stderr) == (exit_code, True), result.stderr
+    assert {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")} == before
+
+
+@pytest.mark.parametrize("kind", ["qwac", "qseal"])
+def test_a_request_is_written_with_its_key_and_repaired(tppkit, tmp_path, kind):
+    options = ["--kind", kind, "--name", "Žalias Bankas", "--org-id", "PSDLV-FKTK-1", "--roles", "PSP_AI"]
+    assert tppkit("pki", "csr", "a.csr", *options, "--json").json == {"files": ["a.csr", "a.key"]}
+    assert stat.S_IMODE((tmp_path / "a.key").stat().st_mode) == 0o600
+    tppkit("pki", "csr", "b.csr", "--repair", "a.csr", "--key", "a.key")
+    first, second = tppkit("cert", "show", "--json", "a.csr", "b.csr").json
+    for fact in ("subject", "psd2", "qc_types", "organization_identifier", "key_usage"):
+        assert first[fact] == second[fact]
+    assert tppkit("pki", "csr", "c.cnf", "--repair", "a.csr").exit_code == 0
+    assert "req_extensions" in (tmp_path / "c.cnf").read_text()
+
+
+def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
+    (tmp_path / "a.key").write_text("precious")
+    assert tppkit("pki", "csr", "a.csr").exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["a.key"]

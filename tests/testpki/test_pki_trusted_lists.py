@@ -14,7 +14,7 @@ from tppkit.testpki.trusted_lists import LIST_FILES, make_trusted_lists
 from tppkit.trust import load_trusted_lists
 
 SIGNERS = dict(zip(LIST_FILES, ("lotl-signer", "list-signer"), strict=True))
-PROVIDERS = [{}, {"name": 'Smith & <Sons> "Ž" \\'TEST\\'', "organization_identifier": "PSDDE-BAFIN-1"}]
+PROVIDERS = [{}, {"name": 'Smith & <Sons> "Ž" TEST', "organization_identifier": "PSDDE-BAFIN-1"}]
 
 
 def verified(content: bytes, signer) -> list[bytes]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 from tppkit.certificates import Use
 from tppkit.trust import PathVerifier, make_anchors
@@ -29,13 +32,19 @@ def test_that_fails(tppkit_pki):
 
 def test_a_users_suite_gets_the_fixture(tmp_path):
     (tmp_path / "test_mine.py").write_text(SUITE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tppkit.testpki.pytest_plugin"]
+    alone = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    done = subprocess.run(command, env=alone, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
     listed = subprocess.run(
-        [*command, "--fixtures"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        [*command, "--fixtures"], env=alone, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
     )
     assert "tppkit_pki [session scope]" in listed.stdout
+
+
+def test_it_is_loaded_wherever_the_package_is_installed():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"tppkit": "tppkit.testpki.pytest_plugin"}
 
 
 def test_what_it_gives_is_valid_today(tppkit_pki):
