@@ -17,7 +17,8 @@ from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
-_PRINTABLE = frozenset({"2.5.4.5", "2.5.4.6"})  # serialNumber and countryName (RFC 5280 appendix A.1)
+# serialNumber and countryName (RFC 5280 appendix A.1), and the country of registration (EV guidelines 7.1.4.2.4).
+_PRINTABLE = frozenset({"2.5.4.5", "2.5.4.6", "1.3.6.1.4.1.311.60.2.1.3"})
 
 
 class Attribute(NamedTuple):

@@ -44,7 +44,7 @@ _TEXT_LIMIT = 64
 _QCP_L_QSCD = "0.4.0.194112.1.3"
 # Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
 QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("0.4.0.194112.1.4", "2.23.140.1.1")}
+    {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("2.23.140.1.1", "0.4.0.194112.1.4")}
 )
 _NCA_NAME_LIMIT = 256
 
