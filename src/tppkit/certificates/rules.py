@@ -42,8 +42,8 @@ def check_certificate(
         certificate: the certificate.
         as_: QWAC or QSEALC.
         at: the time to judge at, aware.
-        edition: a version of TS 119 495, for example `V1.4.1`: judge by the rules of its day; by those of the day of issue
-            when absent.
+        edition: a version of TS 119 495, for example `V1.4.1`: judge by the rules that this document had then. Without it, and
+            for the rules of every other document, the day of issue decides.
         essential_only: only what a relying party refuses a certificate for.
 
     Returns:
@@ -53,10 +53,10 @@ def check_certificate(
         ConfigurationError: `time.naive`, `rules.edition`.
     """
     at = as_utc(at)
-    day = certificate.not_before.date() if edition is None else find_edition(edition).begins
+    issued, judged_by = certificate.not_before.date(), None if edition is None else find_edition(edition)
     findings = [f for f in certificate.findings if essential_only or f.code not in _JUDGED]
     for rule in _ESSENTIAL[as_] if essential_only else _ALL[as_]:
-        if (rule.since is not None or rule.until is not None) and not rule.holds_on(day):
+        if (rule.since is not None or rule.until is not None) and not rule.holds_on(issued, judged_by=judged_by):
             continue
         fault = rule.check(certificate, at)
         if fault is not None:
