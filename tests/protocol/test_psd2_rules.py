@@ -73,8 +73,8 @@ def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
 
 
 def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
-    found = find_endpoint("GET", "/psd2/v1/payments/sepa-credit-transfers/a%20b/status")
-    assert found == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a b"})
+    found = find_endpoint("GET", "/psd2/v1/payments/sepa-credit-transfers/a%2Db/status")
+    assert found == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a-b"})
 
 
 @pytest.mark.parametrize(
