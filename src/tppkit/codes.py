@@ -997,7 +997,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have what is gone issued again, or ask the bank",
         ),
         "renewal.gap": Code(
-            "the old certificate ends before the new one begins",
+            "there is a time between old and new certificate at which neither is valid",
             "order the new one with an earlier start",
         ),
         "renewal.issuer": Code(
@@ -1035,6 +1035,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "renewal.no-organisation": Code(
             "old or new certificate does not have exactly one organizationIdentifier",
             "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "renewal.no-psd2": Code(
+            "the new certificate gives no PSD2 role, the old one does",
+            "have it issued again with the PSD2 statement and the roles",
         ),
         "renewal.not-longer": Code(
             "the new certificate does not end later than the old one",

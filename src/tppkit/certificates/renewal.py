@@ -105,7 +105,11 @@ def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Find
 def _roles(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     before, after = role_oids(old), role_oids(new)
     values = role_list(before), role_list(after)
-    if before - after:
+    if (before and not after) or (old.qc.psd2 and not new.qc.psd2):
+        what = "its PSD2 statement names no role" if new.qc.psd2 else "it has no PSD2 statement"
+        message = f"the new certificate gives no role ({what}), the old one {values[0]}: every bank denies every call"
+        yield _change("renewal.no-psd2", Severity.ERROR, "roles", message, *values)
+    elif before - after:
         message = (
             f"roles that are gone: {role_list(before - after)}; every bank denies the calls that need them."
             " If you are still authorised, have the certificate issued again"
@@ -117,20 +121,19 @@ def _roles(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
 
 
 def _authority(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    (before, name_before), (after, name_after) = (
-        (c.qc.psd2.nca_id, c.qc.psd2.nca_name) if c.qc.psd2 else ("none", "none") for c in (old, new)
-    )
-    if before != after:
+    before, after = old.qc.psd2, new.qc.psd2
+    if before is None or after is None:
+        return  # told with the roles
+    if before.nca_id != after.nca_id:
         message = (
-            f"the competent authority changes {_from_to(before, after)}: a bank that looks you up in the register of the"
-            " old authority does not find you; tell it before the change"
+            f"the competent authority changes {_from_to(before.nca_id, after.nca_id)}: a bank that looks you up in the"
+            " register of the old authority does not find you; tell it before the change"
         )
-        yield _change("renewal.authority", Severity.WARNING, "authority", message, before, after)
-    if name_before != name_after:
-        message = (
-            f"the competent authority's name changes {_from_to(name_before, name_after)}: its NCAId is what counts"
-        )
-        yield _change("renewal.authority-name", Severity.NOTICE, "authority", message, name_before, name_after)
+        yield _change("renewal.authority", Severity.WARNING, "authority", message, before.nca_id, after.nca_id)
+    names = before.nca_name, after.nca_name
+    if names[0] != names[1]:
+        message = f"the competent authority's name changes {_from_to(*names)}: its NCAId is what counts"
+        yield _change("renewal.authority-name", Severity.NOTICE, "authority", message, *names)
 
 
 def _thumbprint(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
@@ -309,15 +312,15 @@ def _malformed(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding
 
 def _validity(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     periods = [f"{format_time(c.not_before)} to {format_time(c.not_after)}" for c in (old, new)]
-    gap = new.not_before - old.not_after
-    if gap > _SECOND:
+    begins, ends = max(old.not_before, new.not_before), min(old.not_after, new.not_after)
+    if begins - ends > _SECOND:
         message = (
-            f"between the end of the old ({format_time(old.not_after)}) and the start of the new certificate"
-            f" ({format_time(new.not_before)}) neither is valid, for {_duration(gap)}: every call fails then"
+            f"from the end of one ({format_time(ends)}) to the start of the other certificate ({format_time(begins)}) neither is"
+            f" valid, for {_duration(begins - ends)}: every call fails then"
         )
         yield _change("renewal.gap", Severity.WARNING, "validity", message, *periods)
     else:
-        overlap = max(min(old.not_after, new.not_after) - new.not_before, timedelta())
+        overlap = max(ends - begins, timedelta())
         message = f"both are valid together for {_duration(overlap)}: have every bank know the new one within it"
         yield _change("renewal.overlap", Severity.NOTICE, "validity", message, *periods)
     if new.not_after <= old.not_after:
