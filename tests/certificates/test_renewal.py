@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from varying import AI, KEYS, NAME, PI, QSEALC, QWAC, RSA_KEY, START, statements
 
-from tppkit.certificates import EidasCertificate, RoleOfPsp, check_renewal, der, oids
+from tppkit.certificates import EidasCertificate, RoleOfPsp, Use, check_certificate, check_renewal, der, oids
 from tppkit.errors import Finding, Severity
 
 ERROR, WARNING, NOTICE = Severity.ERROR, Severity.WARNING, Severity.NOTICE
@@ -175,6 +175,30 @@ def test_the_thumbprints_stand_in_the_message() -> None:
 def test_a_key_that_is_kept_is_told() -> None:
     findings = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"key": KEYS[11]})))
     assert findings.keys() == NOTICES - {"renewal.public-key"} | {"renewal.public-key-kept"}
+
+
+def test_only_a_qwac_needs_client_auth() -> None:
+    seal = {"usage": ("digital_signature",), "extended": (CLIENT, ExtendedKeyUsageOID.EMAIL_PROTECTION)}
+    new = seal | {"extended": (ExtendedKeyUsageOID.EMAIL_PROTECTION,)}
+    findings = by_code(check_renewal(QSEALC.make(**seal), QSEALC.make(**USUAL | new)))
+    assert findings.keys() - NOTICES == {"renewal.extended-key-usage"}
+
+
+def test_the_end_of_client_auth_is_told_with_the_same_dates_as_by_the_rules() -> None:
+    message = by_code(check_renewal(QWAC.make(), QWAC.make(**USUAL | {"extended": (SERVER,)})))[
+        "renewal.client-auth"
+    ].message
+    public = QWAC.make(policies=(oids.POLICY_QNCP_W_GEN, "2.23.140.1.2.2"))
+    (told,) = (
+        f.message for f in check_certificate(public, as_=Use.QWAC, at=START) if f.code == "certificate.client-auth-ends"
+    )
+    assert all(day in text for day in ("2026-06-15", "2027-03-15") for text in (message, told))
+
+
+def test_a_key_usage_of_no_type_is_told_so() -> None:
+    new = QSEALC.make(**USUAL | {"usage": ("content_commitment", "crl_sign")})
+    message = by_code(check_renewal(QSEALC.make(), new))["renewal.key-usage"].message
+    assert "nonRepudiation, cRLSign (no type of EN 319 412-2)" in message
 
 
 def test_the_types_of_key_usage_are_named() -> None:

@@ -7,7 +7,7 @@ breaks and what to do. An error is no renewal but another certificate; a warning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -15,6 +15,7 @@ from tppkit._clock import format_time
 from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.checks.key_usage import CLIENT_AUTH_ENDS, CLIENT_AUTH_WAY_OUT, key_usage_type
 from tppkit.certificates.names import DistinguishedName
 from tppkit.certificates.organisation import Likeness, compare_organizations
 from tppkit.certificates.pair import public_key_info, role_list, role_oids
@@ -229,10 +230,10 @@ def _key_ids(*certificates: EidasCertificate) -> tuple[str, ...]:
 
 def _usages(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     before, after = (c.extensions.extended_key_usage for c in (old, new))
-    if "clientAuth" in before and "clientAuth" not in after:
+    if "web" in old.qc.types and "clientAuth" in before and "clientAuth" not in after:
         message = (
-            "clientAuth is gone from the extended key usage: banks refuse it in mutual TLS. Hierarchies that browsers believe"
-            " no longer issue it since 2026-06-15; order the QWAC from one that is not for browsers"
+            "clientAuth is gone from the extended key usage: banks refuse it in mutual TLS."
+            f" {CLIENT_AUTH_ENDS}: {CLIENT_AUTH_WAY_OUT}"
         )
         yield _change(
             "renewal.client-auth", Severity.WARNING, "extended-key-usage", message, _listed(before), _listed(after)
@@ -244,24 +245,15 @@ def _usages(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     before, after = (c.extensions.key_usage for c in (old, new))
     if set(before) != set(after):
         message = (
-            f"the key usage changes from {_listed(before)} ({_usage_type(before)}) to {_listed(after)} ({_usage_type(after)}):"
-            " a bank that fixed one type refuses the other"
+            f"the key usage changes from {_with_type(before)} to {_with_type(after)}: a bank that fixed one type refuses the"
+            " other"
         )
         yield _change("renewal.key-usage", Severity.WARNING, "key-usage", message, _listed(before), _listed(after))
 
 
-# EN 319 412-2 clause 4.3.2: what is asserted of nonRepudiation, digitalSignature, and encipherment or agreement.
-_USAGE_TYPES = {
-    (True, False, False): "type A", (True, True, False): "type B", (False, True, False): "type C", (False, True, True): "type D",
-    (False, False, True): "type E", (True, True, True): "type F",
-}  # fmt: skip
-_ENCIPHERMENT = frozenset({"keyEncipherment", "keyAgreement"})
-
-
-def _usage_type(usage: Sequence[str]) -> str:
-    asserted = ("nonRepudiation" in usage, "digitalSignature" in usage, not _ENCIPHERMENT.isdisjoint(usage))
-    others = set(usage) - _ENCIPHERMENT - {"nonRepudiation", "digitalSignature"}
-    return "no type of EN 319 412-2" if others else _USAGE_TYPES.get(asserted, "no type of EN 319 412-2")
+def _with_type(usages: tuple[str, ...]) -> str:
+    kind = key_usage_type(usages)
+    return f"{_listed(usages)} ({f'type {kind}' if kind else 'no type of EN 319 412-2'})"
 
 
 def _names_and_policies(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
