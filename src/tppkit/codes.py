@@ -592,6 +592,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
         ),
+        "organization-identifier.unusable": Code(
+            "the organizationIdentifier is a placeholder, too long, or has characters that nobody sees",
+            "have the certificate issued with the provider's organizationIdentifier",
+        ),
+        "organization-identifier.unusual-text": Code(
+            "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
+            "nothing, if the register writes it so; banks that compare it may see another",
+        ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
             "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",
@@ -613,7 +621,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "renew the one that has ended",
         ),
         "pair.no-organisation": Code(
-            "QWAC or QSealC does not have exactly one organizationIdentifier",
+            "QWAC or QSealC does not have exactly one organizationIdentifier that names an organisation",
             "have the certificate issued again with the provider's organizationIdentifier",
         ),
         "pair.no-psd2": Code(
@@ -1033,7 +1041,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "tell banks that know you by them",
         ),
         "renewal.no-organisation": Code(
-            "old or new certificate does not have exactly one organizationIdentifier",
+            "old or new certificate does not have exactly one organizationIdentifier that names an organisation",
             "have the certificate issued again with the provider's organizationIdentifier",
         ),
         "renewal.no-psd2": Code(

@@ -28,6 +28,7 @@ DIFFERENCES = [
     ("pair.organisation-scheme", ERROR, named(ID="VATLT-LB000000")),
     ("pair.no-organisation", ERROR, {"name": (*NAME, NAME[2])}),
     ("pair.no-organisation", ERROR, {"name": NAME[:2]}),
+    ("pair.no-organisation", ERROR, named(ID="PSDLT-BL-none")),
     ("pair.no-psd2", ERROR, {"roles": None}),
     ("pair.other-authority", ERROR, {"nca": ("Bank of Lithuania", "LT-XX")}),
     ("pair.authority-name", NOTICE, {"nca": ("Lietuvos bankas", "LT-BL")}),
@@ -54,6 +55,12 @@ def test_a_good_pair_gives_no_finding() -> None:
 def test_one_difference_gives_its_finding_alone(code: str, severity: Severity, change: dict[str, object]) -> None:
     (finding,) = check_pair(QWAC.make(), QSEALC.make(**change))
     assert (finding.code, finding.severity) == (code, severity)
+
+
+@pytest.mark.parametrize("identifier", ["N/A", "-", "none", "VATLT--", "x" * 257])
+def test_one_placeholder_in_both_proves_no_organisation(identifier: str) -> None:
+    findings = check_pair(QWAC.make(**named(ID=identifier)), QSEALC.make(**named(ID=identifier)))
+    assert "pair.no-organisation" in [finding.code for finding in findings]
 
 
 def test_the_order_of_roles_does_not_matter() -> None:

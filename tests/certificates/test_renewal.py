@@ -36,6 +36,7 @@ CHANGES = [
     (with_identifier("NTRLT-LB000000"), {"renewal.organisation-scheme": WARNING, "renewal.subject": WARNING}, IDENTIFIER),
     ({"name": (*NAME[:2], CN)}, {"renewal.no-organisation": ERROR, "renewal.subject": WARNING}, IDENTIFIER),
     ({"roles": (PI,)}, {"renewal.roles-removed": WARNING}, "roles"),
+    (with_identifier("PSDLT-BL-none"), {"renewal.no-organisation": ERROR, "renewal.subject": WARNING}, IDENTIFIER),
     ({"roles": None}, {"renewal.no-psd2": ERROR}, "roles"),
     ({"roles": ()}, {"renewal.no-psd2": ERROR}, "roles"),
     ({"roles": (PI, AI, RoleOfPsp("0.4.0.19495.1.4", "PSP_IC"))}, {"renewal.roles-added": NOTICE}, "roles"),

@@ -157,6 +157,7 @@ SEMANTICS = {"semantics": oids.SEMANTICS_EIDAS_LEGAL}
 PUBLIC_POLICIES = policies(GEN, PUBLIC)
 LATE = {"late": timedelta(days=90, microseconds=1)}
 EARLY = {"late": timedelta(microseconds=-1)}
+MALFORMED_ID = "organization-identifier.malformed"
 MISMATCH, OTHER_LAW = "organization-identifier.authority-mismatch", "qcstatements.other-legislation"
 # What always comes with a public QWAC that has clientAuth.
 ENDS = {"certificate.client-auth-ends"}
@@ -172,6 +173,17 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("certificate.critical-extension", {"critical": (unread("2.999.1"),)}, set()),
         ("organization-identifier.missing", subject(use, without=ORG_ID), set()),
         ("organization-identifier.missing", subject(use, x509.NameAttribute(ORG_ID, "PSDLT-BL-LB000000")), set()),
+        ("organization-identifier.unusable", subject(use, org_id="N/A"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="-"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-none"), set()),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-..."), set()),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-1\u202e2"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-1\n"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-" + "1" * 248), {MALFORMED_ID}),
+        ("organization-identifier.unusual-text", subject(use, org_id="PSDLT-BL-LB000000 "), set()),
+        ("organization-identifier.unusual-text", subject(use, org_id=" PSDLT-BL-LB000000"), {MALFORMED_ID}),
+        ("organization-identifier.unusual-text", subject(use, org_id="PSDLT-BL-LB  000000"), set()),
+        ("organization-identifier.unusual-text", subject(use, org_id="PSDLT-BL-L\u0412000000"), set()),
         ("qcstatements.no-compliance", qc(use, compliance=False), set()),
         ("qcstatements.no-psd2", qc(use, psd2=None), set()),
         ("qcstatements.no-roles", qc(use, psd2={"roles": ()}), set()),

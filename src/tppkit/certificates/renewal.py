@@ -17,7 +17,7 @@ from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.checks.key_usage import CLIENT_AUTH_ENDS, CLIENT_AUTH_WAY_OUT, key_usage_type
 from tppkit.certificates.names import DistinguishedName
-from tppkit.certificates.organisation import Likeness, compare_organizations
+from tppkit.certificates.organisation import Likeness, compare_organizations, named_organization
 from tppkit.certificates.pair import public_key_info, role_list, role_oids
 from tppkit.errors import Finding, Severity
 
@@ -71,13 +71,12 @@ def _kind(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
 
 def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     strategy = "organization-identifier"
-    values = [c.subject.values(oids.ORGANIZATION_IDENTIFIER) for c in (old, new)]
-    before, after = old.organization_identifier, new.organization_identifier
-    if [len(value) for value in values] != [1, 1] or before is None or after is None:
-        stated = [", ".join(value) or "none" for value in values]
+    before, after = named_organization(old), named_organization(new)
+    if before is None or after is None:
+        stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (old, new)]
         message = (
             f"organizationIdentifiers: {shown(stated[0])} in the old, {shown(stated[1])} in the new certificate; each must"
-            " have one, or nothing shows that they are one provider's"
+            " have one that names an organisation, or nothing shows that they are one provider's"
         )
         yield _change("renewal.no-organisation", Severity.ERROR, strategy, message, *stated)
         return
@@ -91,7 +90,7 @@ def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Find
             yield _change("renewal.other-organisation", Severity.ERROR, strategy, message, *texts)
         case Likeness.WRITTEN_OTHERWISE:
             message = (
-                f"{changes}, the same organisation written otherwise: a bank keyed on the text takes you for a stranger;"
+                f"{changes}, perhaps the same organisation written otherwise: a bank keyed on the text takes you for a stranger;"
                 " have it issued as before, or tell the bank before the change"
             )
             yield _change("renewal.organisation-text", Severity.WARNING, strategy, message, *texts)

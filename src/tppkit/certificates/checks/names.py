@@ -9,7 +9,7 @@ from datetime import datetime
 from tppkit._encoding import shown
 from tppkit.certificates import der, oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.identifier import parse_organization_identifier
+from tppkit.certificates.identifier import MAX_LENGTH, parse_organization_identifier
 from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.certificates.rule import Check, Fault
 from tppkit.errors import FormatError
@@ -112,6 +112,32 @@ def no_organization_identifier(certificate: EidasCertificate, at: datetime) -> F
     if len(values) > 1:
         return f"the subject has {len(values)} organizationIdentifiers", {"organization_identifiers": ", ".join(values)}
     return "the subject has no organizationIdentifier", {}
+
+
+def unusable_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier names nobody, or looks like another."""
+    identifier = certificate.organization_identifier
+    if identifier is None or not identifier.text or identifier.is_usable:
+        return None
+    message = (
+        f"the organizationIdentifier {shown(identifier.text)} names no organisation: it is a placeholder, longer than"
+        f" {MAX_LENGTH} characters, or has characters that nobody sees"
+    )
+    return message, {"organization_identifier": identifier.text}
+
+
+def unusual_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier has white space at an end or doubled, or letters that are not ASCII."""
+    identifier = certificate.organization_identifier
+    if identifier is None or not identifier.is_usable:
+        return None
+    text = identifier.text
+    if text.isascii() and text == " ".join(text.split()):
+        return None
+    message = (
+        f"{shown(text)} has white space at an end or doubled, or letters beyond ASCII: who compares it may see another"
+    )
+    return message, {"organization_identifier": text}
 
 
 def identifier_form(code: str) -> Check:
