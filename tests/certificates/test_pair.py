@@ -89,6 +89,13 @@ def test_the_message_about_roles_says_which_certificate_lacks_what() -> None:
     assert finding.values == {"qwac": "PSP_PI", "qseal": "PSP_AI"}
 
 
+def test_a_thousand_roles_are_not_all_told() -> None:
+    roles = tuple(RoleOfPsp(f"2.999.{number}", "x") for number in range(1000))
+    (finding,) = check_pair(QWAC.make(), QSEALC.make(roles=(PI, AI, *roles)))
+    assert finding.code == "pair.other-roles"
+    assert "2.999.19, 980 more only in the seal" in finding.message
+
+
 def test_a_malformed_statement_is_told_beside_what_could_be_read() -> None:
     info = der.write_element(
         der.SEQUENCE,

@@ -32,6 +32,7 @@ def test_every_endpoint_is_open_to_its_role(pki: Pki, row: Endpoint) -> None:
     assert (answer.allowed, answer.endpoint, answer.code) == (True, row, None)
     assert answer.required_roles == (row.role,)
     assert answer.roles == ("PSP_PI", "PSP_AI")
+    assert answer.message == f"{row.method} {row.path} needs the role PSP_PI, and the certificate has it"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

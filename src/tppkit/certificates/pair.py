@@ -19,6 +19,7 @@ from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.organisation import Likeness, compare_organizations, named_organization
 from tppkit.errors import Finding, FormatError, Severity
 
+_MAX_ROLES = 20  # told by name; an honest certificate has at most nine
 _SAME_PROVIDER = "PSD2 document A.5 rule 4"
 
 
@@ -60,8 +61,10 @@ def role_oids(certificate: EidasCertificate) -> frozenset[str]:
 
 
 def role_list(roles: frozenset[str]) -> str:
-    """Role identifiers as people read them: `PSP_PI, PSP_AI`, `none`."""
-    return ", ".join(oids.PSP_ROLES.get(oid, oid) for oid in sorted(roles, key=_by_number)) or "none"
+    """Role identifiers as people read them: `PSP_PI, PSP_AI`, `none`; of more than twenty, the first and how many more."""
+    ordered = sorted(roles, key=_by_number)
+    more = [f"{len(ordered) - _MAX_ROLES} more"] if len(ordered) > _MAX_ROLES else []
+    return ", ".join([*(oids.PSP_ROLES.get(oid, oid) for oid in ordered[:_MAX_ROLES]), *more]) or "none"
 
 
 def _by_number(oid: str) -> tuple[int, ...]:
