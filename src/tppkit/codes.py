@@ -101,7 +101,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate with public addresses",
         ),
         "certificate.internal-name": Code(
-            "a website certificate names an address, or a host of one network only",
+            "a website certificate names a host or address of one network only",
             "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(
@@ -903,6 +903,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.retention": Code(
             "the retention period is negative",
             "ask the issuer for the number of years",
+        ),
+        "qcstatements.role-later": Code(
+            "a role came with a later edition of TS 119 495 than the one that counts",
+            "nothing; an issuer may follow a new edition before it counts",
         ),
         "qcstatements.role-malformed": Code(
             "a role cannot be read",

@@ -219,7 +219,7 @@ def no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The common name of a website certificate is not among its DNS names (in which case does not count)."""
+    """The common name of a website certificate is none of its DNS names; capitals are as good as small letters."""
     names = {name.lower() for name in certificate.extensions.dns_names}
     for common_name in certificate.subject.values(oids.COMMON_NAME):
         if common_name.lower() not in names:
@@ -230,11 +230,9 @@ def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> F
 
 def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A DNS name or address that means something else in every network."""
-    for name in certificate.extensions.dns_names:
+    for name in (*certificate.extensions.dns_names, *certificate.extensions.ip_addresses):
         if is_internal_host(name):
-            return f"{shown(name)} is a name of one network only", {"name": name}
-    for address in certificate.extensions.ip_addresses:
-        return f"the address {address} stands where DNS names belong", {"address": address}
+            return f"{shown(name)} is a name or address of one network only", {"name": name}
     return None
 
 
