@@ -744,6 +744,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a PEM block's content is not base64",
             "check that the file is complete",
         ),
+        "pem.trust-settings": Code(
+            "a PEM block TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read",
+            "write it as a plain certificate: openssl x509 -in FILE -out PLAIN",
+        ),
         "pkcs12.too-costly": Code(
             "opening the PKCS#12 file would take too much work",
             "export it again with an iteration count of at most 1000000",
@@ -813,7 +817,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate where it is not",
         ),
         "qcstatements.duplicate": Code(
-            "a statement stands twice",
+            "a statement stands twice, or two state the semantics of the name",
             "have the certificate issued again",
         ),
         "qcstatements.explicit-tag": Code(
@@ -933,7 +937,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate without it",
         ),
         "qcstatements.string-type": Code(
-            "a text of the PSD2 statement is not UTF8String",
+            "a text of a statement has another string type than its syntax says",
             "have the certificate issued again",
         ),
         "qcstatements.text-size": Code(

@@ -174,14 +174,14 @@ class EidasCertificate(_Subject):
         """Read the first certificate of a PEM text; what else stands there (a chain, a key) is passed over.
 
         Raises:
-            FormatError: `certificate.not-found` and those of `from_der`.
+            FormatError: `certificate.not-found`, `pem.malformed`, `pem.trust-settings` and those of `from_der`.
         """
-        from tppkit.certificates.sources import read_pem_blocks
+        from tppkit.certificates.sources import read_pem_sources
 
         text = data.encode("utf-8", "replace") if isinstance(data, str) else data
-        for label, content in read_pem_blocks(text):
-            if label == "CERTIFICATE":
-                return cls.from_der(content)
+        for source in read_pem_sources(text):
+            if source.kind == "certificate":
+                return cls.from_der(source.der)
         raise FormatError("certificate.not-found", "no certificate stands in this PEM text")
 
     @classmethod

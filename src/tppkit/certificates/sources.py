@@ -27,6 +27,9 @@ _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # in a form, + is a space
 # A PFX begins with its version, which is 3 (RFC 7292 section 4). Many are BER: the length may be indefinite.
 _PKCS12 = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
+# A text may begin with the digit 0 too, but none in UTF-8 begins like this; whatever holds a certificate is this long.
+_LONG_DER = re.compile(rb"\x30[\x80-\x84]")
+_CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
 
 
@@ -55,12 +58,12 @@ def read_sources(data: bytes, *, password: bytes | None = None) -> tuple[Source,
 
     Raises:
         FormatError: `certificate.not-found`, `certificate.malformed`, `certificate.too-large`, `pem.malformed`,
-            `pkcs12.unreadable`.
+            `pem.trust-settings`, `pkcs12.unreadable`.
     """
     if len(data) > MAX_SOURCE_BYTES:
         raise FormatError("certificate.too-large", f"more than {MAX_SOURCE_BYTES} bytes of certificates")
     text = data.strip()
-    if data[:1] == b"\x30":
+    if _is_der(data):
         found = _from_der(data, password)
     elif b"-----BEGIN " in text:
         found = _from_pem(text)
@@ -71,6 +74,10 @@ def read_sources(data: bytes, *, password: bytes | None = None) -> tuple[Source,
     if not found:
         raise FormatError("certificate.not-found", "no certificate or certificate request stands in this input")
     return found
+
+
+def _is_der(data: bytes) -> bool:
+    return data[:1] == b"\x30" and (b"-----BEGIN " not in data or _LONG_DER.match(data) is not None)
 
 
 def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -92,14 +99,36 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _from_pem(text: bytes) -> tuple[Source, ...]:
     found: list[Source] = []
-    for label, content in read_pem_blocks(text):
-        if label in ("CERTIFICATE", "X509 CERTIFICATE"):
-            found.append(Source("certificate", content))
-        elif label in _REQUEST_LABELS:
-            found.append(Source("csr", content))
+    for source in read_pem_sources(text):
+        found.append(source)
         if len(found) > MAX_CERTIFICATES:
             raise FormatError("certificate.too-large", f"more than {MAX_CERTIFICATES} certificates in one input")
     return tuple(found)
+
+
+def read_pem_sources(text: bytes) -> Iterator[Source]:
+    """The certificates and requests of a PEM text, in order; what else stands there is passed over.
+
+    Raises:
+        FormatError: `pem.malformed`, `pem.trust-settings`.
+    """
+    for label, content in read_pem_blocks(text):
+        if label in _CERTIFICATE_LABELS:
+            _require_no_trust_settings(label, content)
+            yield Source("certificate", content)
+        elif label in _REQUEST_LABELS:
+            yield Source("csr", content)
+
+
+def _require_no_trust_settings(label: str, content: bytes) -> None:
+    # OpenSSL writes behind the certificate what it is believed or refused for; to pass over a refusal would be to believe.
+    if label != "TRUSTED CERTIFICATE":
+        return
+    try:
+        der.read_whole(content, tag=der.SEQUENCE)
+    except FormatError as e:
+        message = "a TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read"
+        raise FormatError("pem.trust-settings", message, offset=e.offset) from e
 
 
 def _from_base64(text: bytes, password: bytes | None) -> tuple[Source, ...]:
@@ -109,9 +138,7 @@ def _from_base64(text: bytes, password: bytes | None) -> tuple[Source, ...]:
         raw = binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
     except binascii.Error:
         return ()
-    if raw[:1] == b"\x30":
-        return _from_der(raw, password)
-    return _from_pem(raw)
+    return _from_der(raw, password) if _is_der(raw) else _from_pem(raw)
 
 
 def _from_der(data: bytes, password: bytes | None) -> tuple[Source, ...]:
