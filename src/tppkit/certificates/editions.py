@@ -4,7 +4,8 @@ A rule holds for certificates issued on or after the day its edition was publish
 day counts, as the public linters count it. An edition stands here when a rule or a caller can name it.
 
 Sources: the title pages of the ETSI documents as zlint, pkilint and the EU wallet's list of standards quote them; zlint's
-table of CA/Browser Forum ballots, and for ballots 193 and SC81 what authorities and the Forum published about them. TS 119 495 V1.7.1 is cited, but no month of it was found, so it cannot be named.
+table of CA/Browser Forum ballots, and for ballots 193 and SC81 what authorities and the Forum published about them. TS
+119 495 V1.7.1 is cited, but no month of it was found, so it cannot be named.
 """
 
 from __future__ import annotations
