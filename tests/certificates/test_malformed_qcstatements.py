@@ -68,6 +68,20 @@ FORGIVEN = {
     "PSD2 with a fourth part": (
         seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + NCA_ID + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
     ),
+    "two lists of roles and one text": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(seq(PI, PSP_PI)), seq(seq(AI, PSP_AI)), NCA_NAME))), "qcstatements.malformed",
+        ("PSP_PI", "PSP_AI"),
+    ),
+    "three lists of roles": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(seq(PI, PSP_PI)), seq(), seq()))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "roles behind the authority": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, NCA_ID, seq(seq(PI, PSP_PI))))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "roles inside the authority": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, seq(seq(PI, PSP_PI)), NCA_ID))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "three texts": (seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, NCA_ID, NCA_ID))), "qcstatements.malformed", ()),
     "authority name as number": (
         seq(psd2(seq(PI, PSP_PI), tail=b"\x02\x01\x01" + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
     ),

@@ -196,7 +196,7 @@ class EidasCertificate(_Subject):
         """
         from tppkit.certificates.sources import read_sources
 
-        for source in read_sources(value.encode("utf-8", "replace")):
+        for source in read_sources(value.encode("utf-8", "replace"), with_pkcs12=False):
             if source.kind == "certificate":
                 return cls.from_der(source.der)
         raise FormatError("certificate.not-found", "no certificate stands in this header")

@@ -312,14 +312,15 @@ def _read_semantics(reading: _Reading, info: der.Element) -> None:
 
 
 def _read_psd2(reading: _Reading, info: der.Element) -> None:
-    parts = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
-    if len(parts) != 3:
-        message = f"the PSD2 statement has {len(parts)} parts, not roles, NCAName and NCAId"
+    children = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
+    parts = [_untagged(reading, part) for part in children]
+    # Whatever order and number the parts have, they are read; but only roles, NCAName, NCAId is a PSD2 statement.
+    if [part.tag == der.SEQUENCE for part in parts] != [True, False, False]:
+        message = "the PSD2 statement does not consist of roles, NCAName and NCAId, in this order"
         reading.note("qcstatements.malformed", message, info.offset)
     roles: list[RoleOfPsp] = []
     texts: list[str] = []
     for part in parts:
-        part = _untagged(reading, part)
         if part.tag == der.SEQUENCE:
             roles += _read_roles(reading, part)
         else:
