@@ -85,6 +85,20 @@ FORGIVEN = {
     "PSD2 with a fourth part": (
         seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + NCA_ID + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
     ),
+    "two lists of roles and one text": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(seq(PI, PSP_PI)), seq(seq(AI, PSP_AI)), NCA_NAME))), "qcstatements.malformed",
+        ("PSP_PI", "PSP_AI"),
+    ),
+    "three lists of roles": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(seq(PI, PSP_PI)), seq(), seq()))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "roles behind the authority": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, NCA_ID, seq(seq(PI, PSP_PI))))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "roles inside the authority": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, seq(seq(PI, PSP_PI)), NCA_ID))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "three texts": (seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, NCA_ID, NCA_ID))), "qcstatements.malformed", ()),
     "authority name as number": (
         seq(psd2(seq(PI, PSP_PI), tail=b"\x02\x01\x01" + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
     ),
@@ -188,6 +202,7 @@ def test_of_a_statement_that_stands_twice_the_first_is_read():
     assert read.psd2 is not None
     assert read.psd2.roles == (RoleOfPsp("0.4.0.19495.1.3", "PSP_AI"),)
     assert read.statement_oids == (oids.QC_PSD2, oids.QC_PSD2)
+    assert "names PSP_PI" in read.findings[0].message
 
 
 def test_an_unknown_statement_that_stands_twice_is_named_as_well():

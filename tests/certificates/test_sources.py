@@ -257,3 +257,47 @@ def test_a_pkcs12_file_that_would_take_long_to_open_is_refused_before(pki, algor
         assert [source.der for source in read_sources(data, password=b"password")] == [pki.qwac.certificate.der]
     else:
         assert refusal(data, password=b"password") == code
+
+
+def test_a_header_is_never_opened_as_pkcs12(pki):
+    bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
+    header = base64.b64encode(bundle)
+    assert [source.der for source in read_sources(header)] == [pki.qwac.certificate.der]
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_header(header.decode())
+    assert refused.value.code == "certificate.not-found"
+
+
+def test_an_encrypted_pkcs12_file_is_not_opened_without_a_password(pki):
+    encryption = PrivateFormat.PKCS12.encryption_builder().key_cert_algorithm(PBES.PBESv2SHA256AndAES256CBC)
+    data = pkcs12.serialize_key_and_certificates(
+        b"q", pki.qwac.key, pki.qwac.certificate.x509, None, encryption.build(b"password")
+    )
+    assert refusal(data) == "pkcs12.unreadable"
+
+
+PBMAC1 = der.write_oid("1.2.840.113549.1.5.14")
+
+
+def with_pbmac1(data: bytes, rounds: int) -> bytes:
+    """The PKCS#12 file with the frame of an RFC 9579 MAC of so many rounds; the MAC itself is not right."""
+    parts = [data[part.offset : part.end] for part in der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))]
+
+    def sequence(*content: bytes) -> bytes:
+        return der.write_element(der.SEQUENCE, *content)
+
+    salt, hmac = (
+        der.write_element(der.OCTET_STRING, bytes(8)),
+        sequence(der.write_oid("1.2.840.113549.2.9"), b"\x05\x00"),
+    )
+    pbkdf2 = sequence(
+        der.write_oid("1.2.840.113549.1.5.12"), sequence(salt, der.write_integer(rounds), der.write_integer(32), hmac)
+    )
+    digest = sequence(sequence(PBMAC1, sequence(pbkdf2, hmac)), der.write_element(der.OCTET_STRING, bytes(32)))
+    return sequence(*parts[:2], sequence(digest, salt, der.write_integer(1)))
+
+
+@pytest.mark.parametrize(("rounds", "code"), [(1000, "pkcs12.unreadable"), (6_000_000, "pkcs12.too-costly")])
+def test_the_rounds_of_a_pbmac1_count_too(pki, rounds, code):
+    bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
+    assert refusal(with_pbmac1(bundle, rounds)) == code

@@ -111,24 +111,20 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
             findings=(_malformed(f"the extensions cannot be read: {e.message}", e.offset or holder.offset),)
         )
     facts: dict[str, Any] = {}
-    present: list[str] = []
-    seen: set[str] = set()
+    present: dict[str, None] = {}  # in order, and quick to ask
     critical: list[str] = []
     findings: list[Finding] = []
     for element in found:
-        extension = _known_or_read(data, element)
-        findings += extension.findings
-        oid = extension.oid
-        if not oid:
-            continue
-        if oid in seen:
+        oid, is_critical, said, noted = _known_or_read(data, element)
+        if noted:
+            findings += noted
+        if oid in present:
             findings.append(_malformed(f"the extension {oid} stands twice; the first one is read", element.offset))
-            continue
-        seen.add(oid)
-        present.append(oid)
-        if extension.critical:
-            critical.append(oid)
-        facts.update(extension.facts)
+        elif oid:
+            present[oid] = None
+            if is_critical:
+                critical.append(oid)
+            facts.update(said)
     return ExtensionFacts(present=tuple(present), critical=tuple(critical), findings=tuple(findings), **facts)
 
 

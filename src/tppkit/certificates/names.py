@@ -28,6 +28,8 @@ _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
+_ANY_NEEDS_ESCAPE = re.compile(_NEEDS_ESCAPE.pattern, re.MULTILINE)  # of values, one a line
+_NAMES = dict(oids.NAME_ATTRIBUTES)
 
 Attribute = tuple[str, str]
 
@@ -53,7 +55,10 @@ class DistinguishedName:
 
     @cached_property
     def _text(self) -> str:
-        return ",".join(["+".join([_readable(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
+        values = [value for rdn in self.rdns for _, value in rdn]
+        as_it_is = "".join(values).isprintable() and not _ANY_NEEDS_ESCAPE.search("\n".join(values))
+        write = _plain if as_it_is else _readable
+        return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
     def rfc4514(self) -> str:
         """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
@@ -72,8 +77,14 @@ class DistinguishedName:
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
 
 
+def _plain(oid: str, value: str) -> str:
+    return f"{_NAMES.get(oid, oid)}={value}"
+
+
 def _readable(oid: str, value: str) -> str:
-    return f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={value if value.isprintable() and not _NEEDS_ESCAPE.search(value) else _escape(value)}"
+    return (
+        f"{_NAMES.get(oid, oid)}={value if value.isprintable() and not _NEEDS_ESCAPE.search(value) else _escape(value)}"
+    )
 
 
 def _strict(oid: str, value: str) -> str:

@@ -184,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     Rule("qcstatements.type-as-statement", _BOTH, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.type_as_statement),
     Rule("qcstatements.sscd-in-web", _QWAC, _ERROR, "EN 319 412-5 QCS-5-01", qualified.device_in_web),
     Rule("qcstatements.no-sscd", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.device_missing),
-    Rule("qcstatements.other-legislation", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.other_legislation),
+    Rule("qcstatements.other-legislation", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.other_legislation, essential=True),
     Rule("qcstatements.legislation-country", _BOTH, _ERROR, "EN 319 412-5 clause 4.2.4", qualified.legislation_country),
     Rule("qcstatements.no-english-pds", _BOTH, _WARNING, "EN 319 412-5 clause 4.3.4", qualified.no_english_pds),
     Rule("qcstatements.pds-address", _BOTH, _ERROR, "EN 319 412-5 clause 4.3.4", qualified.pds_address, since=EN_319_412_5_V2_4_1),

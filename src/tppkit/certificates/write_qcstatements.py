@@ -41,9 +41,9 @@ def write_qc_statements(
     statements = [
         _statement(oids.QC_COMPLIANCE) if compliance else b"",
         _statement(oids.QC_SSCD) if sscd else b"",
-        _statement(oids.QC_PDS, der.write_element(der.SEQUENCE, *map(_pds, pds))) if pds else b"",
+        _statement(oids.QC_PDS, write_pds(pds)) if pds else b"",
         _statement(oids.QC_TYPE, der.write_element(der.SEQUENCE, der.write_oid(type_oid))),
-        _statement(oids.QC_LIMIT_VALUE, _limit_value(limit_value)) if limit_value else b"",
+        _statement(oids.QC_LIMIT_VALUE, write_limit_value(limit_value)) if limit_value else b"",
         _statement(oids.QC_RETENTION_PERIOD, der.write_integer(retention_years))
         if retention_years is not None
         else b"",
@@ -51,7 +51,7 @@ def write_qc_statements(
         _statement(oids.QC_IDENTIFICATION_METHOD, _oids(identification_methods)) if identification_methods else b"",
         _statement(oids.QC_QSCD_LEGISLATION, _countries(qscd_legislation)) if qscd_legislation else b"",
         _semantics(semantics, name_registration_authorities) if semantics or name_registration_authorities else b"",
-        _statement(oids.QC_PSD2, _psd2(psd2)) if psd2 else b"",
+        _statement(oids.QC_PSD2, write_psd2(psd2)) if psd2 else b"",
     ]
     return der.write_element(der.SEQUENCE, *statements)
 
@@ -60,7 +60,8 @@ def _statement(oid: str, *info: bytes) -> bytes:
     return der.write_element(der.SEQUENCE, der.write_oid(oid), *info)
 
 
-def _limit_value(limit: LimitValue) -> bytes:
+def write_limit_value(limit: LimitValue) -> bytes:
+    """The DER of a MonetaryValue."""
     numeric = limit.currency.isdigit()
     currency = (
         der.write_integer(int(limit.currency)) if numeric else der.write_text(limit.currency, tag=der.PRINTABLE_STRING)
@@ -85,6 +86,11 @@ def _semantics(identifier: str | None, authorities: tuple[str, ...]) -> bytes:
     return _statement(oids.QCS_SYNTAX_V2, der.write_element(der.SEQUENCE, *parts))
 
 
+def write_pds(locations: tuple[PdsLocation, ...]) -> bytes:
+    """The DER of a list of PKI disclosure statements."""
+    return der.write_element(der.SEQUENCE, *map(_pds, locations))
+
+
 def _pds(location: PdsLocation) -> bytes:
     return der.write_element(
         der.SEQUENCE,
@@ -93,7 +99,8 @@ def _pds(location: PdsLocation) -> bytes:
     )
 
 
-def _psd2(statement: Psd2Statement) -> bytes:
+def write_psd2(statement: Psd2Statement) -> bytes:
+    """The DER of a PSD2QcType."""
     roles = (
         der.write_element(der.SEQUENCE, der.write_oid(role.oid), der.write_text(role.name)) for role in statement.roles
     )
