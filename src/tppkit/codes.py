@@ -69,7 +69,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for one signed with SHA-256 or better",
         ),
         "certificate.client-auth-ends": Code(
-            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it in 2026",
+            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it",
             "before it expires, order a QWAC under QNCP-w-gen from a qualified hierarchy that browsers do not hold, and tell the banks",
         ),
         "certificate.common-name": Code(
