@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 from tppkit.certificates import der
@@ -56,14 +57,23 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
     # Loading a key costs more than all the rest of a certificate (a point is checked to be on its curve), so type and size
     # are read here; `EidasCertificate.public_key` loads it where it is used.
     try:
-        algorithm, bits = der.read_children(data, key)
-        kind, *parameters = der.read_children(data, algorithm)
-        oid = der.read_oid(data, kind)
-        if oid in _RSA:
-            modulus = der.read_element(data, der.read_element(data, bits.start + 1, bits.end).start, bits.end)
-            return KeyFacts(_RSA[oid], int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
-        if oid == _EC:
-            return _CURVES.get(der.read_oid(data, parameters[0]), KeyFacts("ec"))
-        return _KEY_TYPES.get(oid, KeyFacts("unknown"))
+        algorithm = der.read_element(data, key.start, key.end)
+        facts = _read_algorithm(data[algorithm.offset : algorithm.end])
+        if facts.type not in ("rsa", "rsa-pss"):
+            return facts
+        bits = der.read_element(data, algorithm.end, key.end)
+        modulus = der.read_element(data, der.read_element(data, bits.start + 1, bits.end).start, bits.end)
+        return KeyFacts(facts.type, int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
     except (FormatError, ValueError, IndexError):
         return KeyFacts("unknown")
+
+
+@lru_cache(maxsize=64)  # there are few algorithms, and every key names one
+def _read_algorithm(encoded: bytes) -> KeyFacts:
+    kind, *parameters = der.read_children(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
+    oid = der.read_oid(encoded, kind)
+    if oid in _RSA:
+        return KeyFacts(_RSA[oid])
+    if oid == _EC:
+        return _CURVES.get(der.read_oid(encoded, parameters[0]), KeyFacts("ec"))
+    return _KEY_TYPES.get(oid, KeyFacts("unknown"))
