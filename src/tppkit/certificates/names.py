@@ -30,6 +30,7 @@ _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
 _ANY_NEEDS_ESCAPE = re.compile(_NEEDS_ESCAPE.pattern, re.MULTILINE)  # of values, one a line
 _NAMES = dict(oids.NAME_ATTRIBUTES)
+_X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
 Attribute = tuple[str, str]
 
@@ -152,19 +153,21 @@ def read_name(data: bytes, element: der.Element) -> DistinguishedName:
 def _plain_attribute(data: bytes, offset: int) -> tuple[Attribute | None, int]:
     """The attribute at `offset` and the offset behind it, when it has the plain form that nearly all have.
 
-    Plain is: alone in its set, every length below 128, a string. Anything else gives None, and the general reader decides.
+    Plain is: an attribute of X.520, alone in its set, every length below 128, a string. Anything else gives None, and the
+    general reader decides.
     """
-    head = data[offset : offset + 6]  # SET, length, SEQUENCE, length, OBJECT IDENTIFIER, length
-    if len(head) < 6 or head[0] != der.SET or head[2] != der.SEQUENCE or head[4] != der.OID or head[1] > 0x7F:
+    oid = _X520.get(data[offset + 4 : offset + 9])
+    if oid is None or offset + 11 > len(data):
         return None, offset
-    value = offset + 6 + head[5]
-    start, end = value + 2, offset + 2 + head[1]
-    codec = der.STRING_CODECS.get(data[value]) if start <= end <= len(data) else None
-    if codec is None or head[3] != head[1] - 2 or start + data[value + 1] != end or data[value + 1] > 0x7F:
+    codec, size = der.STRING_CODECS.get(data[offset + 9]), data[offset + 10]
+    start, end = offset + 11, offset + 11 + size
+    if codec is None or size > 0x76 or data[offset] != der.SET or data[offset + 2] != der.SEQUENCE:
+        return None, offset
+    if data[offset + 1] != size + 9 or data[offset + 3] != size + 7:
         return None, offset
     try:
-        return (der.dotted(data[offset + 6 : value]), data[start:end].decode(codec)), end
-    except (FormatError, UnicodeDecodeError):
+        return (oid, data[start:end].decode(codec)), end
+    except UnicodeDecodeError:
         return None, offset
 
 
