@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+from cryptography.x509 import ocsp
 
 from tppkit.testpki import Pki, certificate_pem, make_provider
 
@@ -164,9 +166,11 @@ def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
         assert json.loads(result.stdout)["verdict"] == ("fails" if result.exit_code else "holds")
 
 
-def crl_of(pki: Pki, *revoked: int) -> bytes:
-    """A CRL of the QWACs' authority that is fresh at `AT`."""
-    now = datetime(2026, 6, 1, 11, tzinfo=UTC)
+NOW = datetime(2026, 6, 1, 11, tzinfo=UTC)
+
+
+def crl_of(pki: Pki, *revoked: int, now: datetime = NOW, key=None, extensions=()) -> bytes:
+    """A CRL of the QWACs' authority, by default fresh at `AT` and signed by it."""
     issuer = pki.qwac_ca
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -179,7 +183,21 @@ def crl_of(pki: Pki, *revoked: int) -> bytes:
     for serial in revoked:
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
         builder = builder.add_revoked_certificate(entry.build())
-    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=True)
+    return builder.sign(key or issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def ocsp_of(pki: Pki, *, responder) -> bytes:
+    """A good answer about the QWAC, signed by `responder`."""
+    issuer = pki.qwac_ca.certificate.x509
+    about = {"algorithm": hashes.SHA256(), "cert_status": ocsp.OCSPCertStatus.GOOD}
+    times = {"this_update": NOW, "next_update": NOW + timedelta(days=1)}
+    builder = ocsp.OCSPResponseBuilder().add_response(
+        cert=pki.qwac.certificate.x509, issuer=issuer, revocation_time=None, revocation_reason=None, **about, **times
+    )
+    answer = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, responder.certificate.x509)
+    return answer.sign(responder.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
 JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
@@ -204,6 +222,34 @@ def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder
     seal = ("qseal-chain.pem", "--as", "qseal", *JUDGED[3:])
     result = tppkit("cert", "check", *seal, "--crl", "ca.crl")
     assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
+
+
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        ({"key": ec.generate_private_key(ec.SECP256R1())}, "revocation.unknown"),
+        (
+            {"extensions": [x509.IssuingDistributionPoint(None, None, False, True, None, False, False)]},
+            "revocation.unknown",
+        ),
+        ({"extensions": [x509.DeltaCRLIndicator(1)]}, "revocation.unknown"),
+        ({"now": NOW - timedelta(days=9)}, "revocation.stale"),
+    ],
+    ids=["forged", "of-another-scope", "delta", "stale"],
+)
+def test_a_crl_that_is_no_good_proves_nothing(tppkit, folder, pki, made, code: str) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, **made))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["verdict"], result.json["code"]) == (1, "fails", code)
+    assert result.json["chain"] is None
+
+
+def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
+    assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
+    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))
+    result = tppkit("cert", "check", *JUDGED, "--ocsp", "answer")
+    assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.unknown", None)
 
 
 def test_answers_about_revocation_need_authorities_and_a_form(tppkit, folder, pki) -> None:

@@ -85,9 +85,9 @@ class TrustOptions:
                 path = self._verify(bundle, as_, at)
                 findings += path.findings
             except CertificateRejected as e:
-                findings += e.findings or (_error(e),)
+                findings = _with_refusal((*findings, *e.findings), e)
             except ConfigurationError as e:  # no list grants an authority for this use at the time
-                findings += (_error(e),)
+                findings = _with_refusal(findings, e)
         return Belief(findings, path, status, self.evidence is not None)
 
     def _verify(self, bundle: Bundle, as_: Use, at: datetime) -> TrustedPath:
@@ -107,17 +107,20 @@ class TrustOptions:
         if self.lists is None:
             return None, ()
         status = self.lists.status(bundle.leaf, at=at, intermediates=bundle.others)
-        findings = status.findings
         try:
             self.lists.verify_qualified(bundle.leaf, purpose=_PURPOSES[as_], at=at, intermediates=bundle.others)
         except CertificateRejected as e:
-            if all(finding.code != e.code or finding.severity is not Severity.ERROR for finding in findings):
-                findings += (_error(e),)
-        return status, findings
+            return status, _with_refusal(status.findings, e)
+        return status, status.findings
 
 
-def _error(error: CertificateRejected | ConfigurationError) -> Finding:
-    return Finding(error.code, Severity.ERROR, error.message, error.clause)
+def _with_refusal(
+    findings: tuple[Finding, ...], refusal: CertificateRejected | ConfigurationError
+) -> tuple[Finding, ...]:
+    """The findings with the refusal's own error among them: what it carries may be warnings only."""
+    if any(finding.code == refusal.code and finding.severity is Severity.ERROR for finding in findings):
+        return findings
+    return (*findings, Finding(refusal.code, Severity.ERROR, refusal.message, refusal.clause))
 
 
 def load_trust(trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path]) -> TrustOptions:
