@@ -252,11 +252,21 @@ def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> N
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.unknown", None)
 
 
-def test_answers_about_revocation_need_authorities_and_a_form(tppkit, folder, pki) -> None:
+def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:
     (folder / "ca.crl").write_bytes(crl_of(pki))
     assert tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--crl", "ca.crl").exit_code == 2
-    assert tppkit("cert", "check", *JUDGED, "--ocsp", "qwac.pem").exit_code == 3
-    assert tppkit("cert", "check", *JUDGED, "--crl", "absent").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "file", "code"),
+    [("--ocsp", "qwac.pem", "revocation.unreadable"), ("--crl", "absent", "file.unreadable")],
+)
+def test_an_answer_that_cannot_be_read_is_told(tppkit, folder, option: str, file: str, code: str) -> None:
+    told = tppkit("cert", "check", *JUDGED, option, file)
+    assert (told.exit_code, told.json["file"], told.json["error"]["code"]) == (3, file, code)
+    text = tppkit("cert", "check", *JUDGED[:-1], option, file)
+    assert (text.exit_code, text.stdout) == (3, "")
+    assert code in text.stderr
 
 
 def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder) -> None:

@@ -57,9 +57,9 @@ def check(
     In a bundle the first certificate is checked; the others may stand between it and an authority of --trust.
     """
     as_, at = Use(use), present(at)
-    options = load_trust(trust, trusted_lists, (*crls, *responses))
-    bundles = read_bundles([file], password_file, as_json=as_json)
-    if bundles is None:
+    options = load_trust(trust, trusted_lists, (*crls, *responses), as_json=as_json)
+    bundles = None if options is None else read_bundles([file], password_file, as_json=as_json)
+    if options is None or bundles is None:
         return UNREADABLE
     (bundle,) = bundles
     findings = check_certificate(bundle.leaf, as_=as_, at=at, edition=edition)

@@ -10,8 +10,8 @@ from typing import Any
 
 from tppkit._clock import format_time
 from tppkit.certificates import Use
-from tppkit.cli.certificates import Bundle
-from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
+from tppkit.cli.certificates import Bundle, tell_unreadable
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust import (
     Anchors,
     CertificateStatus,
@@ -123,27 +123,36 @@ def _with_refusal(
     return (*findings, Finding(refusal.code, Severity.ERROR, refusal.message, refusal.clause))
 
 
-def load_trust(trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path]) -> TrustOptions:
-    """Read what the options name.
+def load_trust(
+    trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path], *, as_json: bool
+) -> TrustOptions | None:
+    """Read what the options name; None when an answer cannot be read, which has been told then.
 
     Args:
         trust: authorities, a file or folder.
         trusted_lists: a folder of trusted lists.
         answers: CRLs and OCSP responses.
+        as_json: tell it as JSON.
 
     Raises:
         ConfigurationError: `trust.no-anchors`, also for answers without authorities; `trust.unreadable`; and as
             `load_trusted_lists`.
-        FormatError: `file.unreadable`, `file.too-large`, `revocation.unreadable`.
     """
     paths = tuple(answers)
     if paths and trust is None and trusted_lists is None:
         message = "answers about revocation are proven by authorities: give --trust or --trusted-lists too"
         raise ConfigurationError("trust.no-anchors", message)
+    evidence = RevocationEvidence()
+    for path in paths:
+        try:
+            evidence += load_revocation([path])
+        except FormatError as e:
+            tell_unreadable(str(path), e, as_json=as_json)
+            return None
     return TrustOptions(
         None if trust is None else load_anchors(trust),
         None if trusted_lists is None else load_trusted_lists(trusted_lists),
-        load_revocation(paths) if paths else None,
+        evidence if paths else None,
     )
 
 
