@@ -1272,6 +1272,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the list of the issuer's country is not among the lists",
             "fetch it (tppkit trust fetch --territory)",
         ),
+        "trusted-list.next-update": Code(
+            "the list would be good for more than six months",
+            "fetch the present list; do not use this one",
+        ),
         "trusted-list.no-lotl": Code(
             "the list of the lists is not in the folder",
             "add it (tppkit trust fetch), or name the signers of the lists",
@@ -1292,9 +1296,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the listed service stands above the issuer and is not listed as a root for qualified certificates",
             "the issuing authority itself must be listed",
         ),
+        "trusted-list.not-lotl": Code(
+            "the list is not the list of the lists",
+            "check the address of the list of the lists",
+        ),
         "trusted-list.not-named": Code(
             "the list of the lists does not name this list: its territory, type or operator",
             "remove the file, or fetch the present list of the lists",
+        ),
+        "trusted-list.not-older": Code(
+            "a list of the lists that should lead to another, a pivot, is not older than that",
+            "none needed; it is passed over",
         ),
         "trusted-list.not-qualified": Code(
             "the list says that the certificate is not qualified",
@@ -1333,7 +1345,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "fetch the present list of the lists; where that is the one, compare its signer with the Official Journal",
         ),
         "trusted-list.signer-validity": Code(
-            "the list was issued outside the validity of its signer's certificate",
+            "the list was issued outside the validity of its signer's certificate, or after its signer was retired",
             "fetch the present list",
         ),
         "trusted-list.superseded": Code(

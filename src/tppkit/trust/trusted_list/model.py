@@ -170,6 +170,7 @@ class TrustedList:
         source: where it came from, for messages.
         signer: the certificate that signed it.
         findings: what could not be read.
+        signer_until: of a list of lists, until when its signer is believed, aware UTC; None where that was not asked.
     """
 
     type: str
@@ -185,6 +186,7 @@ class TrustedList:
     source: str
     signer: EidasCertificate
     findings: tuple[Finding, ...] = ()
+    signer_until: datetime | None = None
 
     @property
     def is_list_of_lists(self) -> bool:

@@ -140,6 +140,10 @@ def _opinion(
 def check_freshness(trusted_list: TrustedList, at: datetime) -> Finding | None:
     """The finding `trusted-list.expired` or `trusted-list.closed` when a list cannot answer for a moment, else None."""
     clause = "TS 119 612 clause 5.3.15"
+    if trusted_list.signer_until is not None and at > trusted_list.signer_until:
+        ended = format_time(trusted_list.signer_until)
+        message = f"the signer of {trusted_list} is believed until {ended}, so it says nothing about {format_time(at)}"
+        return _error("trusted-list.expired", message, clause)
     if trusted_list.next_update is None:
         if at <= trusted_list.issued:
             return None
