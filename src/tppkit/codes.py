@@ -1257,7 +1257,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask about a time before it was closed; a closed list grants nothing later",
         ),
         "trusted-list.conflict": Code(
-            "the list names several purposes for the certificate, and the certificate does not decide",
+            "the list contradicts itself: several purposes for a certificate that does not decide, or a key granted and not",
             "ask the scheme operator of the list",
         ),
         "trusted-list.expired": Code(
@@ -1367,6 +1367,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trusted-list.unknown-extension": Code(
             "a critical extension of the service is not understood",
             "ask for support of it; until then the certificate counts as not qualified",
+        ),
+        "trusted-list.unreadable-history": Code(
+            "an earlier state of the service cannot be read, so nothing is known of the time before the state after it",
+            "ask the scheme operator of the list; do not rely on the certificate as qualified at that time",
         ),
         "trusted-list.unreadable-part": Code(
             "a part of the list cannot be read and is passed over",

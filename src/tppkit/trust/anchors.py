@@ -9,7 +9,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, Finding, FormatError
 
 CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
 MAX_FILES = 10_000
@@ -22,10 +22,12 @@ class Anchors:
     Attributes:
         roots: a chain must end at one of these.
         intermediates: certification authorities that may stand between; they are believed only through a root.
+        findings: authorities that were passed over, and why.
     """
 
     roots: tuple[EidasCertificate, ...]
     intermediates: tuple[EidasCertificate, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def make_anchors(certificates: Iterable[EidasCertificate], *, all_believed: bool = False) -> Anchors:

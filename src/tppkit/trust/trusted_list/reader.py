@@ -6,7 +6,7 @@ A list's frame must be right; within it, what cannot be read becomes a finding a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
@@ -199,12 +199,26 @@ def _service(reading: _Reading, element: Element) -> Service | None:
     current = None if information is None else _instance(reading, information, current=True)
     if current is None:
         return None  # without its present state, its past says nothing about now
-    history = (
+    history = [
         _instance(reading, instance, current=False)
         for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
-    )
+    ]
     past = sorted((instance for instance in history if instance is not None), key=lambda i: i.since, reverse=True)
-    return Service((current, *past))
+    return Service((current, *past), _complete_since([current, *history]))
+
+
+def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None:
+    """The beginning of the oldest state after which none is unreadable; None when all are readable.
+
+    States stand in the list with the latest first. Where they do not, an unreadable one may belong anywhere, so only the
+    present state counts.
+    """
+    if None not in states:
+        return None
+    readable = [state.since for state in states if state is not None]
+    if readable != sorted(readable, reverse=True):
+        return readable[0]
+    return readable[states.index(None) - 1]
 
 
 def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceInstance | None:
