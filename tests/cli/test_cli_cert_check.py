@@ -85,7 +85,7 @@ def test_text_begins_with_the_verdict_and_says_what_to_do(tppkit, folder) -> Non
     failed = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT)
     assert failed.exit_code == 1
     assert failed.stdout.startswith("fails (")
-    assert "not checked: no --trust was given" in failed.stdout
+    assert "not checked: neither --trust nor --trusted-lists was given" in failed.stdout
     assert "qcstatements.not-web (EN 319 412-5 clause 4.2.3)\n" in failed.stdout
     assert "    do: " in failed.stdout
 

@@ -80,18 +80,20 @@ class TrustOptions:
         """
         status, findings = self._ask_lists(bundle, as_, at)
         path: TrustedPath | None = None
-        if self.anchors is not None or self.evidence is not None:
+        if self.anchors is not None or self.lists is not None:
+            passed_over: tuple[Finding, ...] = ()
             try:
-                path = self._verify(bundle, as_, at)
+                anchors = self.anchors or self._listed_authorities(as_, at)
+                passed_over = tuple(f for f in anchors.findings if f.severity is Severity.WARNING)
+                path = self._verify(anchors, bundle, at)
                 findings += path.findings
             except CertificateRejected as e:
-                findings = _with_refusal((*findings, *e.findings), e)
+                findings = _with_refusal((*findings, *e.findings, *passed_over), e)
             except ConfigurationError as e:  # no list grants an authority for this use at the time
                 findings = _with_refusal(findings, e)
         return Belief(findings, path, status, self.evidence is not None)
 
-    def _verify(self, bundle: Bundle, as_: Use, at: datetime) -> TrustedPath:
-        anchors = self.anchors or self._listed_authorities(as_, at)
+    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime) -> TrustedPath:
         if self.evidence is None:
             return PathVerifier(anchors).verify(bundle.leaf, at=at, intermediates=bundle.others)
         leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence)
