@@ -1116,6 +1116,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the service answered with an error",
             "see its status, code and text",
         ),
+        "request.signature": Code(
+            "a certificate request is not signed with its own key",
+            "make the request again with the private key that belongs to it",
+        ),
         "revocation.future": Code(
             "the answer about revocation is dated after the present",
             "check the clock",

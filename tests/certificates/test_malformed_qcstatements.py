@@ -185,6 +185,7 @@ def test_of_a_statement_that_stands_twice_the_first_is_read():
     assert read.psd2 is not None
     assert read.psd2.roles == (RoleOfPsp("0.4.0.19495.1.3", "PSP_AI"),)
     assert read.statement_oids == (oids.QC_PSD2, oids.QC_PSD2)
+    assert "names PSP_PI" in read.findings[0].message
 
 
 def test_an_unknown_statement_that_stands_twice_is_named_as_well():

@@ -54,6 +54,13 @@ class _Subject:
     organization_identifier: OrganizationIdentifier | None
     key: KeyFacts
     extensions: ExtensionFacts
+    x509: x509.Certificate | x509.CertificateSigningRequest
+
+    @property
+    def signature_algorithm(self) -> str:
+        """How it is signed, for example `ecdsa-with-SHA256`; an unknown algorithm as its dotted identifier."""
+        oid = self.x509.signature_algorithm_oid.dotted_string
+        return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
 
     @cached_property
     def sha256(self) -> str:
@@ -78,12 +85,9 @@ class _Subject:
             FormatError: `certificate.key-unreadable`.
         """
         try:
-            return self._load_public_key()
+            return self.x509.public_key()
         except (ValueError, UnsupportedAlgorithm) as e:
             raise FormatError("certificate.key-unreadable", f"the public key of {self.subject} cannot be read") from e
-
-    def _load_public_key(self) -> CertificatePublicKeyTypes:
-        raise NotImplementedError
 
     def require_well_formed(self) -> None:
         """Refuse what reading forgave: the strict reading.
@@ -98,6 +102,9 @@ class _Subject:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Everything that was malformed and read all the same."""
+        return tuple(self._find())
+
+    def _find(self) -> list[Finding]:
         found = [*self.extensions.findings, *self.extensions.qc.findings]
         identifier = self.organization_identifier
         if identifier is not None and identifier.scheme is None:
@@ -110,7 +117,7 @@ class _Subject:
             )  # fmt: skip
         if self.key.type == "unknown":
             found.append(Finding("certificate.key-unreadable", Severity.WARNING, "the public key is of no known type"))
-        return tuple(found)
+        return found
 
 
 @dataclass(frozen=True)
@@ -229,9 +236,6 @@ class EidasCertificate(_Subject):
         """
         return self.not_before <= as_utc(at) <= self.not_after
 
-    def _load_public_key(self) -> CertificatePublicKeyTypes:
-        return self.x509.public_key()
-
 
 @dataclass(frozen=True)
 class EidasRequest(_Subject):
@@ -273,8 +277,18 @@ class EidasRequest(_Subject):
             x509=request,
         )
 
-    def _load_public_key(self) -> CertificatePublicKeyTypes:
-        return self.x509.public_key()
+    def _find(self) -> list[Finding]:
+        found = super()._find()
+        if not self._is_signed():
+            message = "the request is not signed with the key that it asks a certificate for"
+            found.append(Finding("request.signature", Severity.ERROR, message, "RFC 2986 section 3"))
+        return found
+
+    def _is_signed(self) -> bool:
+        try:
+            return self.x509.is_signature_valid
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            return False
 
 
 def _first_line(error: Exception) -> str:

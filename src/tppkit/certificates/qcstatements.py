@@ -14,6 +14,7 @@ Sources: RFC 3739 section 3.2.6, ETSI EN 319 412-5 clauses 4.2 and 4.3, ETSI TS 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -221,7 +222,7 @@ def _read_statement(reading: _Reading, statement: der.Element) -> None:
         oid = der.read_oid(data, parts[0])
         reading.statement_oids.append(oid)
         if oid in reading.seen:
-            message = f"the statement {oid} stands twice; the first one is read"
+            message = f"the statement {oid} stands twice; the first one is read{_passed_over(data, oid, parts)}"
             reading.note("qcstatements.duplicate", message, statement.offset)
             return
         reading.seen.add(oid)
@@ -236,6 +237,18 @@ def _read_statement(reading: _Reading, statement: der.Element) -> None:
     except FormatError as e:
         name = f"statement {oid}" if oid else "a statement"
         reading.note("qcstatements.malformed", f"{name} cannot be read: {e.message}", e.offset or statement.offset)
+
+
+def _passed_over(data: bytes, oid: str, parts: list[der.Element]) -> str:
+    """The roles of a further PSD2 statement, so that none is dropped in silence."""
+    if oid != oids.QC_PSD2 or len(parts) != 2:
+        return ""
+    other = _Reading(data)
+    with suppress(FormatError):
+        _read_psd2(other, parts[1])
+    further = other.facts.get("psd2")
+    names = further.role_names[:9] if isinstance(further, Psd2Statement) else ()
+    return f"; the other one names {', '.join(names) or 'no role'}"
 
 
 def _read_flag(reading: _Reading, name: str, parts: list[der.Element]) -> None:
