@@ -78,12 +78,10 @@ def read_link(certificate: EidasCertificate) -> Link:
 
 
 def read_key_bits(certificate: EidasCertificate) -> bytes:
-    """The content of the BIT STRING of a certificate's public key, by whose hash the key is named.
+    """The content of the BIT STRING of a certificate's public key, whose hash names the key.
 
     Raises:
         FormatError: `certificate.key-unreadable`.
-
-    Source: RFC 5280 section 4.2.1.2 method 1, RFC 6960 section 4.1.1.
     """
     whole = certificate.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     bits = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))[1]
