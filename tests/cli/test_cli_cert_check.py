@@ -281,5 +281,17 @@ def test_trusted_lists_say_whether_it_is_qualified_for_its_use(tppkit, shared_da
     listed = tppkit("cert", "check", qwac, "--as", "qwac", *lists).json
     assert (listed["trusted_list"]["qualified_for"], listed["trusted_list"]["territory"]) == (["web"], "NO")
     assert not [f for f in listed["findings"] if f["code"].startswith("trusted-list.")]
+    assert listed["chain"][1:] == ["CN=Buypass Class 3 CA 2,O=Buypass AS-983163327,C=NO"]
     seal = tppkit("cert", "check", qwac, "--as", "qseal", *lists).json
     assert "trusted-list.purpose" in {finding["code"] for finding in seal["findings"]}
+
+
+@pytest.mark.shared
+def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, folder, shared_data) -> None:
+    lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists")
+    result = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists, "--json")
+    errors = [finding["code"] for finding in result.json["findings"] if finding["severity"] == "error"]
+    assert (result.exit_code, result.json["chain"]) == (1, None)
+    assert "trust.no-anchors" in errors
+    text = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists)
+    assert "none holds" in text.stdout
