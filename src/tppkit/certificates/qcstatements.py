@@ -295,7 +295,11 @@ def _read_limit_value(reading: _Reading, info: der.Element) -> None:
         raise FormatError("der.malformed", f"a MonetaryValue has {len(parts)} parts, not 3", offset=info.offset)
     currency, *numbers = parts
     numeric = currency.tag == der.INTEGER
-    text = str(der.read_integer(reading.data, currency)) if numeric else der.read_text(reading.data, currency)
+    text = (
+        str(der.read_integer(reading.data, currency))
+        if numeric
+        else _read_string(reading, currency, der.PRINTABLE_STRING, "a currency")
+    )
     amount, exponent = (der.read_integer(reading.data, number) for number in numbers)
     reading.facts["limit_value"] = LimitValue(text, amount, exponent)
 
@@ -307,7 +311,9 @@ def _read_retention(reading: _Reading, info: der.Element) -> None:
 def _countries(name: str) -> _Reader:
     def read(reading: _Reading, info: der.Element) -> None:
         countries = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
-        reading.facts[name] = tuple([der.read_text(reading.data, country) for country in countries])
+        reading.facts[name] = tuple(
+            [_read_string(reading, country, der.PRINTABLE_STRING, "a country") for country in countries]
+        )
 
     return read
 
@@ -316,12 +322,16 @@ def _read_semantics(reading: _Reading, info: der.Element) -> None:
     # SemanticsInformation ::= SEQUENCE { semanticsIdentifier OID OPTIONAL, nameRegistrationAuthorities GeneralNames OPTIONAL }
     data = reading.data
     for part in der.read_children(data, der.expect(info, der.SEQUENCE)):
-        if part.tag == der.OID:
-            reading.facts["semantics"] = der.read_oid(data, part)
+        fact = "semantics" if part.tag == der.OID else "name_registration_authorities"
+        if fact in reading.facts:  # in one statement, or by both syntaxes
+            message = f"the {fact.replace('_', ' ')} of the subject's name are stated twice; the first are read"
+            reading.note("qcstatements.duplicate", message, part.offset)
+        elif part.tag == der.OID:
+            reading.facts[fact] = der.read_oid(data, part)
         else:
             names = der.read_children(data, der.expect(part, der.SEQUENCE))
             uris = [data[name.start : name.end].decode("ascii", "replace") for name in names if name.tag == _URI]
-            reading.facts["name_registration_authorities"] = tuple(uris)
+            reading.facts[fact] = tuple(uris)
 
 
 def _read_psd2(reading: _Reading, info: der.Element) -> None:
