@@ -81,6 +81,25 @@ def test_an_authority_between_must_be_valid_at_the_time_as_well(ask, root, certi
     assert (found.code, found.at_issuance.qualified_for) == ("path.expired", ("web",))
 
 
+def test_forbidden_authorities_do_not_spoil_the_answer_for_allowed_ones(operator, root, certify):
+    between = certify("Between", root)
+    twin = x509.CertificateBuilder(
+        root.certificate.x509.subject,
+        between.certificate.x509.subject,
+        between.key.public_key(),
+        7,
+        SINCE,
+        root.certificate.not_after,
+    ).add_extension(x509.BasicConstraints(True, None), critical=True)
+    usage, critical = key_usage("digital_signature")
+    forbidden = twin.add_extension(usage, critical).sign(root.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    leaf = certify("qwac", between, ca=False, starts=START, extensions=QWAC).certificate
+    lists = verified_lists(operator, Listed(root.certificate, [State("granted", SINCE, (WEB, ROOT))]))
+    refused = lists.status(leaf, at=AT, intermediates=[EidasCertificate.from_der(forbidden)])
+    assert refused.code == "path.key-usage"
+    assert lists.status(leaf, at=AT, intermediates=[between.certificate]).qualified_for == ("web",)
+
+
 def test_a_pre_certificate_is_not_qualified(operator, root, certify):
     poisoned = certify("qwac", root, ca=False, starts=START, extensions=(*QWAC, (POISON, True))).certificate
     found = verified_lists(operator, Listed(root.certificate, [GRANTED])).status(poisoned, at=AT)

@@ -75,7 +75,7 @@ class QualifiedStatus:
 class TrustedLists:
     """Trusted lists whose signatures were verified.
 
-    Which services issued a certificate is remembered for the last 4096 certificates.
+    Which services issued a certificate themselves is remembered for up to 4096 certificates.
 
     Attributes:
         list_of_lists: the list that names the signers of the others, or None when the caller named them.
@@ -202,7 +202,7 @@ class TrustedLists:
             return known
         services = self._index.find(certificate, intermediates=intermediates)
         found = services, judge(certificate, services, at=certificate.not_before, list_of_lists=self.list_of_lists)
-        if services:  # more intermediates may find what these did not
+        if services and all(service.direct for service in services):  # other intermediates may give another answer
             if len(self._remembered) >= _REMEMBERED:
                 self._remembered.clear()  # one step, as other threads remember at the same time
             self._remembered[certificate.der] = found
