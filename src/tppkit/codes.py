@@ -1281,7 +1281,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask about a time before it was closed; a closed list grants nothing later",
         ),
         "trusted-list.conflict": Code(
-            "the list names several purposes for the certificate, and the certificate does not decide",
+            "the list contradicts itself: several purposes for a certificate that does not decide, or a key granted and not",
             "ask the scheme operator of the list",
         ),
         "trusted-list.expired": Code(
@@ -1295,6 +1295,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trusted-list.missing": Code(
             "the list of the issuer's country is not among the lists",
             "fetch it (tppkit trust fetch --territory)",
+        ),
+        "trusted-list.next-update": Code(
+            "the list would be good for more than six months",
+            "fetch the present list; do not use this one",
         ),
         "trusted-list.no-lotl": Code(
             "the list of the lists is not in the folder",
@@ -1316,9 +1320,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the listed service stands above the issuer and is not listed as a root for qualified certificates",
             "the issuing authority itself must be listed",
         ),
+        "trusted-list.not-lotl": Code(
+            "the list is not the list of the lists",
+            "check the address of the list of the lists",
+        ),
         "trusted-list.not-named": Code(
             "the list of the lists does not name this list: its territory, type or operator",
             "remove the file, or fetch the present list of the lists",
+        ),
+        "trusted-list.not-older": Code(
+            "a list of the lists that should lead to another, a pivot, is not older than that",
+            "none needed; it is passed over",
         ),
         "trusted-list.not-qualified": Code(
             "the list says that the certificate is not qualified",
@@ -1357,7 +1369,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "fetch the present list of the lists; where that is the one, compare its signer with the Official Journal",
         ),
         "trusted-list.signer-validity": Code(
-            "the list was issued outside the validity of its signer's certificate",
+            "the list was issued outside the validity of its signer's certificate, or after its signer was retired",
             "fetch the present list",
         ),
         "trusted-list.superseded": Code(
@@ -1379,6 +1391,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trusted-list.unknown-extension": Code(
             "a critical extension of the service is not understood",
             "ask for support of it; until then the certificate counts as not qualified",
+        ),
+        "trusted-list.unreadable-history": Code(
+            "an earlier state of the service cannot be read, so nothing is known of the time before the state after it",
+            "ask the scheme operator of the list; do not rely on the certificate as qualified at that time",
         ),
         "trusted-list.unreadable-part": Code(
             "a part of the list cannot be read and is passed over",

@@ -106,3 +106,9 @@ def test_a_list_of_the_lists_of_a_stranger_does_not_hold(tppkit, lists, qwac, tm
 def test_what_is_no_certificate_cannot_be_read(tppkit, lists):
     result = tppkit("trust", "status", "-", "--trusted-lists", lists, stdin=b"nothing")
     assert result.exit_code == 3
+
+
+def test_a_password_file_that_is_absent_cannot_be_read(tppkit, lists, qwac):
+    result = tppkit("trust", "status", qwac, "--trusted-lists", lists, "--password-file", "absent")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "[file.unreadable]" in result.stderr

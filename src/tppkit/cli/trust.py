@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time
-from tppkit._files import read_bounded
 from tppkit._text import printable
-from tppkit.certificates import EidasCertificate, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.certificates import EidasCertificate
+from tppkit.cli.certificates import password_option, read_bundle, read_password
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -22,18 +21,16 @@ from tppkit.cli.output import (
     present,
     print_facts,
     print_json,
-    read_input,
     say,
     say_error,
 )
 from tppkit.client import make_fetch
-from tppkit.errors import FormatError, VerificationError
+from tppkit.errors import VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
 from tppkit.trust.trusted_list.qualified_status import Listing
 
-_MAX_PASSWORD_BYTES = 1024
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
@@ -45,7 +42,7 @@ def trust() -> None:
 @trust.command()
 @click.argument("file", metavar="FILE")
 @click.option("--trusted-lists", required=True, type=_folder, metavar="DIR", help="Folder of the lists.")
-@click.option("--password-file", type=click.Path(path_type=Path), help="First line: the password of a PKCS#12 file.")
+@password_option
 @at_option
 @json_option
 def status(file: str, trusted_lists: Path, password_file: Path | None, at: datetime | None, as_json: bool) -> int:
@@ -53,16 +50,16 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
-    certificate, *intermediates = _read_certificates(file, password_file)
+    bundle = read_bundle(file, read_password(password_file))
     try:
         lists = load_trusted_lists(trusted_lists)
     except VerificationError as e:
         return _tell_unbelieved(e, as_json=as_json)
-    found = lists.status(certificate, at=present(at), intermediates=intermediates)
+    found = lists.status(bundle.leaf, at=present(at), intermediates=bundle.others)
     if as_json:
-        print_json(_status_object(file, certificate, found, lists))
+        print_json(_status_object(file, bundle.leaf, found, lists))
     else:
-        _print_status(certificate, found)
+        _print_status(bundle.leaf, found)
     return HOLDS if found.code is None else DOES_NOT_HOLD
 
 
@@ -143,19 +140,6 @@ def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:
 def _all(lists: TrustedLists) -> tuple[TrustedList, ...]:
     top = (lists.list_of_lists,) if lists.list_of_lists else ()
     return (*top, *sorted(lists.lists, key=lambda one: one.territory))
-
-
-def _read_certificates(file: str, password_file: Path | None) -> list[EidasCertificate]:
-    password = (
-        None
-        if password_file is None
-        else read_bounded(password_file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
-    )
-    sources = read_sources(read_input(file, max_bytes=MAX_SOURCE_BYTES), password=password)
-    found = [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
-    if not found:
-        raise FormatError("certificate.not-found", f"{file} holds no certificate")
-    return found
 
 
 def _list_object(one: TrustedList) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import CertificateRejected
 
 _E = TypeVar("_E", bound=x509.ExtensionType)
@@ -74,6 +75,17 @@ def read_link(certificate: EidasCertificate) -> Link:
         key_id=subject_key.digest if subject_key else None,
         authority_key_id=authority_key.key_identifier if authority_key else None,
     )
+
+
+def read_key_bits(certificate: EidasCertificate) -> bytes:
+    """The content of the BIT STRING of a certificate's public key, whose hash names the key.
+
+    Raises:
+        FormatError: `certificate.key-unreadable`.
+    """
+    whole = certificate.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    bits = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))[1]
+    return whole[bits.start + 1 : bits.end]
 
 
 def _value(extensions: Mapping[str, x509.Extension[x509.ExtensionType]], kind: type[_E]) -> _E | None:
