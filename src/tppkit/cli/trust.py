@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from tppkit.errors import VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
-from tppkit.trust.trusted_list.qualified_status import Listing
+from tppkit.trust.trusted_list.qualified_status import Listing, check_freshness
 
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
@@ -65,41 +66,44 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 
 @trust.command("lists")
 @click.argument("directory", type=_folder, metavar="DIR")
+@at_option
 @json_option
-def lists_(directory: Path, as_json: bool) -> int:
-    """Verify the lists of a folder, and tell what is in it."""
+def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
+    """Verify the lists of a folder, and tell what is in it and whether it still answers for a time."""
     try:
         lists = load_trusted_lists(directory)
     except VerificationError as e:
         return _tell_unbelieved(e, as_json=as_json)
+    failures = (*lists.failures, *_too_old(_all(lists), present(at)))
     if as_json:
-        code = lists.failures[0].code if lists.failures else None
+        code = failures[0].code if failures else None
         print_json(
             {
                 "verdict": "fails" if code else "holds",
                 "code": code,
                 "findings": [finding_object(f) for one in lists.lists for f in one.findings],
                 "lists": [{**_list_object(one), "territory": one.territory} for one in _all(lists)],
-                "failures": [_failure_object(failure) for failure in lists.failures],
+                "failures": [_failure_object(failure) for failure in failures],
             }
         )
     else:
         for one in _all(lists):
             until = format_time(one.next_update) if one.next_update else "closed"
             click.echo(printable(f"{one.territory}  number {one.sequence_number}, good until {until}  {one.source}"))
-        for failure in lists.failures:
-            click.echo(printable(f"{failure.territory or '??'}  not used: {failure.message} [{failure.code}]"))
-    return DOES_NOT_HOLD if lists.failures else HOLDS
+        for failure in failures:
+            click.echo(printable(f"{failure.territory or '??'}  {failure.message} [{failure.code}]"))
+    return DOES_NOT_HOLD if failures else HOLDS
 
 
 @trust.command()
-@click.argument("directory", type=_folder, metavar="DIR")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--territory", "territories", multiple=True, metavar="CC", help="Only this list; may be given again.")
 @click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of the lists.")
 @click.option("--allow-private", is_flag=True, help="Ask addresses of the own network as well.")
 @json_option
 def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool, as_json: bool) -> int:
     """Fetch the list of the lists and the national lists into a folder, each verified before it is written."""
+    directory.mkdir(parents=True, exist_ok=True)
     fetched = fetch_trusted_lists(
         directory,
         fetch=make_fetch(allow_private=allow_private, follow_redirects=True),
@@ -107,7 +111,7 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
         address=url,
         progress=lambda territory: say(f"fetching the list of {territory}"),
     )
-    failures = fetched.failures
+    failures = (*fetched.failures, *_too_old((*fetched.written, *fetched.kept), present(None)))
     if as_json:
         print_json(
             {
@@ -126,6 +130,14 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
         for failure in failures:
             click.echo(printable(f"{failure.territory or '??'}  failed: {failure.message} [{failure.code}]"))
     return DOES_NOT_HOLD if failures else HOLDS
+
+
+def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure]:
+    """The lists that say nothing about a time any more: what is served may be kept back on purpose."""
+    for one in lists:
+        finding = check_freshness(one, at)
+        if finding is not None:
+            yield ListFailure(one.source, one.territory, finding.code, finding.message)
 
 
 def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:

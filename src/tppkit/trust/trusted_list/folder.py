@@ -215,8 +215,8 @@ def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[T
     latest: dict[str, TrustedList] = {}
     for one in sorted(lists, key=lambda one: one.sequence_number):
         older = latest.get(one.territory)
-        if older is not None:
-            message = f"{older} is older than number {one.sequence_number} in {one.source}"
-            failures.append(ListFailure(older.source, None, "trusted-list.superseded", message))
+        if older is not None and older.sha256 != one.sha256:  # a copy is no second list
+            message = f"{older} gives way to number {one.sequence_number} in {one.source}"
+            failures.append(ListFailure(older.source, older.territory, "trusted-list.superseded", message))
         latest[one.territory] = one
     return list(latest.values())

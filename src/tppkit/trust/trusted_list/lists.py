@@ -213,10 +213,12 @@ class TrustedLists:
         countries = certificate.issuer.values(_COUNTRY)
         territory = TERRITORIES_OF_COUNTRIES.get(countries[0].upper(), countries[0].upper()) if countries else None
         clause = "TS 119 615 clause 4.3"
+        is_lacking = territory is not None and not self._has_list(territory) and self._points_to(territory)
         for failure in self.failures:
-            if territory is not None and failure.territory == territory:
+            # A file that cannot be read names no territory: it may be the list that is lacking.
+            if failure.territory == territory or (is_lacking and failure.territory is None):
                 yield Finding(failure.code, Severity.ERROR, failure.message, clause)
-        if territory is not None and not self._has_list(territory) and self._points_to(territory):
+        if is_lacking:
             message = f"the trusted list of {territory}, where the issuer is established, is not among the lists"
             yield Finding("trusted-list.missing", Severity.ERROR, message, clause)
         if self._index.is_named(certificate.issuer):
