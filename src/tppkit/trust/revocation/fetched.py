@@ -85,10 +85,12 @@ class FetchedAnswers:
         budget: Budget,
         nonce: bytes | None,
         faults: list[Finding],
+        *,
+        lists_only: bool = False,
     ) -> Iterator[Fetched]:
         """Fetch one answer after the other, OCSP before CRL, as long as the caller wants more and the budget lasts.
 
-        What fails is noted in `faults`.
+        With `lists_only`, CRLs alone. What fails is noted in `faults`.
         """
         body = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
 
@@ -107,7 +109,10 @@ class FetchedAnswers:
 
         facts = certificate.extensions
         questions = [
-            *(((url, certificate.sha256), ask_responder, nonce) for url in _some(facts.ocsp_urls)),
+            *(
+                ((url, certificate.sha256), ask_responder, nonce)
+                for url in _some(() if lists_only else facts.ocsp_urls)
+            ),
             *(((url, ""), get_list, None) for url in _some(facts.crl_urls)),
         ]
         for question, get, sent in questions:
