@@ -69,7 +69,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for one signed with SHA-256 or better",
         ),
         "certificate.client-auth-ends": Code(
-            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it in 2026",
+            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it",
             "before it expires, order a QWAC under QNCP-w-gen from a qualified hierarchy that browsers do not hold, and tell the banks",
         ),
         "certificate.common-name": Code(
@@ -101,7 +101,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate with public addresses",
         ),
         "certificate.internal-name": Code(
-            "a website certificate names an address, or a host of one network only",
+            "a website certificate names a host or address of one network only",
             "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(
@@ -600,6 +600,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
         ),
+        "organization-identifier.unusable": Code(
+            "the organizationIdentifier is a placeholder, too long, or has characters that nobody sees",
+            "have the certificate issued with the provider's organizationIdentifier",
+        ),
+        "organization-identifier.unusual-text": Code(
+            "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
+            "nothing, if the register writes it so; banks that compare it may see another",
+        ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
             "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",
@@ -621,7 +629,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "renew the one that has ended",
         ),
         "pair.no-organisation": Code(
-            "QWAC or QSealC does not have exactly one organizationIdentifier",
+            "QWAC or QSealC does not have exactly one organizationIdentifier that names an organisation",
             "have the certificate issued again with the provider's organizationIdentifier",
         ),
         "pair.no-psd2": Code(
@@ -748,6 +756,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a PEM block's content is not base64",
             "check that the file is complete",
         ),
+        "pem.trust-settings": Code(
+            "a PEM block TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read",
+            "write it as a plain certificate: openssl x509 -in FILE -out PLAIN",
+        ),
         "pkcs12.too-costly": Code(
             "opening the PKCS#12 file would take too much work",
             "export it again with an iteration count of at most 1000000",
@@ -817,7 +829,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate where it is not",
         ),
         "qcstatements.duplicate": Code(
-            "a statement stands twice",
+            "a statement stands twice, or two state the semantics of the name",
             "have the certificate issued again",
         ),
         "qcstatements.explicit-tag": Code(
@@ -908,6 +920,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the retention period is negative",
             "ask the issuer for the number of years",
         ),
+        "qcstatements.role-later": Code(
+            "a role came with a later edition of TS 119 495 than the one that counts",
+            "nothing; an issuer may follow a new edition before it counts",
+        ),
         "qcstatements.role-malformed": Code(
             "a role cannot be read",
             "have the certificate issued again",
@@ -933,7 +949,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate without it",
         ),
         "qcstatements.string-type": Code(
-            "a text of the PSD2 statement is not UTF8String",
+            "a text of a statement has another string type than its syntax says",
             "have the certificate issued again",
         ),
         "qcstatements.text-size": Code(
@@ -1009,7 +1025,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have what is gone issued again, or ask the bank",
         ),
         "renewal.gap": Code(
-            "the old certificate ends before the new one begins",
+            "there is a time between old and new certificate at which neither is valid",
             "order the new one with an earlier start",
         ),
         "renewal.issuer": Code(
@@ -1045,8 +1061,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "tell banks that know you by them",
         ),
         "renewal.no-organisation": Code(
-            "old or new certificate does not have exactly one organizationIdentifier",
+            "old or new certificate does not have exactly one organizationIdentifier that names an organisation",
             "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "renewal.no-psd2": Code(
+            "the new certificate gives no PSD2 role, the old one does",
+            "have it issued again with the PSD2 statement and the roles",
         ),
         "renewal.not-longer": Code(
             "the new certificate does not end later than the old one",
@@ -1127,6 +1147,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "request.refused": Code(
             "the service answered with an error",
             "see its status, code and text",
+        ),
+        "request.signature": Code(
+            "a certificate request is not signed with its own key",
+            "make the request again with the private key that belongs to it",
         ),
         "revocation.future": Code(
             "the answer about revocation is dated after the present",

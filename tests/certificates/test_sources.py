@@ -134,6 +134,37 @@ def test_private_keys_in_a_bundle_are_passed_over(pki, rsa_pki):
     assert [source.der for source in read_sources(bundle)] == [pki.qwac.certificate.der, pki.root.certificate.der]
 
 
+@pytest.mark.parametrize("form", [lambda text: text, base64.b64encode], ids=["PEM", "base64 of PEM"])
+@pytest.mark.parametrize("before", ["0 s:CN=x\n", "0\n", "0Ž\n", "0"])
+def test_a_text_that_begins_with_the_digit_0_is_not_taken_for_der(pki, before, form):
+    data = pki.qwac.certificate.der
+    assert read_sources(form(before.encode() + pem(data))) == (Source("certificate", data),)
+
+
+def test_der_that_holds_a_pem_text_is_der():
+    whole = der.write_element(
+        der.SEQUENCE, der.write_element(der.SEQUENCE), der.write_text(pem(b"\x30\x00" * 90).decode())
+    )
+    assert [source.der for source in read_sources(whole)] == [whole]
+
+
+@pytest.mark.parametrize("label", ["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"])
+def test_every_label_of_a_certificate_is_read_alike(pki, label):
+    data = pki.qwac.certificate.der
+    assert read_sources(pem(data, label)) == (Source("certificate", data),)
+    assert EidasCertificate.from_pem(pem(data, label)) == pki.qwac.certificate
+
+
+def test_trust_settings_behind_a_certificate_are_refused(pki):
+    # What OpenSSL writes for a certificate that is refused for TLS clients.
+    settings = der.write_element(der.SEQUENCE, der.write_element(0xA0, der.write_oid("1.3.6.1.5.5.7.3.2")))
+    text = pem(pki.qwac.certificate.der + settings, "TRUSTED CERTIFICATE")
+    assert refusal(text) == "pem.trust-settings"
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_pem(text)
+    assert refused.value.code == "pem.trust-settings"
+
+
 def test_the_first_certificate_of_a_pem_text_is_taken(pki):
     text = key_pem(pki.qwac.key) + certificate_pem(pki.qwac.certificate) + certificate_pem(pki.root.certificate)
     assert EidasCertificate.from_pem(text) == EidasCertificate.from_pem(text.decode()) == pki.qwac.certificate

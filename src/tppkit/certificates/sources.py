@@ -22,6 +22,9 @@ MAX_CERTIFICATES = 10_000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # in a form, + is a space
+# A text may begin with the digit 0 too, but none in UTF-8 begins like this; whatever holds a certificate is this long.
+_LONG_DER = re.compile(rb"\x30[\x80-\x84]")
+_CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
 
 
@@ -51,12 +54,12 @@ def read_sources(data: bytes, *, password: bytes | None = None, with_pkcs12: boo
 
     Raises:
         FormatError: `certificate.not-found`, `certificate.malformed`, `certificate.too-large`, `pem.malformed`,
-            `pkcs12.unreadable`, `pkcs12.too-costly`.
+            `pem.trust-settings`, `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
     if len(data) > MAX_SOURCE_BYTES:
         raise FormatError("certificate.too-large", f"more than {MAX_SOURCE_BYTES} bytes of certificates")
     text = data.strip()
-    if data[:1] == b"\x30":
+    if _is_der(data):
         found = _from_der(data, password, with_pkcs12)
     elif b"-----BEGIN " in text:
         found = _from_pem(text)
@@ -67,6 +70,10 @@ def read_sources(data: bytes, *, password: bytes | None = None, with_pkcs12: boo
     if not found:
         raise FormatError("certificate.not-found", "no certificate or certificate request stands in this input")
     return found
+
+
+def _is_der(data: bytes) -> bool:
+    return data[:1] == b"\x30" and (b"-----BEGIN " not in data or _LONG_DER.match(data) is not None)
 
 
 def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -88,14 +95,36 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _from_pem(text: bytes) -> tuple[Source, ...]:
     found: list[Source] = []
-    for label, content in read_pem_blocks(text):
-        if label in ("CERTIFICATE", "X509 CERTIFICATE"):
-            found.append(Source("certificate", content))
-        elif label in _REQUEST_LABELS:
-            found.append(Source("csr", content))
+    for source in read_pem_sources(text):
+        found.append(source)
         if len(found) > MAX_CERTIFICATES:
             raise FormatError("certificate.too-large", f"more than {MAX_CERTIFICATES} certificates in one input")
     return tuple(found)
+
+
+def read_pem_sources(text: bytes) -> Iterator[Source]:
+    """The certificates and requests of a PEM text, in order; what else stands there is passed over.
+
+    Raises:
+        FormatError: `pem.malformed`, `pem.trust-settings`.
+    """
+    for label, content in read_pem_blocks(text):
+        if label in _CERTIFICATE_LABELS:
+            _require_no_trust_settings(label, content)
+            yield Source("certificate", content)
+        elif label in _REQUEST_LABELS:
+            yield Source("csr", content)
+
+
+def _require_no_trust_settings(label: str, content: bytes) -> None:
+    # OpenSSL writes behind the certificate what it is believed or refused for; to pass over a refusal would be to believe.
+    if label != "TRUSTED CERTIFICATE":
+        return
+    try:
+        der.read_whole(content, tag=der.SEQUENCE)
+    except FormatError as e:
+        message = "a TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read"
+        raise FormatError("pem.trust-settings", message, offset=e.offset) from e
 
 
 def _from_base64(text: bytes, password: bytes | None, with_pkcs12: bool) -> tuple[Source, ...]:
@@ -105,9 +134,7 @@ def _from_base64(text: bytes, password: bytes | None, with_pkcs12: bool) -> tupl
         raw = binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
     except binascii.Error:
         return ()
-    if raw[:1] == b"\x30":
-        return _from_der(raw, password, with_pkcs12)
-    return _from_pem(raw)
+    return _from_der(raw, password, with_pkcs12) if _is_der(raw) else _from_pem(raw)
 
 
 def _from_der(data: bytes, password: bytes | None, with_pkcs12: bool) -> tuple[Source, ...]:
