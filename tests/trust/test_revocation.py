@@ -8,11 +8,10 @@ import pytest
 from answering import make_crl, make_ocsp
 from asn1crypto import core
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
-from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TransportError
+from tppkit.errors import CertificateRejected, ConfigurationError, TransportError
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import (
     Anchors,
@@ -23,7 +22,6 @@ from tppkit.trust import (
     RevocationScope,
     Source,
     State,
-    load_revocation,
 )
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -232,34 +230,6 @@ def test_a_response_without_next_update_is_fresh_for_a_day(judging, leaf, issuin
     assert code(paths, leaf, AT + DAY + HOUR) == "revocation.stale"
 
 
-NEVER_ENDS = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
-
-
-@pytest.mark.parametrize("make", ["crl", "ocsp"])
-@pytest.mark.parametrize(
-    "at", [AT, NEVER_ENDS, datetime.max.replace(tzinfo=UTC)], ids=["now", "last second", "maximum"]
-)
-def test_times_at_the_end_of_the_calendar_are_times(certify, make, at):
-    root = certify("Root", ends=NEVER_ENDS)
-    leaf = certify("leaf", root, ca=False, ends=NEVER_ENDS)
-    issued = {"at": min(at, NEVER_ENDS), "lasts": NEVER_ENDS - min(at, NEVER_ENDS)}
-    answer = make_crl(root, **issued) if make == "crl" else make_ocsp(leaf, root, **issued)
-    checker = RevocationChecker(evidence=evidence(answer), now=lambda: at, max_age=timedelta.max)
-    paths = PathVerifier(Anchors((root.certificate,)), revocation=checker)
-    expected = None if at <= NEVER_ENDS else "certificate.expired"
-    assert code(paths, leaf, at) == expected
-
-
-def test_an_undated_answer_of_the_last_day_of_the_calendar_is_read(certify):
-    root = certify("Root", ends=NEVER_ENDS)
-    leaf = certify("leaf", root, ca=False, ends=NEVER_ENDS)
-    answer = make_ocsp(leaf, root, at=NEVER_ENDS - HOUR, lasts=None)
-    soft = RevocationChecker(evidence=evidence(answer), policy=RevocationPolicy.SOFT_FAIL)
-    assert code(PathVerifier(Anchors((root.certificate,)), revocation=soft), leaf, NEVER_ENDS) is None
-    nothing = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL)
-    assert code(PathVerifier(Anchors((root.certificate,)), revocation=nothing), leaf, NEVER_ENDS) is None
-
-
 def test_an_answer_that_is_older_than_asked_for_is_stale(judging, leaf, issuing):
     crl = make_crl(issuing, at=AT, lasts=900 * DAY)
     assert code(judging(crl), leaf, AT + 30 * DAY) is None
@@ -418,19 +388,3 @@ def test_many_addresses_are_not_all_asked(certify, issuing, judging):
     responder = Responder()
     assert code(judging(fetch=responder), leaf) == "revocation.unknown"
     assert len(responder.asked) == 2
-
-
-def test_files_of_both_kinds_are_read(leaf, issuing, tmp_path):
-    crl, response = make_crl(issuing, at=AT), make_ocsp(leaf, issuing, at=AT)
-    (tmp_path / "a.crl").write_bytes(crl.der)
-    (tmp_path / "b.pem").write_bytes(crl.x509.public_bytes(Encoding.PEM))
-    (tmp_path / "c.ors").write_bytes(response.der)
-    assert load_revocation(sorted(tmp_path.iterdir())) == RevocationEvidence((crl,), (response,))
-
-
-@pytest.mark.parametrize("content", [b"", b"neither", b"\x30\x03\x0a\x01\x00\x00"])
-def test_a_file_that_is_neither_is_refused(tmp_path, content):
-    (tmp_path / "file").write_bytes(content)
-    with pytest.raises(FormatError) as refused:
-        load_revocation([tmp_path / "file"])
-    assert refused.value.code == "revocation.unreadable"
