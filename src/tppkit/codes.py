@@ -516,6 +516,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response, or its responder's certificate, has a critical extension that is not processed",
             "use another responder, or the CRL",
         ),
+        "ocsp.dates": Code(
+            "the OCSP response speaks of a time after it was signed, or after its responder's certificate ended",
+            "ask again; where it stays, tell the authority",
+        ),
         "ocsp.malformed": Code(
             "the bytes are no OCSP response, or it cannot be read",
             "ask again; give DER",
@@ -532,8 +536,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response is about another certificate",
             "give the response for this certificate",
         ),
+        "ocsp.responder-revoked": Code(
+            "the certificate of the OCSP responder was revoked",
+            "ask again, or use the CRL",
+        ),
         "ocsp.responder-unchecked": Code(
-            "whether the OCSP responder's own certificate was revoked was not looked at",
+            "nothing says whether the OCSP responder's own certificate was revoked",
             "nothing; the authority did not mark it as needing no check",
         ),
         "ocsp.signature": Code(
@@ -711,6 +719,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "path.pre-certificate": Code(
             "this is a pre-certificate for a transparency log, not a certificate",
             "use the final certificate",
+        ),
+        "path.purpose": Code(
+            "an authority with a critical extended key usage may not certify for the purposes of the certificate",
+            "have the certificate issued by an authority that may",
         ),
         "path.refused": Code(
             "the second opinion on the chain refuses it",
@@ -1147,6 +1159,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "revocation.invalidity-date": Code(
             "the certificate was revoked later, but its key is thought lost since before the time of judgement",
             "look at what was signed in between by other means",
+        ),
+        "revocation.no-nonce": Code(
+            "a nonce is required of OCSP responders, but none is made",
+            "give make_nonce, or do not require one",
         ),
         "revocation.revoked": Code(
             "a certificate of the chain was revoked",

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import CertificateRejected
+from tppkit.trust.path.names import ComparableName, comparable_issuer, comparable_subject
 
 _E = TypeVar("_E", bound=x509.ExtensionType)
 
@@ -22,16 +23,16 @@ class Link:
 
     Attributes:
         certificate: the certificate.
-        subject: DER of the holder's name; names are equal when these bytes are.
-        issuer: DER of the issuer's name.
+        subject: the holder's name; equal for names that are the same (RFC 5280 section 7.1).
+        issuer: the issuer's name, likewise.
         extensions: by dotted object identifier.
         key_id: subjectKeyIdentifier, or None.
         authority_key_id: keyIdentifier of the authorityKeyIdentifier, or None.
     """
 
     certificate: EidasCertificate
-    subject: bytes
-    issuer: bytes
+    subject: ComparableName
+    issuer: ComparableName
     extensions: Mapping[str, x509.Extension[x509.ExtensionType]]
     key_id: bytes | None
     authority_key_id: bytes | None
@@ -69,8 +70,8 @@ def read_link(certificate: EidasCertificate) -> Link:
     )
     return Link(
         certificate=certificate,
-        subject=certificate.subject_der,
-        issuer=certificate.issuer_der,
+        subject=comparable_subject(certificate),
+        issuer=comparable_issuer(certificate),
         extensions=extensions,
         key_id=subject_key.digest if subject_key else None,
         authority_key_id=authority_key.key_identifier if authority_key else None,

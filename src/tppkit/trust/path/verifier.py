@@ -120,7 +120,7 @@ class PathVerifier:
         require_validity(certificate, at)
         path = self._build(certificate, at, intermediates)
         if len(self._remembered) >= _REMEMBERED:
-            self._remembered.pop(next(iter(self._remembered)), None)
+            self._remembered.clear()  # one step, as other threads remember at the same time
         self._remembered[certificate.der] = path
         return path
 
