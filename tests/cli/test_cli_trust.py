@@ -95,7 +95,9 @@ def test_a_list_that_cannot_be_read_may_be_the_one_that_is_lacking(tppkit, lists
     (tmp_path / "NO.xml").write_bytes((lists / "NO.xml").read_bytes()[:5000])
     result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path, "--at", AT_ISSUANCE, "--json")
     assert (result.exit_code, result.json["code"]) == (1, "trusted-list.malformed")
-    assert {"trusted-list.malformed", "trusted-list.missing"} <= {finding["code"] for finding in result.json["findings"]}
+    assert {"trusted-list.malformed", "trusted-list.missing"} <= {
+        finding["code"] for finding in result.json["findings"]
+    }
 
 
 def test_a_copy_of_a_list_is_no_second_list(tppkit, lists, tmp_path):
