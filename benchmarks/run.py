@@ -7,23 +7,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import partial
-from itertools import cycle, islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
-from certificates import judging
-from harness import Line, Subject, against, within
+from certificates import judging, reading
+from harness import Line, Subject, against
 from testpki import making
-from tppkit.certificates import EidasCertificate
-from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki, Provider, certificate_pem, make_pki, make_provider
-from tppkit.trust import PathVerifier, load_trusted_lists, make_anchors, verify_trusted_list
-from tppkit.trust.trusted_list.folder import pointers_to
+from tppkit.testpki import Pki, make_pki
+from tppkit.trust import PathVerifier, make_anchors
+from trust import believing
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BODY = (
@@ -37,7 +32,6 @@ HEADERS = (
     ("Content-Type", "application/json"),
     ("PSU-IP-Address", "192.0.2.7"),
 )
-LISTS = Path(__file__).parents[2] / "shared" / "data" / "certificates" / "trusted-lists"
 RESULTS = Path(__file__).with_name("results.json")
 
 
@@ -73,58 +67,6 @@ def raw_operations(pki: Pki, data: bytes) -> tuple[Subject, Subject]:
     return lambda: key.sign(data, ecdsa), lambda: public_ec.verify(signature, data, ecdsa)
 
 
-def read_qwac() -> Line:
-    """Reading a certificate and every fact of it: another provider's each time, from the same authority."""
-    pki = make_pki(at=AT, seed=1)
-    leaves = cycle(
-        [pki.issue_qwac(provider, label=f"qwac-{n}").certificate.der for n, provider in enumerate(providers())]
-    )
-
-    def read() -> object:
-        certificate = EidasCertificate.from_der(next(leaves))
-        return (
-            str(certificate.subject), str(certificate.issuer), certificate.serial_hex, certificate.key, certificate.sha256,
-            certificate.organization_identifier, certificate.roles, certificate.qc, certificate.findings,
-        )  # fmt: skip
-
-    return within("read a whole QWAC", read, limit_us=100, rounds=4000)
-
-
-def providers() -> Iterator[Provider]:
-    """Two thousand providers of many authorities."""
-    authorities = sorted(AUTHORITIES)
-    roles = ("PSP_PI", "PSP_AI", "PSP_IC", "PSP_AS")
-    for number in range(2000):
-        yield make_provider(
-            organization_identifier=f"PSD{authorities[number % len(authorities)]}-{number:06}",
-            name=f"Payments {number} TEST",
-            dns_name=f"tpp{number}.test.example",
-            roles=roles[: 1 + number % 4],
-        )
-
-
-def show_many() -> Line:
-    """The command line showing the certificates of a thousand files, as a process."""
-    pki = make_pki(at=AT, seed=1)
-    with TemporaryDirectory() as folder:
-        for number, provider in enumerate(islice(providers(), 1000)):
-            path = Path(folder) / f"{number}.pem"
-            path.write_bytes(certificate_pem(pki.issue_qwac(provider, label=str(number)).certificate))
-        command = [str(Path(sys.executable).with_name("tppkit")), "cert", "show", *map(str, Path(folder).iterdir())]
-        return within("cert show, 1,000 files", lambda: run(command), limit_us=3_000_000, rounds=3)
-
-
-def trusted_lists() -> Iterator[Line]:
-    """Verifying and reading a national list of 2023, where the shared data are present."""
-    if not LISTS.is_dir():
-        return
-    top = load_trusted_lists(LISTS).list_of_lists
-    for name in ("NO", "PT", "NL", "CZ") if top else ():
-        data, signers = (LISTS / f"{name}.xml").read_bytes(), pointers_to(top, name)[0].signers
-        load = partial(verify_trusted_list, data, signers=signers, source=name)
-        yield within(f"load the trusted list of {name}, {len(data) // 1000} KB", load, limit_us=150_000, rounds=10)
-
-
 def start_up() -> Line:
     """The command line's help against importing the library it is made with."""
     command = [str(Path(sys.executable).with_name("tppkit")), "--help"]
@@ -148,10 +90,9 @@ def lines() -> Iterator[Line]:
     """Every line, as it is measured."""
     yield from seals("rsa2048", "RSA-2048", sign_limit=1.15, verify_limit=1.7, rounds=1500)
     yield from seals("p256", "P-256", sign_limit=1.35, verify_limit=1.25, rounds=6000)
-    yield read_qwac()
-    yield show_many()
-    yield from trusted_lists()
+    yield from reading()
     yield from judging()
+    yield from believing()
     yield from making()
     yield start_up()
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tppkit._clock import as_utc, format_time, parse_time, utc_now
+from tppkit._clock import as_utc, format_time, parse_time, shift, utc_now
 from tppkit.errors import ConfigurationError, FormatError
 
 ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -83,3 +83,14 @@ def test_a_time_that_utc_has_no_year_for_is_refused():
 
 def test_the_present_is_aware_utc():
     assert utc_now().tzinfo is UTC
+
+
+@pytest.mark.parametrize("by", [timedelta(days=1), timedelta.max, timedelta(days=-1), timedelta.min])
+def test_a_shift_goes_no_further_than_the_calendar(by):
+    end = (datetime.max if by > timedelta(0) else datetime.min).replace(tzinfo=UTC)
+    assert shift(end, by) == end
+
+
+def test_a_shift_within_the_calendar_is_a_sum():
+    at = datetime(2026, 6, 1, tzinfo=UTC)
+    assert shift(at, timedelta(hours=-1)) == at - timedelta(hours=1)

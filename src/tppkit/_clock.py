@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -31,6 +31,14 @@ def as_utc(at: datetime) -> datetime:
         raise ConfigurationError(
             "time.out-of-range", f"the time {at.isoformat()} is outside the calendar in UTC"
         ) from e
+
+
+def shift(at: datetime, by: timedelta) -> datetime:
+    """`at` (aware UTC) moved by a span, no further than the calendar goes: strangers write times near its ends."""
+    try:
+        return at + by
+    except OverflowError:
+        return (datetime.max if by > timedelta(0) else datetime.min).replace(tzinfo=UTC)
 
 
 def format_time(at: datetime) -> str:

@@ -69,7 +69,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for one signed with SHA-256 or better",
         ),
         "certificate.client-auth-ends": Code(
-            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it in 2026",
+            "a publicly trusted QWAC has clientAuth; its successor will not: Chrome's root program ends it",
             "before it expires, order a QWAC under QNCP-w-gen from a qualified hierarchy that browsers do not hold, and tell the banks",
         ),
         "certificate.common-name": Code(
@@ -101,7 +101,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate with public addresses",
         ),
         "certificate.internal-name": Code(
-            "a website certificate names an address, or a host of one network only",
+            "a website certificate names a host or address of one network only",
             "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(
@@ -516,6 +516,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response, or its responder's certificate, has a critical extension that is not processed",
             "use another responder, or the CRL",
         ),
+        "ocsp.dates": Code(
+            "the OCSP response speaks of a time after it was signed, or after its responder's certificate ended",
+            "ask again; where it stays, tell the authority",
+        ),
         "ocsp.malformed": Code(
             "the bytes are no OCSP response, or it cannot be read",
             "ask again; give DER",
@@ -532,8 +536,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the OCSP response is about another certificate",
             "give the response for this certificate",
         ),
+        "ocsp.responder-revoked": Code(
+            "the certificate of the OCSP responder was revoked",
+            "ask again, or use the CRL",
+        ),
         "ocsp.responder-unchecked": Code(
-            "whether the OCSP responder's own certificate was revoked was not looked at",
+            "nothing says whether the OCSP responder's own certificate was revoked",
             "nothing; the authority did not mark it as needing no check",
         ),
         "ocsp.signature": Code(
@@ -592,6 +600,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
         ),
+        "organization-identifier.unusable": Code(
+            "the organizationIdentifier is a placeholder, too long, or has characters that nobody sees",
+            "have the certificate issued with the provider's organizationIdentifier",
+        ),
+        "organization-identifier.unusual-text": Code(
+            "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
+            "nothing, if the register writes it so; banks that compare it may see another",
+        ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
             "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",
@@ -613,7 +629,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "renew the one that has ended",
         ),
         "pair.no-organisation": Code(
-            "QWAC or QSealC does not have exactly one organizationIdentifier",
+            "QWAC or QSealC does not have exactly one organizationIdentifier that names an organisation",
             "have the certificate issued again with the provider's organizationIdentifier",
         ),
         "pair.no-psd2": Code(
@@ -704,6 +720,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this is a pre-certificate for a transparency log, not a certificate",
             "use the final certificate",
         ),
+        "path.purpose": Code(
+            "an authority with a critical extended key usage may not certify for the purposes of the certificate",
+            "have the certificate issued by an authority that may",
+        ),
         "path.refused": Code(
             "the second opinion on the chain refuses it",
             "read its reason in the message; report it to the provider of the certificate",
@@ -735,6 +755,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "pem.malformed": Code(
             "a PEM block's content is not base64",
             "check that the file is complete",
+        ),
+        "pem.trust-settings": Code(
+            "a PEM block TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read",
+            "write it as a plain certificate: openssl x509 -in FILE -out PLAIN",
         ),
         "pkcs12.too-costly": Code(
             "opening the PKCS#12 file would take too much work",
@@ -837,7 +861,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate where it is not",
         ),
         "qcstatements.duplicate": Code(
-            "a statement stands twice",
+            "a statement stands twice, or two state the semantics of the name",
             "have the certificate issued again",
         ),
         "qcstatements.explicit-tag": Code(
@@ -928,6 +952,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the retention period is negative",
             "ask the issuer for the number of years",
         ),
+        "qcstatements.role-later": Code(
+            "a role came with a later edition of TS 119 495 than the one that counts",
+            "nothing; an issuer may follow a new edition before it counts",
+        ),
         "qcstatements.role-malformed": Code(
             "a role cannot be read",
             "have the certificate issued again",
@@ -953,7 +981,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate without it",
         ),
         "qcstatements.string-type": Code(
-            "a text of the PSD2 statement is not UTF8String",
+            "a text of a statement has another string type than its syntax says",
             "have the certificate issued again",
         ),
         "qcstatements.text-size": Code(
@@ -1029,7 +1057,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have what is gone issued again, or ask the bank",
         ),
         "renewal.gap": Code(
-            "the old certificate ends before the new one begins",
+            "there is a time between old and new certificate at which neither is valid",
             "order the new one with an earlier start",
         ),
         "renewal.issuer": Code(
@@ -1065,8 +1093,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "tell banks that know you by them",
         ),
         "renewal.no-organisation": Code(
-            "old or new certificate does not have exactly one organizationIdentifier",
+            "old or new certificate does not have exactly one organizationIdentifier that names an organisation",
             "have the certificate issued again with the provider's organizationIdentifier",
+        ),
+        "renewal.no-psd2": Code(
+            "the new certificate gives no PSD2 role, the old one does",
+            "have it issued again with the PSD2 statement and the roles",
         ),
         "renewal.not-longer": Code(
             "the new certificate does not end later than the old one",
@@ -1148,6 +1180,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the service answered with an error",
             "see its status, code and text",
         ),
+        "request.signature": Code(
+            "a certificate request is not signed with its own key",
+            "make the request again with the private key that belongs to it",
+        ),
         "revocation.future": Code(
             "the answer about revocation is dated after the present",
             "check the clock",
@@ -1155,6 +1191,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "revocation.invalidity-date": Code(
             "the certificate was revoked later, but its key is thought lost since before the time of judgement",
             "look at what was signed in between by other means",
+        ),
+        "revocation.no-nonce": Code(
+            "a nonce is required of OCSP responders, but none is made",
+            "give make_nonce, or do not require one",
         ),
         "revocation.revoked": Code(
             "a certificate of the chain was revoked",
@@ -1289,7 +1329,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask about a time before it was closed; a closed list grants nothing later",
         ),
         "trusted-list.conflict": Code(
-            "the list names several purposes for the certificate, and the certificate does not decide",
+            "the list contradicts itself: several purposes for a certificate that does not decide, or a key granted and not",
             "ask the scheme operator of the list",
         ),
         "trusted-list.expired": Code(
@@ -1303,6 +1343,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trusted-list.missing": Code(
             "the list of the issuer's country is not among the lists",
             "fetch it (tppkit trust fetch --territory)",
+        ),
+        "trusted-list.next-update": Code(
+            "the list would be good for more than six months",
+            "fetch the present list; do not use this one",
         ),
         "trusted-list.no-lotl": Code(
             "the list of the lists is not in the folder",
@@ -1324,9 +1368,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the listed service stands above the issuer and is not listed as a root for qualified certificates",
             "the issuing authority itself must be listed",
         ),
+        "trusted-list.not-lotl": Code(
+            "the list is not the list of the lists",
+            "check the address of the list of the lists",
+        ),
         "trusted-list.not-named": Code(
             "the list of the lists does not name this list: its territory, type or operator",
             "remove the file, or fetch the present list of the lists",
+        ),
+        "trusted-list.not-older": Code(
+            "a list of the lists that should lead to another, a pivot, is not older than that",
+            "none needed; it is passed over",
         ),
         "trusted-list.not-qualified": Code(
             "the list says that the certificate is not qualified",
@@ -1365,7 +1417,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "fetch the present list of the lists; where that is the one, compare its signer with the Official Journal",
         ),
         "trusted-list.signer-validity": Code(
-            "the list was issued outside the validity of its signer's certificate",
+            "the list was issued outside the validity of its signer's certificate, or after its signer was retired",
             "fetch the present list",
         ),
         "trusted-list.superseded": Code(
@@ -1387,6 +1439,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trusted-list.unknown-extension": Code(
             "a critical extension of the service is not understood",
             "ask for support of it; until then the certificate counts as not qualified",
+        ),
+        "trusted-list.unreadable-history": Code(
+            "an earlier state of the service cannot be read, so nothing is known of the time before the state after it",
+            "ask the scheme operator of the list; do not rely on the certificate as qualified at that time",
         ),
         "trusted-list.unreadable-part": Code(
             "a part of the list cannot be read and is passed over",

@@ -9,18 +9,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import EidasRequest, KeyFacts, der
+from tppkit.errors import FormatError
 from tppkit.testpki.profiles import provider_name, qseal_extensions
 
 MICROSOFT_EXTENSIONS = "1.3.6.1.4.1.311.2.1.14"
 
 
-P256 = ec.derive_private_key(1, ec.SECP256R1()).public_key()
+SIGNING_KEY = ec.derive_private_key(1, ec.SECP256R1())
+P256 = SIGNING_KEY.public_key()
 
 
 def make_request(
     *attributes: bytes, key: bytes = P256.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 ) -> bytes:
-    """DER of a request with an empty name; its signature is none."""
+    """DER of a request with an empty name, signed with `SIGNING_KEY`."""
     info = der.write_element(
         der.SEQUENCE,
         der.write_integer(0),
@@ -29,7 +31,8 @@ def make_request(
         der.write_element(0xA0, *attributes),
     )
     algorithm = der.write_element(der.SEQUENCE, der.write_oid("1.2.840.10045.4.3.2"))
-    return der.write_element(der.SEQUENCE, info, algorithm, der.write_element(der.BIT_STRING, b"\x00"))
+    signature = SIGNING_KEY.sign(info, ec.ECDSA(hashes.SHA256()))
+    return der.write_element(der.SEQUENCE, info, algorithm, der.write_element(der.BIT_STRING, b"\x00", signature))
 
 
 def key_usage_extension() -> bytes:
@@ -83,3 +86,15 @@ def test_extensions_that_a_request_asks_for_are_read_even_when_one_stands_twice(
 def test_a_request_for_extensions_that_are_none_is_named(oid, values):
     request = EidasRequest.from_der(make_request(attribute(oid, *values)))
     assert [finding.code for finding in request.findings] == ["certificate.extension-malformed"]
+
+
+def test_a_request_that_its_own_key_did_not_sign_is_named(pki):
+    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "seal"))
+    signed = builder.sign(pki.qseal.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    assert EidasRequest.from_der(signed).findings == ()
+    EidasRequest.from_der(signed).require_well_formed()
+    forged = EidasRequest.from_der(signed[:-1] + bytes([signed[-1] ^ 1]))
+    assert [finding.code for finding in forged.findings] == ["request.signature"]
+    with pytest.raises(FormatError) as refused:
+        forged.require_well_formed()
+    assert refused.value.code == "request.signature"

@@ -57,6 +57,15 @@ def test_of_the_subject_names_those_of_hosts_are_read():
     assert read(extension(NAMES, names)).dns_names == ("a", "b")
 
 
+@pytest.mark.parametrize("name", [b"a.example\x00.b", b"a b", b"a\n", b"\x7f", b" ", b"", b"\xc5\xbe"])
+def test_a_name_or_address_of_other_than_visible_characters_is_malformed(name):
+    facts = read(extension(NAMES, seq(der.write_element(0x82, name), b"\x82\x01a")))
+    assert (facts.dns_names, [f.code for f in facts.findings]) == (("a",), ["certificate.extension-malformed"])
+    access = seq(seq(der.write_oid("1.3.6.1.5.5.7.48.1"), der.write_element(0x86, name)))
+    facts = read(extension("1.3.6.1.5.5.7.1.1", access))
+    assert (facts.ocsp_urls, [f.code for f in facts.findings]) == ((), ["certificate.extension-malformed"])
+
+
 def test_addresses_among_the_subject_names_are_read():
     facts = read(extension(NAMES, seq(b"\x87\x04\x7f\x00\x00\x01", b"\x82\x01a", b"\x87\x10" + bytes(15) + b"\x01")))
     assert (facts.ip_addresses, facts.dns_names, facts.findings) == (("127.0.0.1", "::1"), ("a",), ())

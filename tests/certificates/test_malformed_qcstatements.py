@@ -11,6 +11,7 @@ from tppkit.errors import FormatError, Severity
 PI, AI = der.write_oid("0.4.0.19495.1.2"), der.write_oid("0.4.0.19495.1.3")
 PSP_PI, PSP_AI = der.write_text("PSP_PI"), der.write_text("PSP_AI")
 NCA_NAME, NCA_ID = der.write_text("Bank of Lithuania"), der.write_text("LT-BL")
+SEMANTICS = der.write_oid(oids.SEMANTICS_LEGAL)
 COMPLIANCE = der.write_element(der.SEQUENCE, der.write_oid(oids.QC_COMPLIANCE))
 
 
@@ -64,10 +65,40 @@ FORGIVEN = {
     "role name in an explicit tag": (
         seq(psd2(seq(PI, der.write_element(0xA1, PSP_PI)))), "qcstatements.explicit-tag", ("PSP_PI",),
     ),
+    "currency of another string type": (
+        seq(seq(der.write_oid(oids.QC_LIMIT_VALUE), seq(der.write_text("EUR"), b"\x02\x01\x01", b"\x02\x01\x00")), GOOD_PSD2),
+        "qcstatements.string-type", ("PSP_PI", "PSP_AI"),
+    ),
+    "country of law of another string type": (
+        seq(seq(der.write_oid(oids.QC_CC_LEGISLATION), seq(der.write_text("LT"))), GOOD_PSD2),
+        "qcstatements.string-type", ("PSP_PI", "PSP_AI"),
+    ),
+    "two semantics in one statement": (
+        seq(seq(der.write_oid(oids.QCS_SYNTAX_V2), seq(SEMANTICS, SEMANTICS)), GOOD_PSD2),
+        "qcstatements.duplicate", ("PSP_PI", "PSP_AI"),
+    ),
+    "semantics by both syntaxes": (
+        seq(*(seq(der.write_oid(oid), seq(SEMANTICS)) for oid in (oids.QCS_SYNTAX_V1, oids.QCS_SYNTAX_V2)), GOOD_PSD2),
+        "qcstatements.duplicate", ("PSP_PI", "PSP_AI"),
+    ),
     "PSD2 without authority": (seq(psd2(seq(PI, PSP_PI), tail=b"")), "qcstatements.malformed", ("PSP_PI",)),
     "PSD2 with a fourth part": (
         seq(psd2(seq(PI, PSP_PI), tail=NCA_NAME + NCA_ID + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
     ),
+    "two lists of roles and one text": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(seq(PI, PSP_PI)), seq(seq(AI, PSP_AI)), NCA_NAME))), "qcstatements.malformed",
+        ("PSP_PI", "PSP_AI"),
+    ),
+    "three lists of roles": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(seq(seq(PI, PSP_PI)), seq(), seq()))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "roles behind the authority": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, NCA_ID, seq(seq(PI, PSP_PI))))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "roles inside the authority": (
+        seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, seq(seq(PI, PSP_PI)), NCA_ID))), "qcstatements.malformed", ("PSP_PI",),
+    ),
+    "three texts": (seq(seq(der.write_oid(oids.QC_PSD2), seq(NCA_NAME, NCA_ID, NCA_ID))), "qcstatements.malformed", ()),
     "authority name as number": (
         seq(psd2(seq(PI, PSP_PI), tail=b"\x02\x01\x01" + NCA_ID)), "qcstatements.malformed", ("PSP_PI",),
     ),
@@ -171,6 +202,7 @@ def test_of_a_statement_that_stands_twice_the_first_is_read():
     assert read.psd2 is not None
     assert read.psd2.roles == (RoleOfPsp("0.4.0.19495.1.3", "PSP_AI"),)
     assert read.statement_oids == (oids.QC_PSD2, oids.QC_PSD2)
+    assert "names PSP_PI" in read.findings[0].message
 
 
 def test_an_unknown_statement_that_stands_twice_is_named_as_well():
@@ -221,3 +253,9 @@ def test_an_extension_full_of_statements_is_read_to_its_end():
     read = read_qc_statements(seq(*filler, GOOD_PSD2))
     assert (len(read.unknown), read.findings) == (6000, ())
     assert read.psd2 is not None
+
+
+def test_of_two_semantics_the_first_counts():
+    other = der.write_oid(oids.SEMANTICS_EIDAS_LEGAL)
+    statement = seq(der.write_oid(oids.QCS_SYNTAX_V2), seq(SEMANTICS, other))
+    assert read_qc_statements(seq(statement)).semantics == oids.SEMANTICS_LEGAL

@@ -31,6 +31,22 @@ PAIRS = [
     ("PSDFR-ACPR-XX:12345", "PSDFR-ACPR-12345", Likeness.OTHER),
     ("VATDE-1", "VATAT-1", Likeness.OTHER),
     ("", "PSDLT-BL-1", Likeness.OTHER),
+    ("PSDFR-ACPR-CI:12345", "PSDFR-ACPR-EMI:12345", Likeness.OTHER),
+    ("PSDFR-ACPR-CI:12345", "NTRFR-EMI:12345", Likeness.OTHER),
+    ("PSDFR-ACPR-CI:12345", "PSDFR-ACPR-CI:123-45", Likeness.WRITTEN_OTHERWISE),
+    ("PSDFR-ACPR-CI:12345", "NTRFR-12345", Likeness.SAME_NUMBER),
+    ("PSDFR-ACPR-1.23", "PSDFR-ACPR-12.3", Likeness.OTHER),
+    ("PSDFR-ACPR-1.23", "PSDFR-ACPR-1-23", Likeness.WRITTEN_OTHERWISE),
+    ("PSDFR-ACPR-1.23", "PSDFR-ACPR-123", Likeness.WRITTEN_OTHERWISE),
+    ("VATFR-1.23", "NTRFR-12.3", Likeness.OTHER),
+    ("PSDDE-BAFIN-ß1", "PSDDE-BAFIN-SS1", Likeness.OTHER),
+    ("PSDDE-BAFIN-\u212a1", "PSDDE-BAFIN-K1", Likeness.OTHER),
+    ("PSDDE-BAFIN-\u017f1", "PSDDE-BAFIN-S1", Likeness.OTHER),
+    ("PSDDE-BAFIN-1\u03072", "PSDDE-BAFIN-12", Likeness.OTHER),
+    ("GRBOG1", "GR-BOG-1", Likeness.WRITTEN_OTHERWISE),
+    ("G-RBOG1", "GR-BOG-1", Likeness.OTHER),
+    ("N/A", "n/a", Likeness.OTHER),
+    ("PSDLT-BL-1\u202e", "PSDLT-BL-1 \u202e", Likeness.OTHER),
 ]
 
 

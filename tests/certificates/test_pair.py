@@ -28,6 +28,7 @@ DIFFERENCES = [
     ("pair.organisation-scheme", ERROR, named(ID="VATLT-LB000000")),
     ("pair.no-organisation", ERROR, {"name": (*NAME, NAME[2])}),
     ("pair.no-organisation", ERROR, {"name": NAME[:2]}),
+    ("pair.no-organisation", ERROR, named(ID="PSDLT-BL-none")),
     ("pair.no-psd2", ERROR, {"roles": None}),
     ("pair.other-authority", ERROR, {"nca": ("Bank of Lithuania", "LT-XX")}),
     ("pair.authority-name", NOTICE, {"nca": ("Lietuvos bankas", "LT-BL")}),
@@ -56,6 +57,12 @@ def test_one_difference_gives_its_finding_alone(code: str, severity: Severity, c
     assert (finding.code, finding.severity) == (code, severity)
 
 
+@pytest.mark.parametrize("identifier", ["N/A", "-", "none", "VATLT--", "x" * 257])
+def test_one_placeholder_in_both_proves_no_organisation(identifier: str) -> None:
+    findings = check_pair(QWAC.make(**named(ID=identifier)), QSEALC.make(**named(ID=identifier)))
+    assert "pair.no-organisation" in [finding.code for finding in findings]
+
+
 def test_the_order_of_roles_does_not_matter() -> None:
     assert check_pair(QWAC.make(roles=(AI, PI)), QSEALC.make(roles=(PI, AI))) == ()
 
@@ -80,6 +87,13 @@ def test_the_message_about_roles_says_which_certificate_lacks_what() -> None:
     assert "PSP_PI only in the QWAC" in finding.message
     assert "PSP_AI only in the seal" in finding.message
     assert finding.values == {"qwac": "PSP_PI", "qseal": "PSP_AI"}
+
+
+def test_a_thousand_roles_are_not_all_told() -> None:
+    roles = tuple(RoleOfPsp(f"2.999.{number}", "x") for number in range(1000))
+    (finding,) = check_pair(QWAC.make(), QSEALC.make(roles=(PI, AI, *roles)))
+    assert finding.code == "pair.other-roles"
+    assert "2.999.19, 980 more only in the seal" in finding.message
 
 
 def test_a_malformed_statement_is_told_beside_what_could_be_read() -> None:

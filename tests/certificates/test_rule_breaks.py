@@ -157,6 +157,7 @@ SEMANTICS = {"semantics": oids.SEMANTICS_EIDAS_LEGAL}
 PUBLIC_POLICIES = policies(GEN, PUBLIC)
 LATE = {"late": timedelta(days=90, microseconds=1)}
 EARLY = {"late": timedelta(microseconds=-1)}
+MALFORMED_ID = "organization-identifier.malformed"
 MISMATCH, OTHER_LAW = "organization-identifier.authority-mismatch", "qcstatements.other-legislation"
 # What always comes with a public QWAC that has clientAuth.
 ENDS = {"certificate.client-auth-ends"}
@@ -172,6 +173,17 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("certificate.critical-extension", {"critical": (unread("2.999.1"),)}, set()),
         ("organization-identifier.missing", subject(use, without=ORG_ID), set()),
         ("organization-identifier.missing", subject(use, x509.NameAttribute(ORG_ID, "PSDLT-BL-LB000000")), set()),
+        ("organization-identifier.unusable", subject(use, org_id="N/A"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="-"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-none"), set()),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-..."), set()),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-1\u202e2"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-1\n"), {MALFORMED_ID}),
+        ("organization-identifier.unusable", subject(use, org_id="PSDLT-BL-" + "1" * 248), {MALFORMED_ID}),
+        ("organization-identifier.unusual-text", subject(use, org_id="PSDLT-BL-LB000000 "), set()),
+        ("organization-identifier.unusual-text", subject(use, org_id=" PSDLT-BL-LB000000"), {MALFORMED_ID}),
+        ("organization-identifier.unusual-text", subject(use, org_id="PSDLT-BL-LB  000000"), set()),
+        ("organization-identifier.unusual-text", subject(use, org_id="PSDLT-BL-L\u0412000000"), set()),
         ("qcstatements.no-compliance", qc(use, compliance=False), set()),
         ("qcstatements.no-psd2", qc(use, psd2=None), set()),
         ("qcstatements.no-roles", qc(use, psd2={"roles": ()}), set()),
@@ -234,6 +246,9 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.retention", qc(use, retention_years=-1), set()),
         ("qcstatements.role-unspecified", qc(use, psd2={"roles": (role("Unspecified"), role("PSP_PI"))}), set()),
         ("qcstatements.role-unknown", qc(use, psd2={"roles": (RoleOfPsp("2.999.7", "PSP_XX"),)}), set()),
+        ("qcstatements.role-later", qc(use, psd2={"roles": (role("PSP_PI"), role("PSP_CB"))}) | issued(2021, 3, 31), set()),
+        ("qcstatements.role-later", qc(use, psd2={"roles": (role("VOP_RS"),)}) | issued(2021, 3, 31), set()),
+        ("qcstatements.role-later", qc(use, psd2={"roles": (role("VOP_VS"),)}) | issued(2026, 3, 31), set()),
         ("qcstatements.role-repeated", qc(use, psd2={"roles": (role("PSP_PI"), role("PSP_PI"))}), set()),
         ("qcstatements.text-size", qc(use, psd2={"nca_name": ""}), set()),
         ("qcstatements.text-size", qc(use, psd2={"nca_name": "n" * 257}), set()),
@@ -274,7 +289,10 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
     ("certificate.common-name", QWAC, subject(QWAC, cn="other.test.example.com"), set()),
     ("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName("localhost")), set()),
     ("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName("tpp.corp")), set()),
+    ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2018, 3, 2) | {"days": 826}, ENDS),
+    ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2020, 8, 31) | {"days": 826}, ENDS),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2020, 9, 1) | {"days": 398}, ENDS),
+    ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2029, 3, 15) | {"days": 47}, ENDS),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2026, 3, 15) | {"days": 200}, ENDS),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2027, 3, 15) | {"days": 100}, ENDS),
     ("certificate.psd2-policy-on-seal", SEAL, policies(QCP_L, "0.4.0.19495.3.1"), set()),
@@ -329,7 +347,6 @@ FINE: list[tuple[Use, Change]] = [
     (QWAC, policies(GEN, "0.4.0.19495.3.1", "1.2.3.4")),
     (QWAC, {"days": 3000}),
     (QWAC, qc(QWAC, pds=(PdsLocation("http://pki.test.example.com/pds", "en"),)) | issued(2023, 8, 31)),
-    (SEAL, qc(SEAL, psd2={"roles": (role("PSP_CB"),)}) | issued(2021, 3, 31)),
     (SEAL, usage("content_commitment", "crl_sign") | issued(2020, 6, 30)),
     (SEAL, usage("content_commitment", "digital_signature") | issued(2020, 6, 30)),
 ]  # fmt: skip
@@ -341,7 +358,17 @@ def test_what_is_close_to_a_break_and_none_gives_no_finding(issue, use, change):
 
 
 @pytest.mark.parametrize(
-    ("day", "days"), [((2020, 8, 31), 900), ((2020, 9, 1), 397), ((2026, 3, 14), 397), ((2026, 3, 15), 199)]
+    ("day", "days"),
+    [
+        ((2018, 3, 1), 900),
+        ((2018, 3, 2), 825),
+        ((2020, 8, 31), 825),
+        ((2020, 9, 1), 397),
+        ((2026, 3, 14), 397),
+        ((2026, 3, 15), 199),
+        ((2029, 3, 14), 99),
+        ((2029, 3, 15), 46),
+    ],
 )
 def test_a_public_certificate_may_be_valid_as_long_as_browsers_allowed_then(issue, day, days):
     assert {*found(issue, QWAC, PUBLIC_POLICIES | issued(*day) | {"days": days})} == ENDS
@@ -374,9 +401,16 @@ def test_a_public_certificate_follows_the_browsers_in_key_usage_and_common_name(
     assert {*found(issue, QWAC, PUBLIC_POLICIES | {"without": (x509.KeyUsage,)})} == ENDS
 
 
-def test_an_address_in_a_website_certificate_is_named(issue):
-    change = names(GOOD_NAME, x509.IPAddress(ip_address("8.8.8.8")))
-    assert {*found(issue, QWAC, change)} == {"certificate.internal-name"}
+@pytest.mark.parametrize(
+    ("address", "codes"),
+    [
+        ("8.8.8.8", set()), ("2001:4860:4860::8888", set()), ("10.0.0.1", {"certificate.internal-name"}),
+        ("127.0.0.1", {"certificate.internal-name"}), ("192.0.2.1", {"certificate.internal-name"}),
+        ("fd00::1", {"certificate.internal-name"}), ("::1", {"certificate.internal-name"}),
+    ],
+)  # fmt: skip
+def test_only_an_address_of_one_network_is_a_fault(issue, address, codes):
+    assert {*found(issue, QWAC, names(GOOD_NAME, x509.IPAddress(ip_address(address))))} == codes
 
 
 def test_a_registered_national_scheme_is_only_no_psd_form(issue):

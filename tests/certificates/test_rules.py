@@ -194,6 +194,18 @@ def test_a_named_edition_takes_the_place_of_the_day_of_issue(issue, edition, sev
         assert weights(of_vat_number(issue, begins), NOT_PSD, edition=edition) == [severity]
 
 
+def test_a_named_edition_moves_no_rule_of_another_document(issue):
+    # In 2020 a public certificate could be valid for two years; the edition of 2026 says nothing about that.
+    policies = [
+        x509.PolicyInformation(x509.ObjectIdentifier(oid), None) for oid in (oids.POLICY_QNCP_W_GEN, "2.23.140.1.2.2")
+    ]
+    begins = datetime(2020, 6, 30, tzinfo=UTC)
+    public = issue(Use.QWAC, x509.CertificatePolicies(policies), not_before=begins, days=700)
+    by_day, by_edition = (check_certificate(public, as_=Use.QWAC, at=begins, edition=name) for name in (None, "V1.8.1"))
+    assert by_edition == by_day
+    assert "certificate.validity-too-long" not in codes(by_edition)
+
+
 @pytest.mark.parametrize("edition", ["V1.7.1", "V9", "", "1.4.1", "v" * 1000])
 def test_an_edition_that_is_not_known_is_refused(pki, edition):
     with pytest.raises(ConfigurationError) as refused:

@@ -134,6 +134,37 @@ def test_private_keys_in_a_bundle_are_passed_over(pki, rsa_pki):
     assert [source.der for source in read_sources(bundle)] == [pki.qwac.certificate.der, pki.root.certificate.der]
 
 
+@pytest.mark.parametrize("form", [lambda text: text, base64.b64encode], ids=["PEM", "base64 of PEM"])
+@pytest.mark.parametrize("before", ["0 s:CN=x\n", "0\n", "0Ž\n", "0"])
+def test_a_text_that_begins_with_the_digit_0_is_not_taken_for_der(pki, before, form):
+    data = pki.qwac.certificate.der
+    assert read_sources(form(before.encode() + pem(data))) == (Source("certificate", data),)
+
+
+def test_der_that_holds_a_pem_text_is_der():
+    whole = der.write_element(
+        der.SEQUENCE, der.write_element(der.SEQUENCE), der.write_text(pem(b"\x30\x00" * 90).decode())
+    )
+    assert [source.der for source in read_sources(whole)] == [whole]
+
+
+@pytest.mark.parametrize("label", ["CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"])
+def test_every_label_of_a_certificate_is_read_alike(pki, label):
+    data = pki.qwac.certificate.der
+    assert read_sources(pem(data, label)) == (Source("certificate", data),)
+    assert EidasCertificate.from_pem(pem(data, label)) == pki.qwac.certificate
+
+
+def test_trust_settings_behind_a_certificate_are_refused(pki):
+    # What OpenSSL writes for a certificate that is refused for TLS clients.
+    settings = der.write_element(der.SEQUENCE, der.write_element(0xA0, der.write_oid("1.3.6.1.5.5.7.3.2")))
+    text = pem(pki.qwac.certificate.der + settings, "TRUSTED CERTIFICATE")
+    assert refusal(text) == "pem.trust-settings"
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_pem(text)
+    assert refused.value.code == "pem.trust-settings"
+
+
 def test_the_first_certificate_of_a_pem_text_is_taken(pki):
     text = key_pem(pki.qwac.key) + certificate_pem(pki.qwac.certificate) + certificate_pem(pki.root.certificate)
     assert EidasCertificate.from_pem(text) == EidasCertificate.from_pem(text.decode()) == pki.qwac.certificate
@@ -226,3 +257,47 @@ def test_a_pkcs12_file_that_would_take_long_to_open_is_refused_before(pki, algor
         assert [source.der for source in read_sources(data, password=b"password")] == [pki.qwac.certificate.der]
     else:
         assert refusal(data, password=b"password") == code
+
+
+def test_a_header_is_never_opened_as_pkcs12(pki):
+    bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
+    header = base64.b64encode(bundle)
+    assert [source.der for source in read_sources(header)] == [pki.qwac.certificate.der]
+    with pytest.raises(FormatError) as refused:
+        EidasCertificate.from_header(header.decode())
+    assert refused.value.code == "certificate.not-found"
+
+
+def test_an_encrypted_pkcs12_file_is_not_opened_without_a_password(pki):
+    encryption = PrivateFormat.PKCS12.encryption_builder().key_cert_algorithm(PBES.PBESv2SHA256AndAES256CBC)
+    data = pkcs12.serialize_key_and_certificates(
+        b"q", pki.qwac.key, pki.qwac.certificate.x509, None, encryption.build(b"password")
+    )
+    assert refusal(data) == "pkcs12.unreadable"
+
+
+PBMAC1 = der.write_oid("1.2.840.113549.1.5.14")
+
+
+def with_pbmac1(data: bytes, rounds: int) -> bytes:
+    """The PKCS#12 file with the frame of an RFC 9579 MAC of so many rounds; the MAC itself is not right."""
+    parts = [data[part.offset : part.end] for part in der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))]
+
+    def sequence(*content: bytes) -> bytes:
+        return der.write_element(der.SEQUENCE, *content)
+
+    salt, hmac = (
+        der.write_element(der.OCTET_STRING, bytes(8)),
+        sequence(der.write_oid("1.2.840.113549.2.9"), b"\x05\x00"),
+    )
+    pbkdf2 = sequence(
+        der.write_oid("1.2.840.113549.1.5.12"), sequence(salt, der.write_integer(rounds), der.write_integer(32), hmac)
+    )
+    digest = sequence(sequence(PBMAC1, sequence(pbkdf2, hmac)), der.write_element(der.OCTET_STRING, bytes(32)))
+    return sequence(*parts[:2], sequence(digest, salt, der.write_integer(1)))
+
+
+@pytest.mark.parametrize(("rounds", "code"), [(1000, "pkcs12.unreadable"), (6_000_000, "pkcs12.too-costly")])
+def test_the_rounds_of_a_pbmac1_count_too(pki, rounds, code):
+    bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
+    assert refusal(with_pbmac1(bundle, rounds)) == code

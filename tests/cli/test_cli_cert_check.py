@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
+from cryptography.x509 import ocsp
 
 from tppkit.testpki import Pki, certificate_pem, make_provider
 
@@ -83,7 +85,7 @@ def test_text_begins_with_the_verdict_and_says_what_to_do(tppkit, folder) -> Non
     failed = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT)
     assert failed.exit_code == 1
     assert failed.stdout.startswith("fails (")
-    assert "not checked: no --trust was given" in failed.stdout
+    assert "not checked: neither --trust nor --trusted-lists was given" in failed.stdout
     assert "qcstatements.not-web (EN 319 412-5 clause 4.2.3)\n" in failed.stdout
     assert "    do: " in failed.stdout
 
@@ -164,9 +166,11 @@ def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
         assert json.loads(result.stdout)["verdict"] == ("fails" if result.exit_code else "holds")
 
 
-def crl_of(pki: Pki, *revoked: int) -> bytes:
-    """A CRL of the QWACs' authority that is fresh at `AT`."""
-    now = datetime(2026, 6, 1, 11, tzinfo=UTC)
+NOW = datetime(2026, 6, 1, 11, tzinfo=UTC)
+
+
+def crl_of(pki: Pki, *revoked: int, now: datetime = NOW, key=None, extensions=()) -> bytes:
+    """A CRL of the QWACs' authority, by default fresh at `AT` and signed by it."""
     issuer = pki.qwac_ca
     builder = (
         x509.CertificateRevocationListBuilder()
@@ -179,7 +183,21 @@ def crl_of(pki: Pki, *revoked: int) -> bytes:
     for serial in revoked:
         entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
         builder = builder.add_revoked_certificate(entry.build())
-    return builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=True)
+    return builder.sign(key or issuer.key, hashes.SHA256()).public_bytes(Encoding.DER)
+
+
+def ocsp_of(pki: Pki, *, responder) -> bytes:
+    """A good answer about the QWAC, signed by `responder`."""
+    issuer = pki.qwac_ca.certificate.x509
+    about = {"algorithm": hashes.SHA256(), "cert_status": ocsp.OCSPCertStatus.GOOD}
+    times = {"this_update": NOW, "next_update": NOW + timedelta(days=1)}
+    builder = ocsp.OCSPResponseBuilder().add_response(
+        cert=pki.qwac.certificate.x509, issuer=issuer, revocation_time=None, revocation_reason=None, **about, **times
+    )
+    answer = builder.responder_id(ocsp.OCSPResponderEncoding.HASH, responder.certificate.x509)
+    return answer.sign(responder.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 
 JUDGED = ("qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust", "--json")
@@ -206,11 +224,49 @@ def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder
     assert (result.exit_code, result.json["code"]) == (1, "revocation.unknown")
 
 
-def test_answers_about_revocation_need_authorities_and_a_form(tppkit, folder, pki) -> None:
+@pytest.mark.parametrize(
+    ("made", "code"),
+    [
+        ({"key": ec.generate_private_key(ec.SECP256R1())}, "revocation.unknown"),
+        (
+            {"extensions": [x509.IssuingDistributionPoint(None, None, False, True, None, False, False)]},
+            "revocation.unknown",
+        ),
+        ({"extensions": [x509.DeltaCRLIndicator(1)]}, "revocation.unknown"),
+        ({"now": NOW - timedelta(days=9)}, "revocation.stale"),
+    ],
+    ids=["forged", "of-another-scope", "delta", "stale"],
+)
+def test_a_crl_that_is_no_good_proves_nothing(tppkit, folder, pki, made, code: str) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, **made))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    assert (result.exit_code, result.json["verdict"], result.json["code"]) == (1, "fails", code)
+    assert result.json["chain"] is None
+
+
+def test_an_ocsp_response_of_a_stranger_proves_nothing(tppkit, folder, pki) -> None:
+    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qwac_ca))
+    assert tppkit("cert", "check", *JUDGED, "--ocsp", "answer").exit_code == 0
+    (folder / "answer").write_bytes(ocsp_of(pki, responder=pki.qseal_ca))
+    result = tppkit("cert", "check", *JUDGED, "--ocsp", "answer")
+    assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.unknown", None)
+
+
+def test_answers_about_revocation_need_authorities(tppkit, folder, pki) -> None:
     (folder / "ca.crl").write_bytes(crl_of(pki))
     assert tppkit("cert", "check", "qwac.pem", "--as", "qwac", "--crl", "ca.crl").exit_code == 2
-    assert tppkit("cert", "check", *JUDGED, "--ocsp", "qwac.pem").exit_code == 3
-    assert tppkit("cert", "check", *JUDGED, "--crl", "absent").exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "file", "code"),
+    [("--ocsp", "qwac.pem", "revocation.unreadable"), ("--crl", "absent", "file.unreadable")],
+)
+def test_an_answer_that_cannot_be_read_is_told(tppkit, folder, option: str, file: str, code: str) -> None:
+    told = tppkit("cert", "check", *JUDGED, option, file)
+    assert (told.exit_code, told.json["file"], told.json["error"]["code"]) == (3, file, code)
+    text = tppkit("cert", "check", *JUDGED[:-1], option, file)
+    assert (text.exit_code, text.stdout) == (3, "")
+    assert code in text.stderr
 
 
 def test_an_edition_is_named_and_an_unknown_one_is_wrong_usage(tppkit, folder) -> None:
@@ -225,5 +281,17 @@ def test_trusted_lists_say_whether_it_is_qualified_for_its_use(tppkit, shared_da
     listed = tppkit("cert", "check", qwac, "--as", "qwac", *lists).json
     assert (listed["trusted_list"]["qualified_for"], listed["trusted_list"]["territory"]) == (["web"], "NO")
     assert not [f for f in listed["findings"] if f["code"].startswith("trusted-list.")]
+    assert listed["chain"][1:] == ["CN=Buypass Class 3 CA 2,O=Buypass AS-983163327,C=NO"]
     seal = tppkit("cert", "check", qwac, "--as", "qseal", *lists).json
     assert "trusted-list.purpose" in {finding["code"] for finding in seal["findings"]}
+
+
+@pytest.mark.shared
+def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, folder, shared_data) -> None:
+    lists = ("--trusted-lists", shared_data / "certificates" / "trusted-lists")
+    result = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists, "--json")
+    errors = [finding["code"] for finding in result.json["findings"] if finding["severity"] == "error"]
+    assert (result.exit_code, result.json["chain"]) == (1, None)
+    assert "trust.no-anchors" in errors
+    text = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists)
+    assert "none holds" in text.stdout

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tppkit import __version__
 from tppkit.cli.main import _COMMANDS
+
+TESTCERTS = Path(__file__).parents[2] / "testcerts"
 
 
 def test_help_lists_every_command_group(tppkit):
@@ -49,3 +52,19 @@ def test_a_closed_pipe_is_no_traceback(tppkit, tmp_path):
         shell=True, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "Traceback" not in done.stderr
+
+
+def test_a_failure_that_ends_a_command_is_an_object_too(tppkit):
+    certificate = TESTCERTS / "qwac.pem"
+    result = tppkit("cert", "check", certificate, "--as", "qwac", "--trust", "absent", "--json")
+    assert (result.exit_code, result.json["error"]["code"]) == (2, "trust.unreadable")
+    assert "trust.unreadable" in result.stderr
+
+
+def test_a_reader_that_goes_away_is_no_verdict():
+    program = Path(sys.executable).with_name("tppkit")
+    command = (
+        f"{program} cert show {TESTCERTS}/*.pem {TESTCERTS}/*.pem {TESTCERTS}/*.pem | true; exit ${{PIPESTATUS[0]}}"
+    )
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (141, "")

@@ -74,15 +74,42 @@ def test_a_tampered_list_is_told_for_its_country(tppkit, lists, qwac, tmp_path):
 
 
 def test_what_is_in_a_folder(tppkit, lists, tmp_path):
-    result = tppkit("trust", "lists", lists, "--json")
+    result = tppkit("trust", "lists", lists, "--at", AT_ISSUANCE, "--json")
     assert (result.exit_code, result.json["verdict"]) == (0, "holds")
     assert [one["territory"] for one in result.json["lists"]] == ["EU", "CZ", "NL", "NO", "PT"]
     shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "top.xml")
     (tmp_path / "NO.xml").write_text("<html/>")
     broken = tppkit("trust", "lists", tmp_path)
     assert broken.exit_code == 1
-    assert "not used" in broken.stdout
     assert "[trusted-list.malformed]" in broken.stdout
+
+
+def test_lists_that_answer_no_more_do_not_hold(tppkit, lists):
+    result = tppkit("trust", "lists", lists, "--at", "2026-11-21", "--json")
+    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.expired")
+    assert {failure["territory"] for failure in result.json["failures"]} == {"EU", "CZ", "NL", "NO", "PT"}
+
+
+def test_a_list_that_cannot_be_read_may_be_the_one_that_is_lacking(tppkit, lists, qwac, tmp_path):
+    shutil.copyfile(lists / "EU-LOTL.xml", tmp_path / "EU-LOTL.xml")
+    (tmp_path / "NO.xml").write_bytes((lists / "NO.xml").read_bytes()[:5000])
+    result = tppkit("trust", "status", qwac, "--trusted-lists", tmp_path, "--at", AT_ISSUANCE, "--json")
+    assert (result.exit_code, result.json["code"]) == (1, "trusted-list.malformed")
+    assert {"trusted-list.malformed", "trusted-list.missing"} <= {
+        finding["code"] for finding in result.json["findings"]
+    }
+
+
+def test_a_copy_of_a_list_is_no_second_list(tppkit, lists, tmp_path):
+    for name, copy in (("EU-LOTL.xml", "top.xml"), ("NO.xml", "NO.xml"), ("NO.xml", "NO2.xml")):
+        shutil.copyfile(lists / name, tmp_path / copy)
+    result = tppkit("trust", "lists", tmp_path, "--at", AT_ISSUANCE, "--json")
+    assert (result.exit_code, result.json["failures"]) == (0, [])
+
+
+def test_lists_are_fetched_into_a_folder_that_is_not_there_yet(tppkit, tmp_path):
+    result = tppkit("trust", "fetch", tmp_path / "new", "--url", "http://127.0.0.1:1/x", "--allow-private")
+    assert (result.exit_code, (tmp_path / "new").is_dir()) == (3, True)
 
 
 def test_a_folder_without_a_list_of_the_lists_is_wrong_usage(tppkit, qwac, tmp_path):
@@ -106,3 +133,9 @@ def test_a_list_of_the_lists_of_a_stranger_does_not_hold(tppkit, lists, qwac, tm
 def test_what_is_no_certificate_cannot_be_read(tppkit, lists):
     result = tppkit("trust", "status", "-", "--trusted-lists", lists, stdin=b"nothing")
     assert result.exit_code == 3
+
+
+def test_a_password_file_that_is_absent_cannot_be_read(tppkit, lists, qwac):
+    result = tppkit("trust", "status", qwac, "--trusted-lists", lists, "--password-file", "absent")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "[file.unreadable]" in result.stderr

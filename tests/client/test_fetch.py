@@ -165,11 +165,46 @@ def test_only_web_addresses_are_asked(url):
         "::ffff:127.0.0.1",
         "0.0.0.0",
         "224.0.0.1",
+        "64:ff9b::7f00:1",
+        "64:ff9b::a9fe:a9fe",
+        "64:ff9b:1::808:808",
+        "::808:808",
+        "::ffff:0:808:808",
+        "fec0::1",
+        "2002:7f00:1::1",
+        "2001:db8::1",
     ],
 )
 def test_an_address_inside_the_own_network_is_not_asked(address):
     fetch = make_fetch(resolve=lambda host, port: [address])
     assert refusal(fetch, "http://crl.example.com/list").code == "fetch.refused"
+
+
+def test_a_resolver_that_takes_too_long_is_not_waited_for():
+    found = threading.Event()
+
+    def resolve(host: str, port: int) -> list[str]:
+        found.wait(5)
+        return ["127.0.0.1"]
+
+    begun = time.monotonic()
+    fetch = make_fetch(allow_private=True, resolve=resolve)
+    assert refusal(fetch, "http://crl.example.com/list").code == "fetch.timeout"
+    assert time.monotonic() - begun < 2
+    found.set()
+
+
+def test_where_an_address_does_not_answer_the_next_is_asked(serve):
+    port = int(serve([OK]).split(":")[2].split("/")[0])
+    fetch = make_fetch(allow_private=True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"])
+    assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=5) == b"hello"
+
+
+def test_of_many_addresses_only_some_are_asked(serve):
+    port = int(serve([OK]).split(":")[2].split("/")[0])
+    addresses = [*(f"127.0.0.{n}" for n in range(2, 6)), "127.0.0.1"]
+    fetch = make_fetch(allow_private=True, resolve=lambda host, port: addresses)
+    assert refusal(fetch, f"http://crl.example.com:{port}/").code == "fetch.failed"
 
 
 def test_a_private_server_is_not_asked_unless_allowed(serve):

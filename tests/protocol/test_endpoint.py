@@ -13,10 +13,9 @@ from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import ENDPOINTS
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 
-# Parameters that no reader can take for other segments.
-SAFE = st.text(
-    st.characters(exclude_categories=["Cs"], exclude_characters="/\\\x7f\ufffd", min_codepoint=0x20), min_size=1
-).filter(lambda text: text not in {".", ".."})
+# Parameters that every reader of the path takes for the same.
+UNRESERVED = "".join(map(chr, range(0x21, 0x7F))).translate(dict.fromkeys(map(ord, "!\"#$%&'()*+,/:;<=>?@[\\]^`{|}")))
+SAFE = st.text(st.sampled_from(UNRESERVED), min_size=1).filter(lambda text: text not in {".", ".."})
 ROW = Endpoint("name", "GET", "/v1/{first}/x/{second_part}", False, None, 200, "nowhere")
 
 
@@ -69,6 +68,23 @@ def test_what_matches_has_exactly_the_rows_segments(path: str) -> None:
         assert path.split("/")[:2] + path.split("/")[3:4] == ["", "v1", "x"]
         assert [unquote(segment) for segment in path.split("/")[2::2]] == list(found.values())
         assert not {".", "..", ""} & {*found.values()}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "..;", "..;a", ".;a", "a;b", "%2e%2e;a", "%252e%252e", "%252Fx", "a%25", "a%3Bb", "a:b", "a@b", "a=b", "a,b", "a+b", "(a)", "a!",
+        "a'b", "%2e", ".%2E", "%C5%BE", "%C2%AD", "%EF%BC%8F", "a%0A", "a%20b",
+    ],
+)  # fmt: skip
+def test_a_parameter_that_another_reader_might_take_otherwise_matches_nothing(value: str) -> None:
+    assert ROW.match(f"/v1/{value}/x/b") is None
+    assert ROW.match(f"/v1/a/x/{value}") is None
+
+
+@pytest.mark.parametrize("value", ["...", "1234-abcd", "A.b_c~d", "2ad3f3c8-0d4a-4c4b-8c2a-7f2d0e9b6a11", "%61%2D"])
+def test_a_parameter_of_unreserved_characters_is_read(value: str) -> None:
+    assert ROW.match(f"/v1/{value}/x/b") == {"first": unquote(value), "second_part": "b"}
 
 
 def test_a_long_path_matches_nothing() -> None:

@@ -32,6 +32,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "pkcs12.too-costly": "files of our own only",
         "pkcs12.unreadable": "files of our own only",
         "profile.coverage": "a mistake in a profile's row",
+        "request.signature": "requests for certificates come in by no door",
         "transport.disconnected": "nobody is there to be answered",
     }
 )

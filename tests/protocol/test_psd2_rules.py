@@ -72,9 +72,15 @@ def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
         assert parse_request_id(text) == text
 
 
+def test_a_refusal_tells_the_first_of_a_thousand_roles() -> None:
+    with pytest.raises(CertificateRejected) as refused:
+        require_role(PAYMENT_STATUS, [f"2.999.{number}" for number in range(1000)])
+    assert len(refused.value.message) < 400
+
+
 def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
-    found = find_endpoint("GET", "/psd2/v1/payments/sepa-credit-transfers/a%20b/status")
-    assert found == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a b"})
+    found = find_endpoint("GET", "/psd2/v1/payments/sepa-credit-transfers/a%2Db/status")
+    assert found == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a-b"})
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from asn1crypto import ocsp as asn1_ocsp
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 
@@ -31,7 +33,7 @@ def make_crl(
         x509.CertificateRevocationListBuilder()
         .issuer_name(issuer.certificate.x509.subject)
         .last_update(at)
-        .next_update(at + (lasts or DAY))
+        .next_update(at + (DAY if lasts is None else lasts))
     )
     for one in revoked:
         entry = x509.RevokedCertificateBuilder().serial_number(one.certificate.serial).revocation_date(when or at)
@@ -58,8 +60,14 @@ def make_ocsp(
     named: hashes.HashAlgorithm = SHA256,
     algorithm: hashes.HashAlgorithm = SHA256,
     extensions=(),
+    produced_at: datetime | None = None,
+    more=(),
+    certificates=(),
 ) -> OcspResponse:
-    """A response about a certificate; signed by the issuer, or by `responder`."""
+    """A response about a certificate; signed by the issuer, or by `responder`, at the time it speaks of or `produced_at`.
+
+    `more` are responses whose single responses stand behind this one's; `certificates` are sent before the responder's.
+    """
     signer = responder or issuer
     revoked = status is ocsp.OCSPCertStatus.REVOKED
     builder = (
@@ -78,8 +86,24 @@ def make_ocsp(
             ocsp.OCSPResponderEncoding.NAME if by_name else ocsp.OCSPResponderEncoding.HASH, signer.certificate.x509
         )
     )
-    if responder is not None and send_responder:
-        builder = builder.certificates([responder.certificate.x509])
+    sent = [responder] if responder is not None and send_responder else []
+    if certificates or sent:
+        builder = builder.certificates([one.certificate.x509 for one in (*certificates, *sent)])
     for extension, critical in extensions:
         builder = builder.add_extension(extension, critical)
-    return parse_ocsp_response(builder.sign(signer.key, algorithm).public_bytes(Encoding.DER))
+    signed = builder.sign(signer.key, algorithm).public_bytes(Encoding.DER)
+    return _sign_again(signed, signer.key, algorithm, produced_at or at, more)
+
+
+def _sign_again(der: bytes, key, algorithm: hashes.HashAlgorithm, produced_at: datetime, more) -> OcspResponse:
+    # The builder knows one single response, and writes the machine's present as producedAt.
+    response = asn1_ocsp.OCSPResponse.load(der)
+    basic = response["response_bytes"]["response"].parsed
+    data = basic["tbs_response_data"]
+    data["produced_at"] = produced_at
+    for other in more:
+        singles = asn1_ocsp.OCSPResponse.load(other.der)["response_bytes"]["response"].parsed["tbs_response_data"]
+        data["responses"].append(singles["responses"][0])
+    basic["signature"] = key.sign(data.dump(force=True), ec.ECDSA(algorithm))
+    response["response_bytes"]["response"] = asn1_ocsp.ParsableOctetString(basic.dump(force=True))
+    return parse_ocsp_response(response.dump(force=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -15,6 +15,7 @@ from signxml.algorithms import CanonicalizationMethod, DigestAlgorithm, Signatur
 from signxml.xades import XAdESSigner
 
 from tppkit.certificates import EidasCertificate
+from tppkit.trust import TrustedLists, verify_trusted_list
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, QUALIFIED_CA, XML_LIST_MEDIA_TYPE
 
 ISSUED, NEXT_UPDATE = datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 10, 31, tzinfo=UTC)
@@ -208,3 +209,16 @@ def sign(
     signed = signing.sign(root, key=key, cert=[signer.certificate.x509], always_add_key_value=False)
     result: bytes = etree.tostring(signed, xml_declaration=True, encoding="UTF-8")
     return result
+
+
+def verified_lists(operator: Any, *services: Listed, edit: Callable[[str], str] = str) -> TrustedLists:
+    """One verified list of Portugal with these services of one provider.
+
+    Args:
+        operator: signs it.
+        services: what it lists.
+        edit: changes the text before it is signed.
+    """
+    text = edit(write_list(ListFacts(providers={"Provider": services})))
+    one = verify_trusted_list(sign(text, operator), signers={operator.certificate.sha256}, source="PT.xml")
+    return TrustedLists([one])

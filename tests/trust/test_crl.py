@@ -193,3 +193,11 @@ def test_a_damaged_list_is_refused_or_says_the_same(full, leaf, issuer, data):
 def test_another_key_cannot_sign(leaf, issuer):
     crl = make_crl(issuer, at=AT, key=ec.generate_private_key(ec.SECP256R1()))
     assert refusal(crl, leaf, issuer) == "crl.signature"
+
+
+def test_entries_are_walked_once_and_only_where_one_could_mean_more(leaf, issuer):
+    crl = make_crl(issuer, leaf, at=AT, extensions=[(scope(full_name=[POINT]), True)])
+    assert crl.fault_of_entries is None
+    assert "fault_of_entries" in vars(crl)
+    odd = make_crl(issuer, leaf, at=AT, entry_extensions=[(ODD, True)])
+    assert odd.fault_of_entries is odd.fault_of_entries

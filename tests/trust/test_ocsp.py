@@ -71,10 +71,56 @@ def test_a_responder_that_the_issuer_certified_answers(leaf, issuer, responder, 
     assert said.findings == ()
 
 
-def test_a_responder_that_could_be_revoked_itself_is_noted(certify, leaf, issuer):
-    responder = certify("Responder", issuer, extensions=RESPONDER[:2], **LONG)
+@pytest.mark.parametrize("marked", [True, False])
+def test_whether_a_responder_could_be_revoked_itself_is_told(certify, leaf, issuer, marked):
+    responder = certify("Responder", issuer, extensions=RESPONDER if marked else RESPONDER[:2], **LONG)
     said = answer(make_ocsp(leaf, issuer, at=AT, responder=responder), leaf, issuer)
-    assert [finding.code for finding in said.findings] == ["ocsp.responder-unchecked"]
+    assert said.signer_may_be_revoked is not marked
+
+
+def test_a_response_that_speaks_of_a_time_after_it_was_signed_is_refused(leaf, issuer):
+    within, after = AT - timedelta(minutes=5), AT - timedelta(minutes=6)
+    assert answer(make_ocsp(leaf, issuer, at=AT, produced_at=within), leaf, issuer)
+    assert refusal(make_ocsp(leaf, issuer, at=AT, produced_at=after), leaf, issuer) == "ocsp.dates"
+
+
+def test_a_response_is_no_longer_fresh_than_its_responders_certificate(certify, leaf, issuer):
+    ends = AT + timedelta(hours=1)
+    responder = certify("Responder", issuer, extensions=RESPONDER, ends=ends)
+    said = answer(make_ocsp(leaf, issuer, at=AT, lasts=timedelta(days=900), responder=responder), leaf, issuer)
+    assert said.fresh_until() == ends
+    late = make_ocsp(leaf, issuer, at=ends + timedelta(minutes=1), produced_at=ends, responder=responder)
+    assert refusal(late, leaf, issuer) == "ocsp.dates"
+
+
+@pytest.mark.parametrize("first", [ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED])
+def test_of_several_single_responses_a_revocation_counts(leaf, issuer, first):
+    second = ({ocsp.OCSPCertStatus.GOOD, ocsp.OCSPCertStatus.REVOKED} - {first}).pop()
+    more = [make_ocsp(leaf, issuer, at=AT, status=second)]
+    assert answer(make_ocsp(leaf, issuer, at=AT, status=first, more=more), leaf, issuer).state is State.REVOKED
+
+
+def test_of_several_single_responses_about_others_ours_is_found(certify, leaf, issuer):
+    other = certify("other", issuer, ca=False)
+    more = [make_ocsp(leaf, issuer, at=AT, status=ocsp.OCSPCertStatus.REVOKED)]
+    assert answer(make_ocsp(other, issuer, at=AT, more=more), leaf, issuer).state is State.REVOKED
+
+
+@pytest.mark.parametrize("by_name", [True, False], ids=["by name", "by key"])
+def test_a_responder_that_sends_its_former_certificate_too_is_heard(certify, leaf, issuer, responder, by_name):
+    former = certify("Responder", issuer, extensions=RESPONDER, ends=AT - timedelta(days=1))
+    response = make_ocsp(leaf, issuer, at=AT, responder=responder, by_name=by_name, certificates=[former])
+    assert answer(response, leaf, issuer).signer == responder.certificate
+
+
+def test_no_more_than_ten_certificates_of_a_response_are_tried(certify, leaf, issuer, responder):
+    former = certify("Responder", issuer, extensions=RESPONDER, ends=AT - timedelta(days=1))
+
+    def response(count: int):
+        return make_ocsp(leaf, issuer, at=AT, responder=responder, by_name=True, certificates=[former] * count)
+
+    assert answer(response(9), leaf, issuer)
+    assert refusal(response(10), leaf, issuer) == "ocsp.stranger"
 
 
 def test_a_revocation_is_told_with_date_and_reason(leaf, issuer):

@@ -7,6 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import CertificateRejected, ConfigurationError
@@ -246,3 +251,68 @@ def test_names_are_those_of_the_certificates_bytes(pki):
     for certificate in (pki.qwac.certificate, pki.root.certificate):
         assert certificate.subject_der == certificate.x509.subject.public_bytes()
         assert certificate.issuer_der == certificate.x509.issuer.public_bytes()
+
+
+PURPOSES = ExtendedKeyUsageOID
+
+
+@pytest.mark.parametrize(
+    ("allowed", "critical", "purposes", "expected"),
+    [
+        ([PURPOSES.CLIENT_AUTH], True, [PURPOSES.CLIENT_AUTH], None),
+        ([PURPOSES.SERVER_AUTH], True, [PURPOSES.CLIENT_AUTH], "path.purpose"),
+        ([PURPOSES.SERVER_AUTH], False, [PURPOSES.CLIENT_AUTH], None),
+        ([PURPOSES.ANY_EXTENDED_KEY_USAGE], True, [PURPOSES.CLIENT_AUTH], None),
+        ([PURPOSES.ANY_EXTENDED_KEY_USAGE], True, [], None),
+        ([PURPOSES.CLIENT_AUTH], True, [], "path.purpose"),
+        ([PURPOSES.CLIENT_AUTH], True, [PURPOSES.CLIENT_AUTH, PURPOSES.SERVER_AUTH], "path.purpose"),
+    ],
+)
+def test_a_critical_extended_key_usage_of_an_authority_limits_what_it_certifies(
+    certify, root, allowed, critical, purposes, expected
+):
+    usage = (x509.ExtendedKeyUsage(allowed), critical)
+    between = certify("Between", root, extensions=(*authority_extensions(path_length=0), usage))
+    own = ((x509.ExtendedKeyUsage(purposes), True),) if purposes else ()
+    leaf = certify("leaf", between, extensions=(key_usage("digital_signature"), *own))
+    paths = verifier(root)
+    if expected is None:
+        assert paths.verify(leaf.certificate, at=AT, intermediates=[between.certificate])
+    else:
+        assert refusal(paths, leaf, intermediates=[between]).code == expected
+
+
+def test_basic_constraints_of_an_authority_need_not_be_critical(certify, root):
+    basic, usage = authority_extensions(path_length=0)
+    between = certify("Between", root, extensions=((basic[0], False), usage))
+    leaf = certify("leaf", between, ca=False)
+    assert verifier(root).verify(leaf.certificate, at=AT, intermediates=[between.certificate])
+
+
+def named(text: str, kind: _ASN1Type) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text, kind)])
+
+
+@pytest.mark.parametrize(
+    ("issuer", "expected"),
+    [
+        (named("Issuing", _ASN1Type.PrintableString), None),
+        (named(" ISSUING", _ASN1Type.UTF8String), None),
+        (named("Issuing 2", _ASN1Type.UTF8String), "trust.no-path"),
+    ],
+    ids=["another kind of string", "another spelling", "another name"],
+)
+def test_a_name_is_the_same_in_another_encoding(certify, root, issuing, issuer, expected):
+    key = ec.generate_private_key(ec.SECP256R1())
+    for signing_key, outcome in ((issuing.key, expected), (key, expected or "path.signature")):
+        leaf = (
+            x509.CertificateBuilder(issuer, named("leaf", _ASN1Type.UTF8String), key.public_key(), 7, AT, AT)
+            .add_extension(*key_usage("digital_signature"))
+            .sign(signing_key, hashes.SHA256())
+        )
+        certificate = EidasCertificate.from_der(leaf.public_bytes(Encoding.DER))
+        paths = verifier(root)
+        if outcome is None:
+            assert paths.verify(certificate, at=AT, intermediates=[issuing.certificate])
+        else:
+            assert refusal(paths, issuing._replace(certificate=certificate), intermediates=[issuing]).code == outcome

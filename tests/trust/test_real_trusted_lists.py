@@ -78,7 +78,7 @@ def test_every_qualification_and_critical_extension_is_understood(lists):
 
 def how_matched(trusted_list, provider, service, issuer, state):
     ids = computed_key_ids(issuer) | {issuer.extensions.subject_key_identifier}
-    return IssuingService(trusted_list, provider, service, issuer, ids, True).matched_by(state)
+    return IssuingService(trusted_list, provider, service, issuer, ids).matched_by(state)
 
 
 def test_history_names_the_key_of_its_service(lists):

@@ -8,11 +8,10 @@ import pytest
 from answering import make_crl, make_ocsp
 from asn1crypto import core
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import AuthorityInformationAccessOID
 
-from tppkit.errors import CertificateRejected, FormatError, TransportError
+from tppkit.errors import CertificateRejected, ConfigurationError, TransportError
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import (
     Anchors,
@@ -23,7 +22,6 @@ from tppkit.trust import (
     RevocationScope,
     Source,
     State,
-    load_revocation,
 )
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
@@ -172,6 +170,12 @@ def test_a_later_list_says_nothing_of_what_had_expired_by_then(judging, leaf, is
     assert code(judging(make_crl(issuing, at=after, extensions=[(since, False)])), leaf) is None
 
 
+def test_a_list_from_just_after_the_end_says_nothing_of_what_left_it(judging, leaf, issuing):
+    just_after = ENDS + timedelta(minutes=2)
+    assert code(judging(make_crl(issuing, at=just_after)), leaf, ENDS) == "revocation.stale"
+    assert code(judging(make_crl(issuing, at=ENDS)), leaf, ENDS) is None
+
+
 def test_a_later_list_that_names_what_had_expired_proves_it_was_good_before(judging, leaf, issuing):
     assert code(judging(make_crl(issuing, leaf, at=ENDS + DAY, when=AT + HOUR)), leaf) is None
 
@@ -188,6 +192,32 @@ def test_of_a_hold_the_latest_answer_decides(judging, leaf, issuing):
     assert code(judging(held), leaf, AT + 2 * DAY) == "revocation.stale"
 
 
+def test_a_hold_is_not_undone_by_a_later_list_that_does_not_tell_of_it(judging, leaf, issuing):
+    held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
+    lifted = make_crl(issuing, at=AT + HOUR)
+    paths = judging(held, lifted)
+    assert code(paths, leaf, AT + HOUR) is None
+    assert code(paths, leaf) == "revocation.revoked"
+    assert code(judging(make_crl(issuing, at=AT + 9 * DAY), held), leaf, AT + 8 * DAY) == "revocation.stale"
+
+
+def test_a_hold_that_an_answer_of_later_tells_of_counts_from_its_date(judging, leaf, issuing):
+    held = make_ocsp(leaf, issuing, at=AT + HOUR, status=REVOKED, reason=HOLD, when=AT)
+    paths = judging(make_crl(issuing, at=AT), held)
+    assert code(paths, leaf, AT - HOUR) is None
+    assert code(paths, leaf, AT) == "revocation.revoked"
+
+
+def test_where_a_hold_is_known_a_verdict_is_remembered_only_from_its_answer_on_to_the_next_revocation(
+    judging, leaf, issuing
+):
+    held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
+    revoked = make_ocsp(leaf, issuing, at=AT + HOUR, status=REVOKED)
+    path = judging(held, make_crl(issuing, at=AT), revoked).verify(leaf.certificate, at=AT)
+    assert path.not_before == AT
+    assert AT < path.not_after < AT + HOUR
+
+
 def test_an_answer_from_after_the_present_is_refused(judging, leaf, issuing):
     response = make_crl(issuing, at=AT + HOUR)
     assert code(judging(response, now=lambda: AT), leaf) == "revocation.unknown"
@@ -198,6 +228,20 @@ def test_a_response_without_next_update_is_fresh_for_a_day(judging, leaf, issuin
     paths = judging(make_ocsp(leaf, issuing, at=AT, lasts=None))
     assert code(paths, leaf, AT + DAY) is None
     assert code(paths, leaf, AT + DAY + HOUR) == "revocation.stale"
+
+
+def test_an_answer_that_is_older_than_asked_for_is_stale(judging, leaf, issuing):
+    crl = make_crl(issuing, at=AT, lasts=900 * DAY)
+    assert code(judging(crl), leaf, AT + 30 * DAY) is None
+    paths = judging(crl, max_age=DAY)
+    assert code(paths, leaf, AT + DAY) is None
+    assert code(paths, leaf, AT + DAY + HOUR) == "revocation.stale"
+
+
+def test_a_nonce_is_not_required_where_none_is_made():
+    with pytest.raises(ConfigurationError) as refused:
+        RevocationChecker(require_nonce=True)
+    assert refused.value.code == "revocation.no-nonce"
 
 
 def test_news_ends_every_verdict_that_was_given(judging, leaf, issuing):
@@ -218,6 +262,18 @@ def test_a_revocation_ends_other_verdicts_when_it_is_first_seen(certify, judging
     path = paths.verify(leaf.certificate, at=AT)
     assert code(paths, other) == "revocation.revoked"
     assert path.holds_at(AT)
+
+
+def test_another_revocation_of_a_certificate_is_news(certify, judging, leaf, issuing):
+    other = certify("other", issuing, ca=False)
+    paths = judging(
+        make_ocsp(other, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD), make_crl(issuing, at=AT - HOUR)
+    )
+    assert code(paths, other) == "revocation.revoked"
+    paths.revocation.learn(evidence(make_ocsp(other, issuing, at=AT, status=REVOKED)))
+    path = paths.verify(leaf.certificate, at=AT)
+    assert code(paths, other) == "revocation.revoked"
+    assert not path.holds_at(AT)
 
 
 def test_a_verdict_is_not_remembered_beyond_its_evidence(judging, leaf, issuing):
@@ -332,19 +388,3 @@ def test_many_addresses_are_not_all_asked(certify, issuing, judging):
     responder = Responder()
     assert code(judging(fetch=responder), leaf) == "revocation.unknown"
     assert len(responder.asked) == 2
-
-
-def test_files_of_both_kinds_are_read(leaf, issuing, tmp_path):
-    crl, response = make_crl(issuing, at=AT), make_ocsp(leaf, issuing, at=AT)
-    (tmp_path / "a.crl").write_bytes(crl.der)
-    (tmp_path / "b.pem").write_bytes(crl.x509.public_bytes(Encoding.PEM))
-    (tmp_path / "c.ors").write_bytes(response.der)
-    assert load_revocation(sorted(tmp_path.iterdir())) == RevocationEvidence((crl,), (response,))
-
-
-@pytest.mark.parametrize("content", [b"", b"neither", b"\x30\x03\x0a\x01\x00\x00"])
-def test_a_file_that_is_neither_is_refused(tmp_path, content):
-    (tmp_path / "file").write_bytes(content)
-    with pytest.raises(FormatError) as refused:
-        load_revocation([tmp_path / "file"])
-    assert refused.value.code == "revocation.unreadable"

@@ -224,6 +224,112 @@ def test_pivots_lead_to_the_next_signer_and_are_kept(folder, publish, run, site,
     assert load_trusted_lists(folder).failures == ()
 
 
+@pytest.fixture(scope="module")
+def following(certify):
+    return certify("Next Commission", ca=False)
+
+
+@pytest.fixture
+def pivot(site, commission, following):
+    """Serves a pivot that announces the next signer."""
+
+    def pivot(path: str, number: int, *, signer=None, announced=following) -> None:
+        announcing = pointer("EU", [announced.certificate], type_=LIST_OF_LISTS)
+        site.pages[path] = sign(list_of_lists([announcing], sequence_number=number), signer or commission)
+
+    return pivot
+
+
+def through(site, *paths: str) -> dict[str, tuple[str, ...]]:
+    return {"information_uris": tuple(f"{site.url}{path}" for path in paths)}
+
+
+def test_a_pivot_that_is_not_served_is_told_and_an_older_one_leads_on(folder, publish, pivot, run, site, following):
+    pivot("/298.xml", 298)
+    publish("PT", signer=following, **through(site, "/gone.xml", "/298.xml"))
+    fetched = run()
+    assert [(failure.source, failure.code) for failure in fetched.failures] == [
+        (f"{site.url}/gone.xml", "fetch.failed")
+    ]
+    assert numbers(load_trusted_lists(folder).lists) == {"PT": 7}
+
+
+def test_no_more_pivots_are_fetched_than_lead_to_someone_who_is_believed(publish, pivot, run, site, following):
+    pivot("/299.xml", 299)
+    pivot("/298.xml", 298)
+    publish("PT", signer=following, **through(site, "/299.xml", "/298.xml"))
+    run()
+    assert site.asked == ["/lotl", "/299.xml", "/PT"]
+
+
+def test_pivots_lead_through_several_changes_of_signer(folder, publish, pivot, run, site, following, certify):
+    third = certify("Third Commission", ca=False)
+    pivot("/298.xml", 298)
+    pivot("/299.xml", 299, signer=following, announced=third)
+    publish("PT", signer=third, **through(site, "/299.xml", "/298.xml"))
+    assert run().failures == ()
+    assert names(folder) == ["EU-LOTL.xml", "PT.xml", "pivot-298.xml", "pivot-299.xml"]
+    assert load_trusted_lists(folder).failures == ()
+
+
+def test_a_pivot_of_a_stranger_is_never_written(folder, publish, pivot, run, site, following, operator):
+    pivot("/299.xml", 299, signer=operator)
+    pivot("/298.xml", 298)
+    publish("PT", signer=following, **through(site, "/299.xml", "/298.xml"))
+    assert [failure.code for failure in run().failures] == ["trusted-list.signer"]
+    assert names(folder) == ["EU-LOTL.xml", "PT.xml", "pivot-298.xml"]
+
+
+def test_a_pivot_that_is_not_older_leads_nowhere(folder, publish, pivot, run, site, following):
+    pivot("/305.xml", 305)
+    publish("PT", signer=following, **through(site, "/305.xml"))
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.signer"
+    assert names(folder) == []
+
+
+def test_what_nobody_believes_leads_to_no_other_server(publish, run, site, operator):
+    publish("PT", signer=operator, information_uris=("http://127.0.0.1:1/a.xml", "http://[/b.xml", "file:///c.xml"))
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.signer"
+    assert site.asked == ["/lotl"]
+
+
+def test_one_bad_answer_changes_nothing_at_hand(folder, publish, pivot, run, site, following, operator):
+    pivot("/290.xml", 290)
+    publish("PT", signer=following, **through(site, "/290.xml"))
+    run()
+    before = {name: (folder / name).read_bytes() for name in names(folder)}
+    site.pages["/real.xml"] = site.pages["/lotl"]
+    pivot("/junk.xml", 290, signer=operator)
+    publish("PT", number=400, signer=operator, **through(site, "/290.xml", "/real.xml", "/junk.xml"))
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.signer"
+    assert {name: (folder / name).read_bytes() for name in names(folder)} == before
+
+
+def test_a_pivot_at_hand_is_not_replaced_by_another_of_its_number(folder, publish, pivot, run, site, following):
+    pivot("/290.xml", 290)
+    publish("PT", signer=following, **through(site, "/290.xml"))
+    run()
+    before = (folder / "pivot-290.xml").read_bytes()
+    pivot("/290.xml", 290)
+    assert site.pages["/290.xml"] != before
+    assert run().failures == ()
+    assert (folder / "pivot-290.xml").read_bytes() == before
+
+
+def test_a_national_list_is_not_taken_for_the_list_of_the_lists(folder, site, run, commission):
+    site.pages["/lotl"] = sign(write_list(ListFacts()), commission)
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.not-lotl"
+    assert names(folder) == []
+
+
 def test_a_folder_that_is_not_there_is_refused(tmp_path, publish, site):
     publish("PT")
     with pytest.raises(ConfigurationError) as refused:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -11,8 +11,10 @@ from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign,
 
 from tppkit.errors import ConfigurationError, FormatError, VerificationError
 from tppkit.testpki.profiles import make_provider, qwac_extensions
-from tppkit.trust import load_trusted_lists
-from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, NOTICES
+from tppkit.trust import load_trusted_lists, verify_trusted_list
+from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
+from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, NOTICES, SigningPeriod
+from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS
 
 START, AT = datetime(2026, 1, 15, tzinfo=UTC), datetime(2026, 6, 1, tzinfo=UTC)
@@ -211,6 +213,69 @@ def test_a_pivot_announces_the_next_signers(folder, commission, next_commission,
     lists = load_trusted_lists(folder)
     assert lists.list_of_lists.sequence_number == 302
     assert lists.failures == ()
+
+
+def test_whom_a_pivot_does_not_name_any_more_is_not_believed(folder, commission, next_commission, operator):
+    announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
+    (folder / "pivot.xml").write_bytes(sign(list_of_lists([announcing], sequence_number=290), commission))
+    assert refusal(folder).code == "trusted-list.signer"
+
+
+@pytest.mark.parametrize(("published", "believed"), [((2026, 4, 30), False), ((2026, 5, 2), True)])
+def test_a_pivot_retires_nobody_who_was_published_after_it(folder, commission, next_commission, published, believed):
+    announcing = pointer("EU", [next_commission.certificate], type_=LIST_OF_LISTS)
+    pivot = verify_trusted_list(
+        sign(list_of_lists([announcing]), commission), signers={commission.certificate.sha256}, source="pivot"
+    )
+    moment = datetime(*published, tzinfo=UTC)
+    following = following_signers(pivot, {commission.certificate.sha256: SigningPeriod(since=moment)})
+    assert (commission.certificate.sha256 in following) is believed
+    assert following[next_commission.certificate.sha256] == SigningPeriod(until=moment if believed else None)
+
+
+def test_a_retired_signer_speaks_for_the_time_before_only(folder, certify, operator, qwac):
+    retired = certify("Retired Commission", ca=False, ends=datetime(2026, 5, 20, tzinfo=UTC))
+    trust(folder, retired)
+    (folder / "b.xml").write_bytes(sign(list_of_lists([pointer("PT", [operator.certificate])]), retired))
+    lists = load_trusted_lists(folder)
+    assert lists.status(qwac, at=datetime(2026, 5, 20, tzinfo=UTC)).qualified_for == ("web",)
+    later = lists.status(qwac, at=AT)
+    assert (later.code, later.at_issuance.qualified_for) == ("trusted-list.expired", ("web",))
+    with pytest.raises(ConfigurationError) as refused:
+        lists.make_anchors(purpose="web", at=AT)
+    assert refused.value.code == "trust.no-anchors"
+
+
+@pytest.mark.parametrize(("until", "code"), [((2026, 5, 1), "trusted-list.signer-validity"), ((2026, 5, 2), None)])
+def test_a_pinned_signer_signs_until_its_retirement(top, commission, until, code):
+    signers = {commission.certificate.sha256: SigningPeriod(until=datetime(*until, tzinfo=UTC))}
+    newest = UnverifiedList(top, source="top")
+    if code is None:
+        verified, _ = verify_list_of_lists(newest, (), signers, [])
+        assert verified.signer_until == datetime(*until, tzinfo=UTC)
+        return
+    with pytest.raises(VerificationError) as refused:
+        verify_list_of_lists(newest, (), signers, [])
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(("days", "code"), [(190, None), (191, "trusted-list.next-update")])
+def test_no_list_is_good_for_more_than_half_a_year(folder, commission, operator, days, code):
+    good = {"issued": START, "next_update": START + timedelta(days=days)}
+    (folder / "a.xml").write_bytes(sign(write_list(ListFacts(**good)), operator))
+    assert [c for _, _, c in failures(folder)] == ([code] if code else [])
+    (folder / "b.xml").write_bytes(sign(list_of_lists([], **good), commission))
+    if code is None:
+        assert load_trusted_lists(folder).list_of_lists.next_update == good["next_update"]
+    else:
+        assert refusal(folder).code == code
+
+
+def test_only_the_latest_pinned_signers_are_not_retired():
+    latest, *earlier = NOTICES
+    open_ended = {digest for digest, period in LOTL_SIGNERS.items() if period.until is None}
+    assert open_ended == set(latest.sha256)
+    assert all(notice.period.until < latest.period.since for notice in earlier)
 
 
 def test_a_pivot_of_a_stranger_announces_nothing(folder, commission, next_commission):

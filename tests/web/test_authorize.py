@@ -32,6 +32,7 @@ def test_every_endpoint_is_open_to_its_role(pki: Pki, row: Endpoint) -> None:
     assert (answer.allowed, answer.endpoint, answer.code) == (True, row, None)
     assert answer.required_roles == (row.role,)
     assert answer.roles == ("PSP_PI", "PSP_AI")
+    assert answer.message == f"{row.method} {row.path} needs the role PSP_PI, and the certificate has it"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -57,6 +58,7 @@ def test_an_authorization_is_true_only_when_it_allows(pki: Pki, reader: EidasCer
         "/psd2/v1/payments/.", "/psd2/v1/payments/..", "/psd2/v1/payments/%2e%2E", "/psd2/v1/payments/a%2Fb",
         "/psd2/v1/payments/a%5Cb", "/psd2/v1/payments/a%00", "/psd2/v1/payments/a%zz", "/psd2/v1/payments/a%", "/psd2/v1/payments/a b",
         "/psd2/v1/payments/ž", "/psd2/v1/payments/%FF", "/psd2/v1/payments/a\\b", "/psd2/v1/payments/" + "a" * 5000,
+        "/psd2/v1/payments/..;/consents", "/psd2/v1/payments/..;a", "/psd2/v1/payments/%252e%252e", PAYMENTS + "/..;/consents",
         PAYMENTS + "/1/status/", PAYMENTS + "/1/STATUS", PAYMENTS + "/1/status/x",
     ],
 )  # fmt: skip

@@ -4,13 +4,15 @@ certificate = EidasCertificate.from_pem(pem)
 certificate.organization_identifier.text, certificate.roles
 """
 
-from tppkit.certificates.certificate import EidasCertificate, EidasRequest, KeyFacts
+from tppkit.certificates.certificate import EidasCertificate, EidasRequest
 from tppkit.certificates.extensions import ExtensionFacts
 from tppkit.certificates.files import load_certificates
 from tppkit.certificates.identifier import OrganizationIdentifier, parse_organization_identifier
+from tppkit.certificates.key_facts import KeyFacts
 from tppkit.certificates.names import DistinguishedName, parse_name
 from tppkit.certificates.pair import check_pair
-from tppkit.certificates.qcstatements import PdsLocation, Psd2Statement, QcStatements, RoleOfPsp, parse_qc_statements
+from tppkit.certificates.psd2_statement import Psd2Statement, RoleOfPsp
+from tppkit.certificates.qcstatements import PdsLocation, QcStatements, parse_qc_statements
 from tppkit.certificates.renewal import check_renewal
 from tppkit.certificates.rules import Use, check_certificate
 from tppkit.certificates.sources import Source, read_sources

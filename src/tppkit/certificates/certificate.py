@@ -7,7 +7,6 @@ be read must become a finding, not a refusal; the frame, the dates and the key b
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -22,6 +21,7 @@ from tppkit._clock import as_utc
 from tppkit.certificates import der, oids
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
+from tppkit.certificates.key_facts import KeyFacts, read_key_facts
 from tppkit.certificates.names import DistinguishedName, read_issuer, read_name
 from tppkit.certificates.qcstatements import QcStatements
 from tppkit.errors import Finding, FormatError, Severity
@@ -32,21 +32,6 @@ MAX_CERTIFICATE_BYTES = 64 * 1024
 _EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14"})
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFacts:
-    """The public key.
-
-    Attributes:
-        type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`, or `unknown`.
-        bits: size of modulus or field in bits, None when unknown.
-        curve: `P-256`, `P-384`, … for `ec`, else None.
-    """
-
-    type: str
-    bits: int | None = None
-    curve: str | None = None
-
-
 @dataclass(frozen=True)
 class _Subject:
     der: bytes
@@ -54,6 +39,13 @@ class _Subject:
     organization_identifier: OrganizationIdentifier | None
     key: KeyFacts
     extensions: ExtensionFacts
+    x509: x509.Certificate | x509.CertificateSigningRequest
+
+    @property
+    def signature_algorithm(self) -> str:
+        """How it is signed, for example `ecdsa-with-SHA256`; an unknown algorithm as its dotted identifier."""
+        oid = self.x509.signature_algorithm_oid.dotted_string
+        return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
 
     @cached_property
     def sha256(self) -> str:
@@ -78,12 +70,9 @@ class _Subject:
             FormatError: `certificate.key-unreadable`.
         """
         try:
-            return self._load_public_key()
+            return self.x509.public_key()
         except (ValueError, UnsupportedAlgorithm) as e:
             raise FormatError("certificate.key-unreadable", f"the public key of {self.subject} cannot be read") from e
-
-    def _load_public_key(self) -> CertificatePublicKeyTypes:
-        raise NotImplementedError
 
     def require_well_formed(self) -> None:
         """Refuse what reading forgave: the strict reading.
@@ -98,6 +87,9 @@ class _Subject:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """Everything that was malformed and read all the same."""
+        return tuple(self._find())
+
+    def _find(self) -> list[Finding]:
         found = [*self.extensions.findings, *self.extensions.qc.findings]
         identifier = self.organization_identifier
         if identifier is not None and identifier.scheme is None:
@@ -110,7 +102,7 @@ class _Subject:
             )  # fmt: skip
         if self.key.type == "unknown":
             found.append(Finding("certificate.key-unreadable", Severity.WARNING, "the public key is of no known type"))
-        return tuple(found)
+        return found
 
 
 @dataclass(frozen=True)
@@ -160,7 +152,7 @@ class EidasCertificate(_Subject):
             der=bytes(data),
             subject=subject,
             organization_identifier=_organization_identifier(subject),
-            key=_read_key_facts(data, parts[first + 5]),
+            key=read_key_facts(data, parts[first + 5]),
             extensions=read_extensions(data, _certificate_extensions(parts[-1])),
             issuer=issuer,
             serial=serial,
@@ -174,14 +166,14 @@ class EidasCertificate(_Subject):
         """Read the first certificate of a PEM text; what else stands there (a chain, a key) is passed over.
 
         Raises:
-            FormatError: `certificate.not-found` and those of `from_der`.
+            FormatError: `certificate.not-found`, `pem.malformed`, `pem.trust-settings` and those of `from_der`.
         """
-        from tppkit.certificates.sources import read_pem_blocks
+        from tppkit.certificates.sources import read_pem_sources
 
         text = data.encode("utf-8", "replace") if isinstance(data, str) else data
-        for label, content in read_pem_blocks(text):
-            if label == "CERTIFICATE":
-                return cls.from_der(content)
+        for source in read_pem_sources(text):
+            if source.kind == "certificate":
+                return cls.from_der(source.der)
         raise FormatError("certificate.not-found", "no certificate stands in this PEM text")
 
     @classmethod
@@ -196,7 +188,7 @@ class EidasCertificate(_Subject):
         """
         from tppkit.certificates.sources import read_sources
 
-        for source in read_sources(value.encode("utf-8", "replace")):
+        for source in read_sources(value.encode("utf-8", "replace"), with_pkcs12=False):
             if source.kind == "certificate":
                 return cls.from_der(source.der)
         raise FormatError("certificate.not-found", "no certificate stands in this header")
@@ -228,9 +220,6 @@ class EidasCertificate(_Subject):
             ConfigurationError: `time.naive`.
         """
         return self.not_before <= as_utc(at) <= self.not_after
-
-    def _load_public_key(self) -> CertificatePublicKeyTypes:
-        return self.x509.public_key()
 
 
 @dataclass(frozen=True)
@@ -268,13 +257,23 @@ class EidasRequest(_Subject):
             der=bytes(data),
             subject=subject,
             organization_identifier=_organization_identifier(subject),
-            key=_read_key_facts(data, parts[2]),
+            key=read_key_facts(data, parts[2]),
             extensions=read_extensions(data, _requested_extensions(data, parts[-1])),
             x509=request,
         )
 
-    def _load_public_key(self) -> CertificatePublicKeyTypes:
-        return self.x509.public_key()
+    def _find(self) -> list[Finding]:
+        found = super()._find()
+        if not self._is_signed():
+            message = "the request is not signed with the key that it asks a certificate for"
+            found.append(Finding("request.signature", Severity.ERROR, message, "RFC 2986 section 3"))
+        return found
+
+    def _is_signed(self) -> bool:
+        try:
+            return self.x509.is_signature_valid
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            return False
 
 
 def _first_line(error: Exception) -> str:
@@ -306,46 +305,6 @@ def _require_positive_serial(data: bytes, serial: der.Element) -> None:
 def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifier | None:
     values = subject.values(oids.ORGANIZATION_IDENTIFIER)
     return read_organization_identifier(values[0]) if values else None
-
-
-_KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
-    {
-        "1.3.101.112": KeyFacts("ed25519", 256),
-        "1.3.101.113": KeyFacts("ed448", 448),
-    }
-)
-_CURVES: Mapping[str, KeyFacts] = MappingProxyType(
-    {
-        "1.2.840.10045.3.1.7": KeyFacts("ec", 256, "P-256"),
-        "1.3.132.0.34": KeyFacts("ec", 384, "P-384"),
-        "1.3.132.0.35": KeyFacts("ec", 521, "P-521"),
-        "1.3.132.0.10": KeyFacts("ec", 256, "secp256k1"),
-        "1.3.36.3.3.2.8.1.1.7": KeyFacts("ec", 256, "brainpoolP256r1"),
-        "1.3.36.3.3.2.8.1.1.11": KeyFacts("ec", 384, "brainpoolP384r1"),
-        "1.3.36.3.3.2.8.1.1.13": KeyFacts("ec", 512, "brainpoolP512r1"),
-    }
-)
-_RSA: Mapping[str, str] = MappingProxyType(
-    {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
-)  # RFC 4055
-_EC = "1.2.840.10045.2.1"
-
-
-def _read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
-    # Loading a key costs more than all the rest of a certificate (a point is checked to be on its curve), so type and size
-    # are read from its SubjectPublicKeyInfo (RFC 3279, RFC 5480, RFC 8410); `public_key` loads it where it is used.
-    try:
-        algorithm, bits = der.read_children(data, key)
-        kind, *parameters = der.read_children(data, algorithm)
-        oid = der.read_oid(data, kind)
-        if oid in _RSA:
-            modulus = der.read_element(data, der.read_element(data, bits.start + 1, bits.end).start, bits.end)
-            return KeyFacts(_RSA[oid], int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
-        if oid == _EC:
-            return _CURVES.get(der.read_oid(data, parameters[0]), KeyFacts("ec"))
-        return _KEY_TYPES.get(oid, KeyFacts("unknown"))
-    except (FormatError, ValueError, IndexError):
-        return KeyFacts("unknown")
 
 
 def _certificate_extensions(last: der.Element) -> der.Element | None:

@@ -4,7 +4,8 @@ A rule holds for certificates issued on or after the day its edition was publish
 day counts, as the public linters count it. An edition stands here when a rule or a caller can name it.
 
 Sources: the title pages of the ETSI documents as zlint, pkilint and the EU wallet's list of standards quote them; zlint's
-table of CA/Browser Forum ballots. TS 119 495 V1.7.1 is cited, but no month of it was found, so it cannot be named.
+table of CA/Browser Forum ballots, and for ballots 193 and SC81 what authorities and the Forum published about them. TS
+119 495 V1.7.1 is cited, but no month of it was found, so it cannot be named.
 """
 
 from __future__ import annotations
@@ -41,9 +42,11 @@ TS_119_495_V1_6_1 = Edition("TS 119 495", "V1.6.1", date(2022, 11, 1))
 TS_119_495_V1_8_1 = Edition("TS 119 495", "V1.8.1", date(2026, 4, 1))
 EN_319_412_2_V2_2_1 = Edition("EN 319 412-2", "V2.2.1", date(2020, 7, 1))
 EN_319_412_5_V2_4_1 = Edition("EN 319 412-5", "V2.4.1", date(2023, 9, 1))
+BALLOT_193 = Edition("CA/Browser Forum ballot", "193", date(2018, 3, 2))  # "after 1 March", read as zlint does
 BALLOT_SC31 = Edition("CA/Browser Forum ballot", "SC31", date(2020, 9, 1))
 BALLOT_SC81_FIRST = Edition("CA/Browser Forum ballot", "SC81, first step", date(2026, 3, 15))
 BALLOT_SC81_SECOND = Edition("CA/Browser Forum ballot", "SC81, second step", date(2027, 3, 15))
+BALLOT_SC81_THIRD = Edition("CA/Browser Forum ballot", "SC81, third step", date(2029, 3, 15))
 CHROME_SERVER_ONLY = Edition("Chrome Root Program Policy", "1.6", date(2026, 6, 15))
 
 EDITIONS = (

@@ -8,6 +8,7 @@ Certificates of one authority share most of their extensions byte for byte, so r
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,8 @@ KEY_USAGES = (
 )  # fmt: skip
 # GeneralName choices (RFC 5280 section 4.2.1.6).
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
+# Neither white space nor control characters: where one program ends a name at a NUL, another reads on.
+_VISIBLE = re.compile(rb"[\x21-\x7e]+")
 _TRUE = b"\xff"
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
@@ -108,24 +111,20 @@ def read_extensions(data: bytes, holder: der.Element | None) -> ExtensionFacts:
             findings=(_malformed(f"the extensions cannot be read: {e.message}", e.offset or holder.offset),)
         )
     facts: dict[str, Any] = {}
-    present: list[str] = []
-    seen: set[str] = set()
+    present: dict[str, None] = {}  # in order, and quick to ask
     critical: list[str] = []
     findings: list[Finding] = []
     for element in found:
-        extension = _known_or_read(data, element)
-        findings += extension.findings
-        oid = extension.oid
-        if not oid:
-            continue
-        if oid in seen:
+        oid, is_critical, said, noted = _known_or_read(data, element)
+        if noted:
+            findings += noted
+        if oid in present:
             findings.append(_malformed(f"the extension {oid} stands twice; the first one is read", element.offset))
-            continue
-        seen.add(oid)
-        present.append(oid)
-        if extension.critical:
-            critical.append(oid)
-        facts.update(extension.facts)
+        elif oid:
+            present[oid] = None
+            if is_critical:
+                critical.append(oid)
+            facts.update(said)
     return ExtensionFacts(present=tuple(present), critical=tuple(critical), findings=tuple(findings), **facts)
 
 
@@ -202,10 +201,10 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
     for name in der.read_children(data, der.expect(names, der.SEQUENCE)):
         content = data[name.start : name.end]
         if name.tag == _DNS_NAME:
-            if content.isascii():
+            if _VISIBLE.fullmatch(content):
                 dns_names.append(content.decode("ascii"))
             else:
-                findings.append(_malformed("a dNSName is not ASCII", name.offset))
+                findings.append(_malformed("a dNSName is not visible ASCII", name.offset))
         elif name.tag == _IP_ADDRESS:
             if len(content) in (4, 16):
                 addresses.append(str(ipaddress.ip_address(content)))
@@ -216,8 +215,8 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
 
 def _read_uri(data: bytes, name: der.Element) -> str:
     text = data[name.start : name.end]
-    if not text.isascii():
-        raise FormatError("der.malformed", "an address is not ASCII", offset=name.offset)
+    if not _VISIBLE.fullmatch(text):
+        raise FormatError("der.malformed", "an address is not visible ASCII", offset=name.offset)
     return text.decode("ascii")
 
 

@@ -1,13 +1,14 @@
 """organizationIdentifier (2.5.4.97): who the certificate says the provider is.
 
-PSD LT-BL-LB000000      scheme PSD, country LT, authority BL, reference LB000000 (TS 119 495 GEN-5.2.1-3)
-VAT DE-123456789        scheme VAT, NTR or LEI, country, reference (EN 319 412-1 LEG-5.1.4)
+PSDLT-BL-LB000000       scheme PSD, country LT, authority BL, reference LB000000 (TS 119 495 GEN-5.2.1-3)
+VATDE-123456789         scheme VAT, NTR or LEI, country, reference (EN 319 412-1 LEG-5.1.4)
 xx:DE-123               a nationally defined scheme (EN 319 412-1 LEG-5.1.4-05)
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from tppkit._encoding import shown
@@ -19,6 +20,12 @@ _PSD = re.compile(r"PSD([A-Z]{2})-([A-Z]{2,8})-(.+)")
 _LEGAL = re.compile(r"(VAT|NTR|LEI(?=XG))([A-Z]{2})-(.+)")
 _LOCAL = re.compile(r"([A-Za-z]{2}:)([A-Z]{2})-(.+)")
 _LEI = re.compile(r"[0-9A-Z]{18}[0-9]{2}")
+# Unicode's categories of what nobody sees: control, format, surrogate, private, unassigned, line and paragraph separators.
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# What stands where a value is asked for and there is none, by its letters and digits.
+_PLACEHOLDERS = frozenset(
+    {"", "na", "nil", "none", "null", "notapplicable", "notavailable", "tbd", "unknown", "undefined"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +51,26 @@ class OrganizationIdentifier:
         """Country and authority as TS 119 495 writes an NCAId (`LT-BL`), None when the scheme is not PSD."""
         return f"{self.country}-{self.authority}" if self.authority else None
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether the value can name an organisation, whatever its form.
+
+        It cannot when it is longer than 256 characters, has control, format or unassigned characters (two that look the same
+        are then two), has no letter or digit, or stands for nothing (`N/A`, `none`).
+        """
+        told = (self.text,) if self.reference is None else (self.text, self.reference)
+        return (
+            len(self.text) <= MAX_LENGTH
+            and (self.text.isprintable() or _UNSEEN.isdisjoint(map(unicodedata.category, self.text)))
+            and all(_letters_and_digits(part) not in _PLACEHOLDERS for part in told)
+        )
+
     def __str__(self) -> str:
         return self.text
+
+
+def _letters_and_digits(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).lower()
 
 
 def parse_organization_identifier(text: str) -> OrganizationIdentifier:

@@ -28,6 +28,9 @@ _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
+_ANY_NEEDS_ESCAPE = re.compile(_NEEDS_ESCAPE.pattern, re.MULTILINE)  # of values, one a line
+_NAMES = dict(oids.NAME_ATTRIBUTES)
+_X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
 Attribute = tuple[str, str]
 
@@ -53,7 +56,10 @@ class DistinguishedName:
 
     @cached_property
     def _text(self) -> str:
-        return ",".join(["+".join([_readable(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
+        values = [value for rdn in self.rdns for _, value in rdn]
+        as_it_is = "".join(values).isprintable() and not _ANY_NEEDS_ESCAPE.search("\n".join(values))
+        write = _plain if as_it_is else _readable
+        return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
     def rfc4514(self) -> str:
         """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
@@ -72,8 +78,14 @@ class DistinguishedName:
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})
 
 
+def _plain(oid: str, value: str) -> str:
+    return f"{_NAMES.get(oid, oid)}={value}"
+
+
 def _readable(oid: str, value: str) -> str:
-    return f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={value if value.isprintable() and not _NEEDS_ESCAPE.search(value) else _escape(value)}"
+    return (
+        f"{_NAMES.get(oid, oid)}={value if value.isprintable() and not _NEEDS_ESCAPE.search(value) else _escape(value)}"
+    )
 
 
 def _strict(oid: str, value: str) -> str:
@@ -141,19 +153,21 @@ def read_name(data: bytes, element: der.Element) -> DistinguishedName:
 def _plain_attribute(data: bytes, offset: int) -> tuple[Attribute | None, int]:
     """The attribute at `offset` and the offset behind it, when it has the plain form that nearly all have.
 
-    Plain is: alone in its set, every length below 128, a string. Anything else gives None, and the general reader decides.
+    Plain is: an attribute of X.520, alone in its set, every length below 128, a string. Anything else gives None, and the
+    general reader decides.
     """
-    head = data[offset : offset + 6]  # SET, length, SEQUENCE, length, OBJECT IDENTIFIER, length
-    if len(head) < 6 or head[0] != der.SET or head[2] != der.SEQUENCE or head[4] != der.OID or head[1] > 0x7F:
+    oid = _X520.get(data[offset + 4 : offset + 9])
+    if oid is None or offset + 11 > len(data):
         return None, offset
-    value = offset + 6 + head[5]
-    start, end = value + 2, offset + 2 + head[1]
-    codec = der.STRING_CODECS.get(data[value]) if start <= end <= len(data) else None
-    if codec is None or head[3] != head[1] - 2 or start + data[value + 1] != end or data[value + 1] > 0x7F:
+    codec, size = der.STRING_CODECS.get(data[offset + 9]), data[offset + 10]
+    start, end = offset + 11, offset + 11 + size
+    if codec is None or size > 0x76 or data[offset] != der.SET or data[offset + 2] != der.SEQUENCE:
+        return None, offset
+    if data[offset + 1] != size + 9 or data[offset + 3] != size + 7:
         return None, offset
     try:
-        return (der.dotted(data[offset + 6 : value]), data[start:end].decode(codec)), end
-    except (FormatError, UnicodeDecodeError):
+        return (oid, data[start:end].decode(codec)), end
+    except UnicodeDecodeError:
         return None, offset
 
 

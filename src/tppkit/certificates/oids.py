@@ -104,6 +104,24 @@ POLICY_QCP_N_QSCD = "0.4.0.194112.1.2"
 POLICY_QCP_L_QSCD = "0.4.0.194112.1.3"
 POLICY_QEVCP_W = "0.4.0.194112.1.4"
 POLICY_QNCP_W = "0.4.0.194112.1.5"
+# RFC 8017 appendix A.2, RFC 5758 section 3.2, RFC 3279 section 2.2, RFC 8410 section 3.
+SIGNATURE_ALGORITHMS: Mapping[str, str] = MappingProxyType(
+    {
+        "1.2.840.113549.1.1.4": "md5WithRSAEncryption",
+        "1.2.840.113549.1.1.5": "sha1WithRSAEncryption",
+        "1.2.840.113549.1.1.10": "rsassaPss",
+        "1.2.840.113549.1.1.11": "sha256WithRSAEncryption",
+        "1.2.840.113549.1.1.12": "sha384WithRSAEncryption",
+        "1.2.840.113549.1.1.13": "sha512WithRSAEncryption",
+        "1.2.840.10045.4.1": "ecdsa-with-SHA1",
+        "1.2.840.10045.4.3.2": "ecdsa-with-SHA256",
+        "1.2.840.10045.4.3.3": "ecdsa-with-SHA384",
+        "1.2.840.10045.4.3.4": "ecdsa-with-SHA512",
+        "1.3.101.112": "ed25519",
+        "1.3.101.113": "ed448",
+    }
+)
+
 POLICY_QNCP_W_GEN = "0.4.0.194112.1.6"
 POLICY_QCP_W_PSD2 = "0.4.0.19495.3.1"  # TS 119 495 OVR-6.1-3: beside one of the three before
 

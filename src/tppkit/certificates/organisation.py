@@ -1,58 +1,77 @@
-"""Whether two organizationIdentifiers name one organisation: as text, when written otherwise, or by number only."""
+"""Whether two organizationIdentifiers name one organisation: as text, perhaps when written otherwise, or by number only."""
 
 from __future__ import annotations
 
 import re
 from enum import StrEnum
 
+from tppkit.certificates import oids
+from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.identifier import OrganizationIdentifier
 
 # Kinds of institution that some authorities write before the number: credit, payment and e-money institution, account
 # information provider only.
 _INSTITUTION = re.compile(r"\A(?:CI|PI|EMI|RAISP):")
-_SEPARATOR = re.compile(r"[\W_]+")
+_SEPARATORS = re.compile(r"[ ./:_-]+")
+_SMALL = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
 
 
 class Likeness(StrEnum):
     """How much two organizationIdentifiers have in common."""
 
     SAME = "same"
-    WRITTEN_OTHERWISE = "written otherwise"
+    WRITTEN_OTHERWISE = "perhaps the same, written otherwise"
     SAME_NUMBER = "same number of another register"
     OTHER = "other"
+
+
+def named_organization(certificate: EidasCertificate) -> OrganizationIdentifier | None:
+    """The organizationIdentifier, when the subject has exactly one and it can name an organisation; else None."""
+    identifier = certificate.organization_identifier
+    is_one = len(certificate.subject.values(oids.ORGANIZATION_IDENTIFIER)) == 1
+    return identifier if is_one and identifier is not None and identifier.is_usable else None
 
 
 def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdentifier) -> Likeness:
     """How much two organizationIdentifiers have in common.
 
-    Only `SAME`, equal text, is one organisation to a machine. `WRITTEN_OTHERWISE` differs in case, separators or the kind of
-    institution before the number; `SAME_NUMBER` has the same number and country under another scheme or authority. Both need
-    a person to look.
+    Only `SAME`, equal text, is one organisation to a machine. `WRITTEN_OTHERWISE` differs in case (of ASCII), in separators or in
+    that only one has the kind of institution before the number; `SAME_NUMBER` has the same number and country under another
+    scheme or authority. Both need a person to look.
     """
     if one.text == other.text:
         return Likeness.SAME
-    if not _number(one) or not _number(other):
-        return Likeness.OTHER  # nothing but separators
+    if not one.is_usable or not other.is_usable:
+        return Likeness.OTHER
     if _is_written_otherwise(one, other):
         return Likeness.WRITTEN_OTHERWISE
-    if one.country and one.country == other.country and _number(one) == _number(other):
+    if one.country and one.country == other.country and _is_same_number(one, other):
         return Likeness.SAME_NUMBER
     return Likeness.OTHER
 
 
 def _is_written_otherwise(one: OrganizationIdentifier, other: OrganizationIdentifier) -> bool:
     if one.scheme is None or other.scheme is None:  # some forget the PSD, so it does not count here
-        return _letters(one.text).removeprefix("psd") == _letters(other.text).removeprefix("psd")
-    return _place(one) == _place(other) and _number(one) == _number(other)
+        return _is_alike(*(_lowered(identifier.text).removeprefix("psd") for identifier in (one, other)))
+    return _place(one) == _place(other) and _is_same_number(one, other)
 
 
 def _place(identifier: OrganizationIdentifier) -> tuple[str | None, ...]:
     return identifier.scheme, identifier.country, identifier.authority
 
 
-def _number(identifier: OrganizationIdentifier) -> str:
-    return _letters(_INSTITUTION.sub("", identifier.reference or identifier.text))
+def _is_same_number(one: OrganizationIdentifier, other: OrganizationIdentifier) -> bool:
+    numbers = [identifier.reference or identifier.text for identifier in (one, other)]
+    kinds = {kind.group() for kind in map(_INSTITUTION.match, numbers) if kind}
+    # Two kinds of institution are two registers: 12345 of one is not 12345 of the other.
+    return len(kinds) < 2 and _is_alike(*(_lowered(_INSTITUTION.sub("", number)) for number in numbers))
 
 
-def _letters(text: str) -> str:
-    return _SEPARATOR.sub("", text).casefold()
+def _is_alike(one: str, other: str) -> bool:
+    """Equal but for which separators stand there, or whether any do; `1.23` and `12.3` are two numbers."""
+    parts, other_parts = (_SEPARATORS.split(text.strip()) for text in (one, other))
+    return parts == other_parts or (1 in (len(parts), len(other_parts)) and "".join(parts) == "".join(other_parts))
+
+
+def _lowered(text: str) -> str:
+    return text.translate(_SMALL)

@@ -16,9 +16,10 @@ from tppkit._clock import format_time
 from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.organisation import Likeness, compare_organizations
+from tppkit.certificates.organisation import Likeness, compare_organizations, named_organization
 from tppkit.errors import Finding, FormatError, Severity
 
+_MAX_ROLES = 20  # told by name; an honest certificate has at most nine
 _SAME_PROVIDER = "PSD2 document A.5 rule 4"
 
 
@@ -60,8 +61,10 @@ def role_oids(certificate: EidasCertificate) -> frozenset[str]:
 
 
 def role_list(roles: frozenset[str]) -> str:
-    """Role identifiers as people read them: `PSP_PI, PSP_AI`, `none`."""
-    return ", ".join(oids.PSP_ROLES.get(oid, oid) for oid in sorted(roles, key=_by_number)) or "none"
+    """Role identifiers as people read them: `PSP_PI, PSP_AI`, `none`; of more than twenty, the first and how many more."""
+    ordered = sorted(roles, key=_by_number)
+    more = [f"{len(ordered) - _MAX_ROLES} more"] if len(ordered) > _MAX_ROLES else []
+    return ", ".join([*(oids.PSP_ROLES.get(oid, oid) for oid in ordered[:_MAX_ROLES]), *more]) or "none"
 
 
 def _by_number(oid: str) -> tuple[int, ...]:
@@ -95,14 +98,14 @@ def _kinds(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding
 
 
 def _organisation(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    counts = [len(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) for c in (qwac, qsealc)]
-    ours, theirs = qwac.organization_identifier, qsealc.organization_identifier
-    if counts != [1, 1] or ours is None or theirs is None:
+    ours, theirs = named_organization(qwac), named_organization(qsealc)
+    if ours is None or theirs is None:
+        stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (qwac, qsealc)]
         message = (
-            f"the QWAC's subject has {counts[0]} organizationIdentifiers, the seal's {counts[1]}; each must have one,"
-            " or nothing shows that they are one provider's"
+            f"organizationIdentifiers: {shown(stated[0])} in the QWAC, {shown(stated[1])} in the seal; each must have one that"
+            " names an organisation, or nothing shows that they are one provider's"
         )
-        yield _finding("pair.no-organisation", Severity.ERROR, message, str(counts[0]), str(counts[1]))
+        yield _finding("pair.no-organisation", Severity.ERROR, message, *stated)
         return
     told = f"{shown(ours.text)} in the QWAC, {shown(theirs.text)} in the seal"
     values, clause = (ours.text, theirs.text), _SAME_PROVIDER
@@ -111,7 +114,9 @@ def _organisation(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[
             message = f"two organisations: {told}; a bank refuses the seal"
             yield _finding("pair.other-organisation", Severity.ERROR, message, *values, clause=clause)
         case Likeness.WRITTEN_OTHERWISE:
-            message = f"one organisation written in two ways: {told}; a bank that compares the text refuses the seal"
+            message = (
+                f"perhaps one organisation written in two ways: {told}; a bank that compares the text refuses the seal"
+            )
             yield _finding("pair.organisation-text", Severity.ERROR, message, *values, clause=clause)
         case Likeness.SAME_NUMBER:
             message = (
@@ -160,8 +165,8 @@ def _roles(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding
 
 def _names(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
     for code, what, oid in (
-        ("pair.organisation-name", "organizationName", "2.5.4.10"),
-        ("pair.country", "countryName", "2.5.4.6"),
+        ("pair.organisation-name", "organizationName", oids.ORGANIZATION),
+        ("pair.country", "countryName", oids.COUNTRY),
     ):
         ours, theirs = (", ".join(c.subject.values(oid)) or "none" for c in (qwac, qsealc))
         if ours != theirs:

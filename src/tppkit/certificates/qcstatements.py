@@ -5,8 +5,6 @@ be dropped in silence. Judging is elsewhere (`rules.py`): there, each of these f
 
     QCStatements ::= SEQUENCE OF QCStatement
     QCStatement  ::= SEQUENCE { statementId OBJECT IDENTIFIER, statementInfo ANY OPTIONAL }
-    PSD2QcType   ::= SEQUENCE { rolesOfPSP RolesOfPSP, nCAName UTF8String, nCAId UTF8String }
-    RolesOfPSP   ::= SEQUENCE OF SEQUENCE { roleOfPspOid OBJECT IDENTIFIER, roleOfPspName UTF8String }
 
 Sources: RFC 3739 section 3.2.6, ETSI EN 319 412-5 clauses 4.2 and 4.3, ETSI TS 119 495 clause 5.1 and annex A.
 """
@@ -14,54 +12,16 @@ Sources: RFC 3739 section 3.2.6, ETSI EN 319 412-5 clauses 4.2 and 4.3, ETSI TS 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from tppkit.certificates import der, oids
-from tppkit.errors import Finding, FormatError, Severity
+from tppkit.certificates.psd2_statement import Psd2Statement, read_psd2
+from tppkit.certificates.qc_reading import QcReading, read_string
+from tppkit.errors import Finding, FormatError
 
 MAX_EXTENSION_BYTES = 64 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class RoleOfPsp:
-    """One PSD2 role.
-
-    Attributes:
-        oid: dotted object identifier; this decides. Empty when it cannot be read: then nobody has the role.
-        name: the name written beside it.
-    """
-
-    oid: str
-    name: str
-
-    @property
-    def standard_name(self) -> str:
-        """The role's name in TS 119 495 by its object identifier, or that identifier when it is none of them.
-
-        The written name never stands in: an unknown identifier named `PSP_PI` must not pass for that role.
-        """
-        return oids.PSP_ROLES.get(self.oid, self.oid)
-
-
-@dataclass(frozen=True, slots=True)
-class Psd2Statement:
-    """The PSD2 statement (0.4.0.19495.2).
-
-    Attributes:
-        roles: in the order of the certificate.
-        nca_name: name of the competent authority; empty when it cannot be read.
-        nca_id: its identifier, `CC-AUTHORITY`; empty when it cannot be read.
-    """
-
-    roles: tuple[RoleOfPsp, ...]
-    nca_name: str
-    nca_id: str
-
-    @property
-    def role_names(self) -> tuple[str, ...]:
-        """The roles by their identifiers, for example `("PSP_PI", "PSP_AI")`; one without identifier is left out."""
-        return tuple([role.standard_name for role in self.roles if role.oid])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,30 +92,7 @@ class QcStatements:
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(slots=True)
-class _Reading:
-    """The extension while it is read."""
-
-    data: bytes
-    statement_oids: list[str] = field(default_factory=list)
-    seen: set[str] = field(default_factory=set)
-    facts: dict[str, object] = field(default_factory=dict)
-    unknown: list[tuple[str, bytes]] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-
-    def note(self, code: str, message: str, offset: int) -> None:
-        self.findings.append(Finding(code, Severity.ERROR, message, "TS 119 495 annex A", offset=offset))
-
-    def done(self) -> QcStatements:
-        return QcStatements(
-            statement_oids=tuple(self.statement_oids),
-            unknown=tuple(self.unknown),
-            findings=tuple(self.findings),
-            **self.facts,  # type: ignore[arg-type]  # each reader below stores a field of this name and type
-        )
-
-
-_Reader = Callable[[_Reading, der.Element], None]
+_Reader = Callable[[QcReading, der.Element], None]
 
 
 def read_qc_statements(value: bytes) -> QcStatements:
@@ -167,9 +104,9 @@ def read_qc_statements(value: bytes) -> QcStatements:
     try:
         return read_qc_statements_at(value, der.read_whole(value, tag=der.SEQUENCE))
     except FormatError as e:
-        reading = _Reading(value)
+        reading = QcReading(value)
         reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or 0)
-        return reading.done()
+        return _done(reading)
 
 
 def parse_qc_statements(value: bytes) -> QcStatements:
@@ -187,18 +124,27 @@ def parse_qc_statements(value: bytes) -> QcStatements:
 
 def read_qc_statements_at(data: bytes, whole: der.Element) -> QcStatements:
     """As `read_qc_statements`, for the element of `data` that is the extension's content; offsets are those of `data`."""
-    reading = _Reading(data)
+    reading = QcReading(data)
     try:
         statements = _statements(reading, whole)
     except FormatError as e:
         reading.note("qcstatements.malformed", f"qcStatements cannot be read: {e.message}", e.offset or whole.offset)
-        return reading.done()
+        return _done(reading)
     for statement in statements:
         _read_statement(reading, statement)
-    return reading.done()
+    return _done(reading)
 
 
-def _statements(reading: _Reading, whole: der.Element) -> list[der.Element]:
+def _done(reading: QcReading) -> QcStatements:
+    return QcStatements(
+        statement_oids=tuple(reading.statement_oids),
+        unknown=tuple(reading.unknown),
+        findings=tuple(reading.findings),
+        **reading.facts,  # type: ignore[arg-type]  # each reader below stores a field of this name and type
+    )
+
+
+def _statements(reading: QcReading, whole: der.Element) -> list[der.Element]:
     if whole.end - whole.offset > MAX_EXTENSION_BYTES:
         raise FormatError("qcstatements.malformed", f"{whole.end - whole.offset} bytes of qcStatements")
     children = der.read_children(reading.data, der.expect(whole, der.SEQUENCE))
@@ -212,7 +158,7 @@ def _statements(reading: _Reading, whole: der.Element) -> list[der.Element]:
     return children
 
 
-def _read_statement(reading: _Reading, statement: der.Element) -> None:
+def _read_statement(reading: QcReading, statement: der.Element) -> None:
     data, oid = reading.data, ""
     try:
         parts = der.read_children(data, der.expect(statement, der.SEQUENCE))
@@ -221,7 +167,7 @@ def _read_statement(reading: _Reading, statement: der.Element) -> None:
         oid = der.read_oid(data, parts[0])
         reading.statement_oids.append(oid)
         if oid in reading.seen:
-            message = f"the statement {oid} stands twice; the first one is read"
+            message = f"the statement {oid} stands twice; the first one is read{_passed_over(data, oid, parts)}"
             reading.note("qcstatements.duplicate", message, statement.offset)
             return
         reading.seen.add(oid)
@@ -238,7 +184,19 @@ def _read_statement(reading: _Reading, statement: der.Element) -> None:
         reading.note("qcstatements.malformed", f"{name} cannot be read: {e.message}", e.offset or statement.offset)
 
 
-def _read_flag(reading: _Reading, name: str, parts: list[der.Element]) -> None:
+def _passed_over(data: bytes, oid: str, parts: list[der.Element]) -> str:
+    """The roles of a further PSD2 statement, so that none is dropped in silence."""
+    if oid != oids.QC_PSD2 or len(parts) != 2:
+        return ""
+    other = QcReading(data)
+    with suppress(FormatError):
+        read_psd2(other, parts[1])
+    further = other.facts.get("psd2")
+    names = further.role_names[:9] if isinstance(further, Psd2Statement) else ()
+    return f"; the other one names {', '.join(names) or 'no role'}"
+
+
+def _read_flag(reading: QcReading, name: str, parts: list[der.Element]) -> None:
     reading.facts[name] = True
     if len(parts) == 2:
         known = " (NULL, as ING's example certificates have it)" if parts[1].tag == der.NULL else ""
@@ -246,28 +204,28 @@ def _read_flag(reading: _Reading, name: str, parts: list[der.Element]) -> None:
         reading.note("qcstatements.unexpected-info", message, parts[1].offset)
 
 
-def _oids(reading: _Reading, info: der.Element) -> list[str]:
+def _oids(reading: QcReading, info: der.Element) -> list[str]:
     return [der.read_oid(reading.data, oid) for oid in der.read_children(reading.data, der.expect(info, der.SEQUENCE))]
 
 
-def _read_types(reading: _Reading, info: der.Element) -> None:
+def _read_types(reading: QcReading, info: der.Element) -> None:
     reading.facts["types"] = tuple([oids.QC_TYPES.get(oid, oid) for oid in _oids(reading, info)])
 
 
-def _read_identification_methods(reading: _Reading, info: der.Element) -> None:
+def _read_identification_methods(reading: QcReading, info: der.Element) -> None:
     methods = [oids.IDENTIFICATION_METHODS.get(oid, oid) for oid in _oids(reading, info)]
     reading.facts["identification_methods"] = tuple(methods)
 
 
-def _read_pds(reading: _Reading, info: der.Element) -> None:
+def _read_pds(reading: QcReading, info: der.Element) -> None:
     locations: list[PdsLocation] = []
     for location in der.read_children(reading.data, der.expect(info, der.SEQUENCE)):
         try:
             parts = der.read_children(reading.data, der.expect(location, der.SEQUENCE))
             if len(parts) != 2:
                 raise FormatError("der.malformed", "it is not a pair", offset=location.offset)
-            url = _read_string(reading, parts[0], der.IA5_STRING, "a PDS address")
-            language = _read_string(reading, parts[1], der.PRINTABLE_STRING, "a PDS language")
+            url = read_string(reading, parts[0], der.IA5_STRING, "a PDS address")
+            language = read_string(reading, parts[1], der.PRINTABLE_STRING, "a PDS language")
             locations.append(PdsLocation(url, language))
         except FormatError as e:
             reading.note(
@@ -276,131 +234,52 @@ def _read_pds(reading: _Reading, info: der.Element) -> None:
     reading.facts["pds"] = tuple(locations)
 
 
-def _read_limit_value(reading: _Reading, info: der.Element) -> None:
+def _read_limit_value(reading: QcReading, info: der.Element) -> None:
     parts = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
     if len(parts) != 3:
         raise FormatError("der.malformed", f"a MonetaryValue has {len(parts)} parts, not 3", offset=info.offset)
     currency, *numbers = parts
     numeric = currency.tag == der.INTEGER
-    text = str(der.read_integer(reading.data, currency)) if numeric else der.read_text(reading.data, currency)
+    text = (
+        str(der.read_integer(reading.data, currency))
+        if numeric
+        else read_string(reading, currency, der.PRINTABLE_STRING, "a currency")
+    )
     amount, exponent = (der.read_integer(reading.data, number) for number in numbers)
     reading.facts["limit_value"] = LimitValue(text, amount, exponent)
 
 
-def _read_retention(reading: _Reading, info: der.Element) -> None:
+def _read_retention(reading: QcReading, info: der.Element) -> None:
     reading.facts["retention_years"] = der.read_integer(reading.data, info)
 
 
 def _countries(name: str) -> _Reader:
-    def read(reading: _Reading, info: der.Element) -> None:
+    def read(reading: QcReading, info: der.Element) -> None:
         countries = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
-        reading.facts[name] = tuple([der.read_text(reading.data, country) for country in countries])
+        reading.facts[name] = tuple(
+            [read_string(reading, country, der.PRINTABLE_STRING, "a country") for country in countries]
+        )
 
     return read
 
 
-def _read_semantics(reading: _Reading, info: der.Element) -> None:
+def _read_semantics(reading: QcReading, info: der.Element) -> None:
     # SemanticsInformation ::= SEQUENCE { semanticsIdentifier OID OPTIONAL, nameRegistrationAuthorities GeneralNames OPTIONAL }
     data = reading.data
     for part in der.read_children(data, der.expect(info, der.SEQUENCE)):
-        if part.tag == der.OID:
-            reading.facts["semantics"] = der.read_oid(data, part)
+        fact = "semantics" if part.tag == der.OID else "name_registration_authorities"
+        if fact in reading.facts:  # in one statement, or by both syntaxes
+            message = f"the {fact.replace('_', ' ')} of the subject's name are stated twice; the first are read"
+            reading.note("qcstatements.duplicate", message, part.offset)
+        elif part.tag == der.OID:
+            reading.facts[fact] = der.read_oid(data, part)
         else:
             names = der.read_children(data, der.expect(part, der.SEQUENCE))
             uris = [data[name.start : name.end].decode("ascii", "replace") for name in names if name.tag == _URI]
-            reading.facts["name_registration_authorities"] = tuple(uris)
-
-
-def _read_psd2(reading: _Reading, info: der.Element) -> None:
-    parts = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
-    if len(parts) != 3:
-        message = f"the PSD2 statement has {len(parts)} parts, not roles, NCAName and NCAId"
-        reading.note("qcstatements.malformed", message, info.offset)
-    roles: list[RoleOfPsp] = []
-    texts: list[str] = []
-    for part in parts:
-        part = _untagged(reading, part)
-        if part.tag == der.SEQUENCE:
-            roles += _read_roles(reading, part)
-        else:
-            what = "NCAId" if texts else "NCAName"
-            texts.append(_read_text_or_nothing(reading, part, what, "qcstatements.malformed"))
-    nca_name, nca_id, *_ = (*texts, "", "")
-    reading.facts["psd2"] = Psd2Statement(tuple(roles), nca_name, nca_id)
-
-
-def _read_text_or_nothing(reading: _Reading, element: der.Element, what: str, code: str) -> str:
-    try:
-        return _read_string(reading, element, der.UTF8_STRING, what)
-    except FormatError as e:
-        reading.note(code, f"{what} cannot be read: {e.message}", element.offset)
-        return ""
-
-
-def _untagged(reading: _Reading, element: der.Element) -> der.Element:
-    """The element itself, or what stands alone inside the explicit tag that some encoders add."""
-    if element.tag & 0xE0 != 0xA0:
-        return element
-    inner = der.read_children(reading.data, element)
-    if len(inner) != 1:
-        return element
-    message = f"an explicit tag 0x{element.tag:02x} stands around a part of the PSD2 statement, which has none"
-    reading.note("qcstatements.explicit-tag", message, element.offset)
-    return inner[0]
-
-
-def _read_roles(reading: _Reading, roles: der.Element) -> list[RoleOfPsp]:
-    found: list[RoleOfPsp] = []
-    try:
-        children = der.read_children(reading.data, roles)
-        if children and children[0].tag == der.OID:
-            children = [roles]  # the SEQUENCE OF is missing; whoever reads one role says so
-            message = "a RoleOfPSP stands where a SEQUENCE OF them belongs"
-            reading.note("qcstatements.flattened-roles", message, roles.offset)
-    except FormatError as e:
-        reading.note("qcstatements.role-malformed", f"the roles cannot be read: {e.message}", e.offset or roles.offset)
-        return found
-    for child in children:
-        try:
-            _read_role(reading, _untagged(reading, child), found)
-        except FormatError as e:
-            reading.note("qcstatements.role-malformed", f"a role cannot be read: {e.message}", e.offset or child.offset)
-    return found
-
-
-def _read_role(reading: _Reading, role: der.Element, found: list[RoleOfPsp]) -> None:
-    parts = [_untagged(reading, part) for part in der.read_children(reading.data, der.expect(role, der.SEQUENCE))]
-    if len(parts) > 2:
-        message = "several roles stand in one RoleOfPSP, as an OBIE OpenSSL profile writes them"
-        reading.note("qcstatements.flattened-roles", message, role.offset)
-    # Every identifier begins a role, and the text behind it is its name; what lacks the other is kept and named.
-    pairs: list[tuple[der.Element | None, der.Element | None]] = []
-    for part in parts:
-        if part.tag == der.OID:
-            pairs.append((part, None))
-        elif pairs and pairs[-1][1] is None:
-            pairs[-1] = (pairs[-1][0], part)
-        else:
-            pairs.append((None, part))
-    for oid, name in pairs or [(None, None)]:
-        if oid is None or name is None:
-            lacking = "object identifier" if oid is None else "name"
-            reading.note("qcstatements.role-malformed", f"a role has no {lacking}", role.offset)
-        text = _read_text_or_nothing(reading, name, "a role name", "qcstatements.role-malformed") if name else ""
-        if oid or text:
-            found.append(RoleOfPsp(der.read_oid(reading.data, oid) if oid else "", text))
-
-
-def _read_string(reading: _Reading, element: der.Element, tag: int, what: str) -> str:
-    text = der.read_text(reading.data, element)
-    if element.tag != tag:
-        message = f"{what} has tag 0x{element.tag:02x}, not {_STRING_TYPES[tag]}"
-        reading.note("qcstatements.string-type", message, element.offset)
-    return text
+            reading.facts[fact] = tuple(uris)
 
 
 _URI = 0x86  # GeneralName, context tag 6 (RFC 5280 section 4.2.1.6)
-_STRING_TYPES = {der.UTF8_STRING: "UTF8String", der.IA5_STRING: "IA5String", der.PRINTABLE_STRING: "PrintableString"}
 _FLAGS: Mapping[str, str] = MappingProxyType({oids.QC_COMPLIANCE: "compliance", oids.QC_SSCD: "sscd"})
 _OPTIONAL_INFO = frozenset({oids.QCS_SYNTAX_V1, oids.QCS_SYNTAX_V2})
 _READERS: Mapping[str, _Reader] = MappingProxyType(
@@ -414,6 +293,6 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         oids.QC_QSCD_LEGISLATION: _countries("qscd_legislation"),
         oids.QCS_SYNTAX_V1: _read_semantics,
         oids.QCS_SYNTAX_V2: _read_semantics,
-        oids.QC_PSD2: _read_psd2,
+        oids.QC_PSD2: read_psd2,
     }
 )

@@ -7,7 +7,7 @@ breaks and what to do. An error is no renewal but another certificate; a warning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
 from types import MappingProxyType
 
@@ -15,8 +15,9 @@ from tppkit._clock import format_time
 from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.checks.key_usage import CLIENT_AUTH_ENDS, CLIENT_AUTH_WAY_OUT, key_usage_type
 from tppkit.certificates.names import DistinguishedName
-from tppkit.certificates.organisation import Likeness, compare_organizations
+from tppkit.certificates.organisation import Likeness, compare_organizations, named_organization
 from tppkit.certificates.pair import public_key_info, role_list, role_oids
 from tppkit.errors import Finding, Severity
 
@@ -70,13 +71,12 @@ def _kind(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
 
 def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     strategy = "organization-identifier"
-    values = [c.subject.values(oids.ORGANIZATION_IDENTIFIER) for c in (old, new)]
-    before, after = old.organization_identifier, new.organization_identifier
-    if [len(value) for value in values] != [1, 1] or before is None or after is None:
-        stated = [", ".join(value) or "none" for value in values]
+    before, after = named_organization(old), named_organization(new)
+    if before is None or after is None:
+        stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (old, new)]
         message = (
             f"organizationIdentifiers: {shown(stated[0])} in the old, {shown(stated[1])} in the new certificate; each must"
-            " have one, or nothing shows that they are one provider's"
+            " have one that names an organisation, or nothing shows that they are one provider's"
         )
         yield _change("renewal.no-organisation", Severity.ERROR, strategy, message, *stated)
         return
@@ -90,7 +90,7 @@ def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Find
             yield _change("renewal.other-organisation", Severity.ERROR, strategy, message, *texts)
         case Likeness.WRITTEN_OTHERWISE:
             message = (
-                f"{changes}, the same organisation written otherwise: a bank keyed on the text takes you for a stranger;"
+                f"{changes}, perhaps the same organisation written otherwise: a bank keyed on the text takes you for a stranger;"
                 " have it issued as before, or tell the bank before the change"
             )
             yield _change("renewal.organisation-text", Severity.WARNING, strategy, message, *texts)
@@ -105,7 +105,11 @@ def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Find
 def _roles(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     before, after = role_oids(old), role_oids(new)
     values = role_list(before), role_list(after)
-    if before - after:
+    if (before and not after) or (old.qc.psd2 and not new.qc.psd2):
+        what = "its PSD2 statement names no role" if new.qc.psd2 else "it has no PSD2 statement"
+        message = f"the new certificate gives no role ({what}), the old one {values[0]}: every bank denies every call"
+        yield _change("renewal.no-psd2", Severity.ERROR, "roles", message, *values)
+    elif before - after:
         message = (
             f"roles that are gone: {role_list(before - after)}; every bank denies the calls that need them."
             " If you are still authorised, have the certificate issued again"
@@ -117,20 +121,19 @@ def _roles(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
 
 
 def _authority(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
-    (before, name_before), (after, name_after) = (
-        (c.qc.psd2.nca_id, c.qc.psd2.nca_name) if c.qc.psd2 else ("none", "none") for c in (old, new)
-    )
-    if before != after:
+    before, after = old.qc.psd2, new.qc.psd2
+    if before is None or after is None:
+        return  # told with the roles
+    if before.nca_id != after.nca_id:
         message = (
-            f"the competent authority changes {_from_to(before, after)}: a bank that looks you up in the register of the"
-            " old authority does not find you; tell it before the change"
+            f"the competent authority changes {_from_to(before.nca_id, after.nca_id)}: a bank that looks you up in the"
+            " register of the old authority does not find you; tell it before the change"
         )
-        yield _change("renewal.authority", Severity.WARNING, "authority", message, before, after)
-    if name_before != name_after:
-        message = (
-            f"the competent authority's name changes {_from_to(name_before, name_after)}: its NCAId is what counts"
-        )
-        yield _change("renewal.authority-name", Severity.NOTICE, "authority", message, name_before, name_after)
+        yield _change("renewal.authority", Severity.WARNING, "authority", message, before.nca_id, after.nca_id)
+    names = before.nca_name, after.nca_name
+    if names[0] != names[1]:
+        message = f"the competent authority's name changes {_from_to(*names)}: its NCAId is what counts"
+        yield _change("renewal.authority-name", Severity.NOTICE, "authority", message, *names)
 
 
 def _thumbprint(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
@@ -226,10 +229,10 @@ def _key_ids(*certificates: EidasCertificate) -> tuple[str, ...]:
 
 def _usages(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     before, after = (c.extensions.extended_key_usage for c in (old, new))
-    if "clientAuth" in before and "clientAuth" not in after:
+    if "web" in old.qc.types and "clientAuth" in before and "clientAuth" not in after:
         message = (
-            "clientAuth is gone from the extended key usage: banks refuse it in mutual TLS. Hierarchies that browsers believe"
-            " no longer issue it since 2026-06-15; order the QWAC from one that is not for browsers"
+            "clientAuth is gone from the extended key usage: banks refuse it in mutual TLS."
+            f" {CLIENT_AUTH_ENDS}: {CLIENT_AUTH_WAY_OUT}"
         )
         yield _change(
             "renewal.client-auth", Severity.WARNING, "extended-key-usage", message, _listed(before), _listed(after)
@@ -241,24 +244,15 @@ def _usages(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     before, after = (c.extensions.key_usage for c in (old, new))
     if set(before) != set(after):
         message = (
-            f"the key usage changes from {_listed(before)} ({_usage_type(before)}) to {_listed(after)} ({_usage_type(after)}):"
-            " a bank that fixed one type refuses the other"
+            f"the key usage changes from {_with_type(before)} to {_with_type(after)}: a bank that fixed one type refuses the"
+            " other"
         )
         yield _change("renewal.key-usage", Severity.WARNING, "key-usage", message, _listed(before), _listed(after))
 
 
-# EN 319 412-2 clause 4.3.2: what is asserted of nonRepudiation, digitalSignature, and encipherment or agreement.
-_USAGE_TYPES = {
-    (True, False, False): "type A", (True, True, False): "type B", (False, True, False): "type C", (False, True, True): "type D",
-    (False, False, True): "type E", (True, True, True): "type F",
-}  # fmt: skip
-_ENCIPHERMENT = frozenset({"keyEncipherment", "keyAgreement"})
-
-
-def _usage_type(usage: Sequence[str]) -> str:
-    asserted = ("nonRepudiation" in usage, "digitalSignature" in usage, not _ENCIPHERMENT.isdisjoint(usage))
-    others = set(usage) - _ENCIPHERMENT - {"nonRepudiation", "digitalSignature"}
-    return "no type of EN 319 412-2" if others else _USAGE_TYPES.get(asserted, "no type of EN 319 412-2")
+def _with_type(usages: tuple[str, ...]) -> str:
+    kind = key_usage_type(usages)
+    return f"{_listed(usages)} ({f'type {kind}' if kind else 'no type of EN 319 412-2'})"
 
 
 def _names_and_policies(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
@@ -309,15 +303,15 @@ def _malformed(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding
 
 def _validity(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     periods = [f"{format_time(c.not_before)} to {format_time(c.not_after)}" for c in (old, new)]
-    gap = new.not_before - old.not_after
-    if gap > _SECOND:
+    begins, ends = max(old.not_before, new.not_before), min(old.not_after, new.not_after)
+    if begins - ends > _SECOND:
         message = (
-            f"between the end of the old ({format_time(old.not_after)}) and the start of the new certificate"
-            f" ({format_time(new.not_before)}) neither is valid, for {_duration(gap)}: every call fails then"
+            f"from the end of one ({format_time(ends)}) to the start of the other certificate ({format_time(begins)}) neither is"
+            f" valid, for {_duration(begins - ends)}: every call fails then"
         )
         yield _change("renewal.gap", Severity.WARNING, "validity", message, *periods)
     else:
-        overlap = max(min(old.not_after, new.not_after) - new.not_before, timedelta())
+        overlap = max(ends - begins, timedelta())
         message = f"both are valid together for {_duration(overlap)}: have every bank know the new one within it"
         yield _change("renewal.overlap", Severity.NOTICE, "validity", message, *periods)
     if new.not_after <= old.not_after:

@@ -49,6 +49,17 @@ class Rule:
     until: Edition | None = None
     essential: bool = False
 
-    def holds_on(self, day: date) -> bool:
-        """Whether the rule counts for a certificate issued on `day`."""
-        return (self.since is None or self.since.begins <= day) and (self.until is None or day < self.until.begins)
+    def holds_on(self, issued: date, *, judged_by: Edition | None = None) -> bool:
+        """Whether the rule counts for a certificate issued on a day.
+
+        Args:
+            issued: the day of issue.
+            judged_by: an edition whose day takes the place of the day of issue, for rules of the same document only.
+        """
+
+        def has_begun(edition: Edition) -> bool:
+            if judged_by is not None and judged_by.document == edition.document:
+                return edition.begins <= judged_by.begins
+            return edition.begins <= issued
+
+        return (self.since is None or has_begun(self.since)) and (self.until is None or not has_begun(self.until))

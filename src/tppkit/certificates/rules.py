@@ -18,13 +18,16 @@ from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.checks import extensions, key_usage, names, psd2, qualified, validity
 from tppkit.certificates.editions import (
+    BALLOT_193,
     BALLOT_SC31,
     BALLOT_SC81_FIRST,
     BALLOT_SC81_SECOND,
+    BALLOT_SC81_THIRD,
     CHROME_SERVER_ONLY,
     EN_319_412_2_V2_2_1,
     EN_319_412_5_V2_4_1,
     TS_119_495_V1_5_1,
+    TS_119_495_V1_8_1,
     find_edition,
 )
 from tppkit.certificates.rule import Rule, Use
@@ -42,8 +45,8 @@ def check_certificate(
         certificate: the certificate.
         as_: QWAC or QSEALC.
         at: the time to judge at, aware.
-        edition: a version of TS 119 495, for example `V1.4.1`: judge by the rules of its day; by those of the day of issue
-            when absent.
+        edition: a version of TS 119 495, for example `V1.4.1`: judge by the rules that this document had then. Without it, and
+            for the rules of every other document, the day of issue decides.
         essential_only: only what a relying party refuses a certificate for.
 
     Returns:
@@ -53,10 +56,10 @@ def check_certificate(
         ConfigurationError: `time.naive`, `rules.edition`.
     """
     at = as_utc(at)
-    day = certificate.not_before.date() if edition is None else find_edition(edition).begins
+    issued, judged_by = certificate.not_before.date(), None if edition is None else find_edition(edition)
     findings = [f for f in certificate.findings if essential_only or f.code not in _JUDGED]
     for rule in _ESSENTIAL[as_] if essential_only else _ALL[as_]:
-        if (rule.since is not None or rule.until is not None) and not rule.holds_on(day):
+        if (rule.since is not None or rule.until is not None) and not rule.holds_on(issued, judged_by=judged_by):
             continue
         fault = rule.check(certificate, at)
         if fault is not None:
@@ -87,6 +90,8 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.critical-extension", _BOTH, _ERROR, "RFC 5280 section 4.2", extensions.unknown_critical, essential=True),
     Rule("organization-identifier.missing", _BOTH, _ERROR, "TS 119 495 GEN-5.3-3, GEN-5.4-3",
          names.no_organization_identifier, essential=True),
+    Rule("organization-identifier.unusable", _BOTH, _ERROR, "TS 119 495 GEN-5.3-3, GEN-5.4-3",
+         names.unusable_identifier, essential=True),
     Rule("qcstatements.no-compliance", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.not_compliant, essential=True),
     Rule("qcstatements.no-psd2", _BOTH, _ERROR, "TS 119 495 GEN-5.3-2, GEN-5.4-2", psd2.no_statement, essential=True),
     Rule("qcstatements.no-roles", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.no_roles, essential=True),
@@ -102,11 +107,16 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.weak-key", _BOTH, _ERROR, "BR section 6.1.5, TS 119 312 clause 8.4", validity.weak_key),
     Rule("certificate.unusual-key", _BOTH, _WARNING, "EN 319 412-2 GEN-4.2.5-1", validity.unusual_key),
     Rule("certificate.broken-signature", _BOTH, _ERROR, "BR section 7.1.3.2, EN 319 412-2 GEN-4.2.2-1", validity.broken_signature),
+    # Before ballot SC31 the last second was not counted.
+    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
+         validity.longer_than(825, last_second=False), since=BALLOT_193, until=BALLOT_SC31),
     Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
          validity.longer_than(398), since=BALLOT_SC31, until=BALLOT_SC81_FIRST),
     Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
          validity.longer_than(200), since=BALLOT_SC81_FIRST, until=BALLOT_SC81_SECOND),
-    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2", validity.longer_than(100), since=BALLOT_SC81_SECOND),
+    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
+         validity.longer_than(100), since=BALLOT_SC81_SECOND, until=BALLOT_SC81_THIRD),
+    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2", validity.longer_than(47), since=BALLOT_SC81_THIRD),
 
     Rule("certificate.subject-attribute-missing", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-2", names.missing_attribute),
     Rule("certificate.subject-attribute-repeated", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-3", names.repeated_attribute),
@@ -116,6 +126,7 @@ RULES: tuple[Rule, ...] = (
     Rule("organization-identifier.malformed", _BOTH, _ERROR, "TS 119 495 GEN-5.3-3, GEN-5.4-3",
          names.identifier_form("organization-identifier.malformed")),
     Rule("organization-identifier.lei-checksum", _BOTH, _ERROR, "ISO 17442", names.identifier_form("organization-identifier.lei-checksum")),
+    Rule("organization-identifier.unusual-text", _BOTH, _NOTICE, "EN 319 412-1 LEG-5.1.4-03", names.unusual_identifier),
     Rule("organization-identifier.country", _BOTH, _ERROR, "EN 319 412-1 LEG-5.1.4-03", names.identifier_country),
     Rule("organization-identifier.not-psd", _BOTH, _ERROR, "TS 119 495 GEN-5.2.1-3 (shall)", names.not_psd_form, until=TS_119_495_V1_5_1),
     Rule("organization-identifier.not-psd", _BOTH, _WARNING, "TS 119 495 GEN-5.2.1-3 (should)",
@@ -158,20 +169,22 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.no-issuer-location", _BOTH, _ERROR, "EN 319 412-2 GEN-4.4.1-3, GEN-4.4.1-4", extensions.no_issuer_location),
     Rule("certificate.no-status-location", _BOTH, _ERROR, "EN 319 412-2 GEN-4.3.11-2, GEN-4.4.1-8", extensions.no_status_location),
     Rule("certificate.crl-scheme", _BOTH, _ERROR, "EN 319 412-2 GEN-4.3.11-4", extensions.crl_scheme),
-    Rule("certificate.internal-address", _BOTH, _ERROR, "BR section 7.1.2.7.7", extensions.internal_address),
+    # An error in pkilint (any URI), a warning in zlint; the clause itself asks for HTTP addresses only.
+    Rule("certificate.internal-address", _BOTH, _WARNING, "BR section 7.1.2.7.7", extensions.internal_address),
 
     Rule("certificate.no-policy", _BOTH, _ERROR, "EN 319 412-2 GEN-4.3.3-2", qualified.no_policy),
     Rule("certificate.no-qualified-policy", _BOTH, _WARNING, "EN 319 412-2 QCS-5.2-1", qualified.no_qualified_policy),
     Rule("certificate.several-qualified-policies", _BOTH, _WARNING, "EN 319 412-2 QCS-5.2-1", qualified.several_qualified_policies),
     Rule("certificate.policy-mismatch", _QWAC, _ERROR, "EN 319 412-2 QCS-5.2-2", qualified.policy_mismatch(qualified.WEB_POLICIES)),
     Rule("certificate.policy-mismatch", _QSEALC, _ERROR, "EN 319 412-2 QCS-5.2-2", qualified.policy_mismatch(qualified.SEAL_POLICIES)),
-    Rule("certificate.psd2-policy-on-seal", _QSEALC, _ERROR, "TS 119 495 OVR-6.1-3", qualified.psd2_policy_on_seal),
+    # One source only (pkilint), and the only public seal that it names for it is no fault.
+    Rule("certificate.psd2-policy-on-seal", _QSEALC, _WARNING, "TS 119 495 OVR-6.1-3", qualified.psd2_policy_on_seal),
     Rule("qcstatements.critical", _BOTH, _ERROR, "EN 319 412-5 QCS-4.1-02",
          extensions.critical(oids.QC_STATEMENTS, "qcStatements extension")),
     Rule("qcstatements.type-as-statement", _BOTH, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.type_as_statement),
     Rule("qcstatements.sscd-in-web", _QWAC, _ERROR, "EN 319 412-5 QCS-5-01", qualified.device_in_web),
     Rule("qcstatements.no-sscd", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.device_missing),
-    Rule("qcstatements.other-legislation", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.other_legislation),
+    Rule("qcstatements.other-legislation", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.other_legislation, essential=True),
     Rule("qcstatements.legislation-country", _BOTH, _ERROR, "EN 319 412-5 clause 4.2.4", qualified.legislation_country),
     Rule("qcstatements.no-english-pds", _BOTH, _WARNING, "EN 319 412-5 clause 4.3.4", qualified.no_english_pds),
     Rule("qcstatements.pds-address", _BOTH, _ERROR, "EN 319 412-5 clause 4.3.4", qualified.pds_address, since=EN_319_412_5_V2_4_1),
@@ -179,15 +192,21 @@ RULES: tuple[Rule, ...] = (
     Rule("qcstatements.pds-language-case", _BOTH, _WARNING, "EN 319 412-5 clause 4.3.4", qualified.pds_language_case),
     Rule("qcstatements.limit-value", _BOTH, _ERROR, "EN 319 412-5 QCS-4.3.2-01", qualified.limit_value),
     Rule("qcstatements.numeric-currency", _BOTH, _WARNING, "EN 319 412-5 QCS-4.3.2-02", qualified.numeric_currency),
+    # Both pkilint (which refuses zero too) and zlint (e_qcstatem_qcretentionperiod_valid).
     Rule("qcstatements.retention", _BOTH, _ERROR, "EN 319 412-5 clause 4.3.3", qualified.negative_retention),
 
     Rule("qcstatements.role-unspecified", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.unspecified_and_more),
     Rule("qcstatements.role-unknown", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-4", psd2.role_unknown),
+    Rule("qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1",
+         psd2.role_of_later("PSP_CB", "PSP_PA", "VOP_RS", "VOP_VS"), until=TS_119_495_V1_5_1),
+    Rule("qcstatements.role-later", _BOTH, _NOTICE, "TS 119 495 clause 5.1",
+         psd2.role_of_later("VOP_RS", "VOP_VS"), since=TS_119_495_V1_5_1, until=TS_119_495_V1_8_1),
     Rule("qcstatements.role-repeated", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-1", psd2.role_repeated),
     Rule("qcstatements.text-size", _BOTH, _ERROR, "TS 119 495 annex A", psd2.text_size),
     Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_latin),
     Rule("qcstatements.nca-id", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_id_form),
     Rule("qcstatements.nca-country", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_country),
+    # Both pkilint and the fork of zlint by mtg.
     Rule("qcstatements.nca-not-applicable", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5",
          psd2.authority_where_none_is, since=TS_119_495_V1_5_1),
     Rule("organization-identifier.authority-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-4", psd2.authority_mismatch),

@@ -13,20 +13,18 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote_to_bytes
 
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
-
 from tppkit.certificates import der
+from tppkit.certificates.pkcs12_files import is_pkcs12, read_pkcs12
 from tppkit.errors import FormatError
 
 MAX_SOURCE_BYTES = 4 * 1024 * 1024
 MAX_CERTIFICATES = 10_000
-MAX_PKCS12_ITERATIONS = 5_000_000  # seconds of work; programs write 2,000 to 1,000,000
 
 _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----([^-]*)-----END \1-----")
 _PLUS_LABEL = re.compile(rb"-----(?:BEGIN|END)\+[A-Z0-9+]{1,40}-----")  # in a form, + is a space
-# A PFX begins with its version, which is 3 (RFC 7292 section 4). Many are BER: the length may be indefinite.
-_PKCS12 = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
+# A text may begin with the digit 0 too, but none in UTF-8 begins like this; whatever holds a certificate is this long.
+_LONG_DER = re.compile(rb"\x30[\x80-\x84]")
+_CERTIFICATE_LABELS = frozenset({"CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE"})
 _REQUEST_LABELS = frozenset({"CERTIFICATE REQUEST", "NEW CERTIFICATE REQUEST"})
 
 
@@ -43,34 +41,39 @@ class Source:
     der: bytes
 
 
-def read_sources(data: bytes, *, password: bytes | None = None) -> tuple[Source, ...]:
+def read_sources(data: bytes, *, password: bytes | None = None, with_pkcs12: bool = True) -> tuple[Source, ...]:
     """Find every certificate and certificate request in `data`, whatever form it has.
 
     Args:
         data: the file's or header's bytes.
-        password: for PKCS#12; None when it has none.
+        password: for PKCS#12; None when nothing in it is encrypted. One of no characters is a password too.
+        with_pkcs12: read PKCS#12 as well. Not for what strangers send: opening such a file takes as long as the file says.
 
     Returns:
         At least one, in the order of the input.
 
     Raises:
         FormatError: `certificate.not-found`, `certificate.malformed`, `certificate.too-large`, `pem.malformed`,
-            `pkcs12.unreadable`.
+            `pem.trust-settings`, `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
     if len(data) > MAX_SOURCE_BYTES:
         raise FormatError("certificate.too-large", f"more than {MAX_SOURCE_BYTES} bytes of certificates")
     text = data.strip()
-    if data[:1] == b"\x30":
-        found = _from_der(data, password)
+    if _is_der(data):
+        found = _from_der(data, password, with_pkcs12)
     elif b"-----BEGIN " in text:
         found = _from_pem(text)
     elif text[:32].upper().startswith((b"-----BEGIN%20", b"%2D%2D%2D%2D%2DBEGIN", b"-----BEGIN+")):
         found = _from_pem(_PLUS_LABEL.sub(lambda label: label.group().replace(b"+", b" "), unquote_to_bytes(text)))
     else:
-        found = _from_base64(text, password)
+        found = _from_base64(text, password, with_pkcs12)
     if not found:
         raise FormatError("certificate.not-found", "no certificate or certificate request stands in this input")
     return found
+
+
+def _is_der(data: bytes) -> bool:
+    return data[:1] == b"\x30" and (b"-----BEGIN " not in data or _LONG_DER.match(data) is not None)
 
 
 def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -92,31 +95,51 @@ def read_pem_blocks(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _from_pem(text: bytes) -> tuple[Source, ...]:
     found: list[Source] = []
-    for label, content in read_pem_blocks(text):
-        if label in ("CERTIFICATE", "X509 CERTIFICATE"):
-            found.append(Source("certificate", content))
-        elif label in _REQUEST_LABELS:
-            found.append(Source("csr", content))
+    for source in read_pem_sources(text):
+        found.append(source)
         if len(found) > MAX_CERTIFICATES:
             raise FormatError("certificate.too-large", f"more than {MAX_CERTIFICATES} certificates in one input")
     return tuple(found)
 
 
-def _from_base64(text: bytes, password: bytes | None) -> tuple[Source, ...]:
+def read_pem_sources(text: bytes) -> Iterator[Source]:
+    """The certificates and requests of a PEM text, in order; what else stands there is passed over.
+
+    Raises:
+        FormatError: `pem.malformed`, `pem.trust-settings`.
+    """
+    for label, content in read_pem_blocks(text):
+        if label in _CERTIFICATE_LABELS:
+            _require_no_trust_settings(label, content)
+            yield Source("certificate", content)
+        elif label in _REQUEST_LABELS:
+            yield Source("csr", content)
+
+
+def _require_no_trust_settings(label: str, content: bytes) -> None:
+    # OpenSSL writes behind the certificate what it is believed or refused for; to pass over a refusal would be to believe.
+    if label != "TRUSTED CERTIFICATE":
+        return
+    try:
+        der.read_whole(content, tag=der.SEQUENCE)
+    except FormatError as e:
+        message = "a TRUSTED CERTIFICATE carries OpenSSL's trust settings, which are not read"
+        raise FormatError("pem.trust-settings", message, offset=e.offset) from e
+
+
+def _from_base64(text: bytes, password: bytes | None, with_pkcs12: bool) -> tuple[Source, ...]:
     if text.startswith(b":") and text.endswith(b":") and len(text) > 2:
         text = text[1:-1]
     try:
         raw = binascii.a2b_base64(b"".join(text.split()), strict_mode=True)
     except binascii.Error:
         return ()
-    if raw[:1] == b"\x30":
-        return _from_der(raw, password)
-    return _from_pem(raw)
+    return _from_der(raw, password, with_pkcs12) if _is_der(raw) else _from_pem(raw)
 
 
-def _from_der(data: bytes, password: bytes | None) -> tuple[Source, ...]:
-    if _PKCS12.match(data):
-        return _from_pkcs12(data, password)
+def _from_der(data: bytes, password: bytes | None, with_pkcs12: bool) -> tuple[Source, ...]:
+    if is_pkcs12(data):
+        return tuple(Source("certificate", found) for found in read_pkcs12(data, password)) if with_pkcs12 else ()
     try:
         whole = der.read_whole(data, tag=der.SEQUENCE)
         first = der.read_element(data, whole.start, whole.end)
@@ -134,49 +157,3 @@ def _is_request(data: bytes, to_be_signed: der.Element) -> bool:
     # holds version, name, key and attributes [0] (RFC 2986 section 4.1).
     parts = der.read_children(data, to_be_signed)
     return 3 <= len(parts) <= 4 and parts[0].tag == der.INTEGER and parts[-1].tag != der.INTEGER
-
-
-def _require_bounded_work(data: bytes) -> None:
-    """A file names how often its password is hashed, so a hostile one could keep a server busy for hours."""
-    try:
-        rounds = _iteration_counts(data)
-    except (ValueError, TypeError, KeyError, AttributeError) as e:
-        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged") from e
-    if sum(rounds) > MAX_PKCS12_ITERATIONS:
-        raise FormatError(
-            "pkcs12.too-costly",
-            f"opening this PKCS#12 file takes {sum(rounds)} rounds of hashing, more than {MAX_PKCS12_ITERATIONS}",
-        )
-
-
-def _iteration_counts(data: bytes) -> list[int]:
-    # RFC 7292: a MAC over the whole, and inside it encrypted safes and shrouded keys, each with a count of its own. Shrouded keys
-    # inside an encrypted safe are seen by nobody before it is opened; the library opens them only with the right password.
-    from asn1crypto import (
-        pkcs12 as asn1_pkcs12,
-    )  # only PKCS#12 needs it, and it takes longer to import than all of this room
-
-    pfx = asn1_pkcs12.Pfx.load(data, strict=True)
-    counts = [pfx["mac_data"]["iterations"].native] if pfx["mac_data"].native else []
-    for safe in pfx.authenticated_safe:
-        kind = safe["content_type"].native
-        if kind == "encrypted_data":
-            algorithm = safe["content"]["encrypted_content_info"]["content_encryption_algorithm"]
-            counts.append(int(algorithm.kdf_iterations))
-        elif kind == "data":
-            bags = asn1_pkcs12.SafeContents.load(safe["content"].native)
-            shrouded = (bag["bag_value"] for bag in bags if bag["bag_id"].native == "pkcs8_shrouded_key_bag")
-            counts += [int(key["encryption_algorithm"].kdf_iterations) for key in shrouded]
-    return counts
-
-
-def _from_pkcs12(data: bytes, password: bytes | None) -> tuple[Source, ...]:
-    _require_bounded_work(data)
-    try:
-        bundle = pkcs12.load_pkcs12(data, password)
-    except ValueError as e:
-        raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
-    certificates: list[x509.Certificate] = [
-        c.certificate for c in (bundle.cert, *bundle.additional_certs) if c is not None
-    ]
-    return tuple(Source("certificate", certificate.public_bytes(Encoding.DER)) for certificate in certificates)

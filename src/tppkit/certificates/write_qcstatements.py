@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tppkit.certificates import der, oids
-from tppkit.certificates.qcstatements import LimitValue, PdsLocation, Psd2Statement
+from tppkit.certificates.psd2_statement import Psd2Statement
+from tppkit.certificates.qcstatements import LimitValue, PdsLocation
 
 
 def write_qc_statements(

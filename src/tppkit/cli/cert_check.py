@@ -52,14 +52,15 @@ def check(
     password_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Check that a certificate fits its use and, with --trust, that it is believed, at a time.
+    """Check that a certificate fits its use and, with --trust or --trusted-lists, that it is believed, at a time.
 
-    In a bundle the first certificate is checked; the others may stand between it and an authority of --trust.
+    In a bundle the first certificate is checked; the others may stand between it and an authority of --trust, or of the
+    lists where --trust is not given.
     """
     as_, at = Use(use), present(at)
-    options = load_trust(trust, trusted_lists, (*crls, *responses))
-    bundles = read_bundles([file], password_file, as_json=as_json)
-    if bundles is None:
+    options = load_trust(trust, trusted_lists, (*crls, *responses), as_json=as_json)
+    bundles = None if options is None else read_bundles([file], password_file, as_json=as_json)
+    if options is None or bundles is None:
         return UNREADABLE
     (bundle,) = bundles
     findings = check_certificate(bundle.leaf, as_=as_, at=at, edition=edition)
@@ -102,7 +103,7 @@ def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
 
 
 def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]]:
-    facts = _chain(belief.path, asked=options.anchors is not None or options.evidence is not None)
+    facts = _chain(belief.path, asked=options.anchors is not None or options.lists is not None)
     if options.evidence is not None:
         known = belief.path.revocation if belief.path else ()
         told = [f"{status.certificate.subject}: {status.state}{_by(status)}" for status in known] or ["not proven"]
@@ -120,6 +121,6 @@ def _by(status: CertificateStatus) -> str:
 
 def _chain(path: TrustedPath | None, *, asked: bool) -> list[tuple[str, str]]:
     if path is None:
-        return [("chain", "none holds" if asked else "not checked: no --trust was given")]
+        return [("chain", "none holds" if asked else "not checked: neither --trust nor --trusted-lists was given")]
     first, *above = [str(certificate.subject) for certificate in path.chain]
     return [("chain", first), *(("", f"issued by {name}") for name in above)]

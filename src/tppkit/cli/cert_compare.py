@@ -9,6 +9,7 @@ import click
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, check_pair, check_renewal
+from tppkit.certificates.organisation import named_organization
 from tppkit.certificates.pair import valid_together
 from tppkit.cli.certificates import Bundle, password_option, read_bundles
 from tppkit.cli.output import UNREADABLE, json_option, print_json
@@ -67,13 +68,14 @@ def _tell(
 
 def _shared(one: EidasCertificate, other: EidasCertificate) -> dict[str, Any]:
     """What both certificates prove together: null where they differ; the roles that both have."""
-    identifiers = {c.organization_identifier and c.organization_identifier.text for c in (one, other)}
+    identifiers = {identifier and identifier.text for identifier in map(named_organization, (one, other))}
     authorities = {c.qc.psd2 and c.qc.psd2.nca_id for c in (one, other)}
+    theirs = {*other.roles}
     period = valid_together(one, other)
     return {
         "organization_identifier": identifiers.pop() if len(identifiers) == 1 else None,
         "nca_id": authorities.pop() if len(authorities) == 1 else None,
-        "roles": [role for role in one.roles if role in other.roles],
+        "roles": [role for role in one.roles if role in theirs],
         "valid_together": period and [format_time(moment) for moment in period],
     }
 

@@ -95,6 +95,7 @@ def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
         "subject": str(certificate.subject),
         **_issue_object(certificate),
         "key": {"type": key.type, "bits": key.bits, "curve": key.curve},
+        "signature_algorithm": certificate.signature_algorithm,
         "organization_identifier": identifier and {
             "text": identifier.text, "scheme": identifier.scheme, "country": identifier.country,
             "authority": identifier.authority, "reference": identifier.reference,
@@ -152,6 +153,7 @@ def _extensions_object(extensions: ExtensionFacts) -> dict[str, Any]:
         "ocsp_urls": list(extensions.ocsp_urls),
         "ca_issuers_urls": list(extensions.ca_issuers_urls),
         "crl_urls": list(extensions.crl_urls),
+        "extensions": list(extensions.present),
         "critical_extensions": list(extensions.critical),
         "precertificate": extensions.is_precertificate,
     }
@@ -170,6 +172,7 @@ def _print(entry: dict[str, Any], certificate: Read) -> None:
         ("serial", entry["serial_hex"] or ""),
         ("valid", f"{entry['not_before']} to {entry['not_after']}" if entry["not_before"] else ""),
         ("key", " ".join(str(part) for part in (key.type, key.curve or key.bits) if part)),
+        ("signature", certificate.signature_algorithm),
         ("organisation", _organisation(certificate.organization_identifier)),
         *_qc_facts(certificate.qc),
         *_extension_facts(certificate.extensions),

@@ -10,8 +10,8 @@ from typing import Any
 
 from tppkit._clock import format_time
 from tppkit.certificates import Use
-from tppkit.cli.certificates import Bundle
-from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
+from tppkit.cli.certificates import Bundle, tell_unreadable
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust import (
     Anchors,
     CertificateStatus,
@@ -80,18 +80,20 @@ class TrustOptions:
         """
         status, findings = self._ask_lists(bundle, as_, at)
         path: TrustedPath | None = None
-        if self.anchors is not None or self.evidence is not None:
+        if self.anchors is not None or self.lists is not None:
+            passed_over: tuple[Finding, ...] = ()
             try:
-                path = self._verify(bundle, as_, at)
+                anchors = self.anchors or self._listed_authorities(as_, at)
+                passed_over = tuple(f for f in anchors.findings if f.severity is Severity.WARNING)
+                path = self._verify(anchors, bundle, at)
                 findings += path.findings
             except CertificateRejected as e:
-                findings += e.findings or (_error(e),)
+                findings = _with_refusal((*findings, *e.findings, *passed_over), e)
             except ConfigurationError as e:  # no list grants an authority for this use at the time
-                findings += (_error(e),)
+                findings = _with_refusal(findings, e)
         return Belief(findings, path, status, self.evidence is not None)
 
-    def _verify(self, bundle: Bundle, as_: Use, at: datetime) -> TrustedPath:
-        anchors = self.anchors or self._listed_authorities(as_, at)
+    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime) -> TrustedPath:
         if self.evidence is None:
             return PathVerifier(anchors).verify(bundle.leaf, at=at, intermediates=bundle.others)
         leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence)
@@ -107,40 +109,52 @@ class TrustOptions:
         if self.lists is None:
             return None, ()
         status = self.lists.status(bundle.leaf, at=at, intermediates=bundle.others)
-        findings = status.findings
         try:
             self.lists.verify_qualified(bundle.leaf, purpose=_PURPOSES[as_], at=at, intermediates=bundle.others)
         except CertificateRejected as e:
-            if all(finding.code != e.code or finding.severity is not Severity.ERROR for finding in findings):
-                findings += (_error(e),)
-        return status, findings
+            return status, _with_refusal(status.findings, e)
+        return status, status.findings
 
 
-def _error(error: CertificateRejected | ConfigurationError) -> Finding:
-    return Finding(error.code, Severity.ERROR, error.message, error.clause)
+def _with_refusal(
+    findings: tuple[Finding, ...], refusal: CertificateRejected | ConfigurationError
+) -> tuple[Finding, ...]:
+    """The findings with the refusal's own error among them: what it carries may be warnings only."""
+    if any(finding.code == refusal.code and finding.severity is Severity.ERROR for finding in findings):
+        return findings
+    return (*findings, Finding(refusal.code, Severity.ERROR, refusal.message, refusal.clause))
 
 
-def load_trust(trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path]) -> TrustOptions:
-    """Read what the options name.
+def load_trust(
+    trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path], *, as_json: bool
+) -> TrustOptions | None:
+    """Read what the options name; None when an answer cannot be read, which has been told then.
 
     Args:
         trust: authorities, a file or folder.
         trusted_lists: a folder of trusted lists.
         answers: CRLs and OCSP responses.
+        as_json: tell it as JSON.
 
     Raises:
         ConfigurationError: `trust.no-anchors`, also for answers without authorities; `trust.unreadable`; and as
             `load_trusted_lists`.
-        FormatError: `file.unreadable`, `file.too-large`, `revocation.unreadable`.
     """
     paths = tuple(answers)
     if paths and trust is None and trusted_lists is None:
         message = "answers about revocation are proven by authorities: give --trust or --trusted-lists too"
         raise ConfigurationError("trust.no-anchors", message)
+    evidence = RevocationEvidence()
+    for path in paths:
+        try:
+            evidence += load_revocation([path])
+        except FormatError as e:
+            tell_unreadable(str(path), e, as_json=as_json)
+            return None
     return TrustOptions(
         None if trust is None else load_anchors(trust),
         None if trusted_lists is None else load_trusted_lists(trusted_lists),
-        load_revocation(paths) if paths else None,
+        evidence if paths else None,
     )
 
 

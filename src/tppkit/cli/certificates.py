@@ -94,12 +94,13 @@ def read_bundles(names: Sequence[str], password_file: Path | None, *, as_json: b
         for name in names:
             bundles.append(read_bundle(name, password))
     except FormatError as e:
-        _tell_unreadable(name, e, as_json=as_json)
+        tell_unreadable(name, e, as_json=as_json)
         return None
     return bundles
 
 
-def _tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
+def tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
+    """Say which file cannot be read, and why."""
     if as_json:
         print_json({"file": name, "error": error_object(error)})
         return

@@ -5,6 +5,7 @@ Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 input cannot be read; `audit ve
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import NoReturn
@@ -50,23 +51,27 @@ def main() -> None:
 
 
 def run() -> NoReturn:
-    """Entry point: every failure becomes one line and an exit code, never a traceback."""
+    """Entry point: every failure becomes one line and an exit code, never a traceback; with --json an object on stdout too."""
     try:
-        result = main(standalone_mode=False)
+        with main.make_context("tppkit", sys.argv[1:]) as context:
+            result = main.invoke(context)
         sys.stdout.flush()
+    except click.exceptions.Exit as e:
+        sys.exit(e.exit_code)
     except click.ClickException as e:
         e.show()
         sys.exit(e.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()
+        # Nobody reads any more; what is still buffered must not fail once more at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except Exception as e:  # noqa: BLE001  # the last resort: told as one line
-        from tppkit.cli.output import exit_code_of, say_error, told
+        from tppkit.cli.output import exit_code_of, say_failure, told
 
         error = told(e)
-        say_error(error)
+        say_failure(error, as_json="--json" in sys.argv)
         sys.exit(exit_code_of(error))
     sys.exit(result if isinstance(result, int) else 0)
 

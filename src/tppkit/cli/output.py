@@ -77,6 +77,14 @@ def say_error(error: TppkitError) -> None:
         say(f"  {error.hint}")
 
 
+def say_failure(error: TppkitError, *, as_json: bool) -> None:
+    """A failure that ends the command: told, and with --json the result on stdout as well."""
+    say_error(error)
+    if as_json:
+        verdict = {"verdict": "fails", "code": error.code} if isinstance(error, VerificationError) else {}
+        print_json({**verdict, "error": error_object(error)})
+
+
 def told(error: Exception) -> TppkitError:
     """Any exception as one of ours; what nobody foresaw is told by its type only, or raised where TPPKIT_TRACEBACK is set."""
     if isinstance(error, TppkitError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,9 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time
-from tppkit._files import read_bounded
 from tppkit._text import printable
-from tppkit.certificates import EidasCertificate, read_sources
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.certificates import EidasCertificate
+from tppkit.cli.certificates import password_option, read_bundle, read_password
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -22,18 +22,16 @@ from tppkit.cli.output import (
     present,
     print_facts,
     print_json,
-    read_input,
     say,
     say_error,
 )
 from tppkit.client import make_fetch
-from tppkit.errors import FormatError, VerificationError
+from tppkit.errors import VerificationError
 from tppkit.trust import Judgement, QualifiedStatus, TrustedList, TrustedLists, load_trusted_lists
 from tppkit.trust.trusted_list.fetch import LOTL_ADDRESS, fetch_trusted_lists
 from tppkit.trust.trusted_list.lists import ListFailure
-from tppkit.trust.trusted_list.qualified_status import Listing
+from tppkit.trust.trusted_list.qualified_status import Listing, check_freshness
 
-_MAX_PASSWORD_BYTES = 1024
 _folder = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
@@ -45,7 +43,7 @@ def trust() -> None:
 @trust.command()
 @click.argument("file", metavar="FILE")
 @click.option("--trusted-lists", required=True, type=_folder, metavar="DIR", help="Folder of the lists.")
-@click.option("--password-file", type=click.Path(path_type=Path), help="First line: the password of a PKCS#12 file.")
+@password_option
 @at_option
 @json_option
 def status(file: str, trusted_lists: Path, password_file: Path | None, at: datetime | None, as_json: bool) -> int:
@@ -53,56 +51,59 @@ def status(file: str, trusted_lists: Path, password_file: Path | None, at: datet
 
     FILE: a certificate in any form; further ones in it are intermediate authorities; - is standard input.
     """
-    certificate, *intermediates = _read_certificates(file, password_file)
+    bundle = read_bundle(file, read_password(password_file))
     try:
         lists = load_trusted_lists(trusted_lists)
     except VerificationError as e:
         return _tell_unbelieved(e, as_json=as_json)
-    found = lists.status(certificate, at=present(at), intermediates=intermediates)
+    found = lists.status(bundle.leaf, at=present(at), intermediates=bundle.others)
     if as_json:
-        print_json(_status_object(file, certificate, found, lists))
+        print_json(_status_object(file, bundle.leaf, found, lists))
     else:
-        _print_status(certificate, found)
+        _print_status(bundle.leaf, found)
     return HOLDS if found.code is None else DOES_NOT_HOLD
 
 
 @trust.command("lists")
 @click.argument("directory", type=_folder, metavar="DIR")
+@at_option
 @json_option
-def lists_(directory: Path, as_json: bool) -> int:
-    """Verify the lists of a folder, and tell what is in it."""
+def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
+    """Verify the lists of a folder, and tell what is in it and whether it still answers for a time."""
     try:
         lists = load_trusted_lists(directory)
     except VerificationError as e:
         return _tell_unbelieved(e, as_json=as_json)
+    failures = (*lists.failures, *_too_old(_all(lists), present(at)))
     if as_json:
-        code = lists.failures[0].code if lists.failures else None
+        code = failures[0].code if failures else None
         print_json(
             {
                 "verdict": "fails" if code else "holds",
                 "code": code,
                 "findings": [finding_object(f) for one in lists.lists for f in one.findings],
                 "lists": [{**_list_object(one), "territory": one.territory} for one in _all(lists)],
-                "failures": [_failure_object(failure) for failure in lists.failures],
+                "failures": [_failure_object(failure) for failure in failures],
             }
         )
     else:
         for one in _all(lists):
             until = format_time(one.next_update) if one.next_update else "closed"
             click.echo(printable(f"{one.territory}  number {one.sequence_number}, good until {until}  {one.source}"))
-        for failure in lists.failures:
-            click.echo(printable(f"{failure.territory or '??'}  not used: {failure.message} [{failure.code}]"))
-    return DOES_NOT_HOLD if lists.failures else HOLDS
+        for failure in failures:
+            click.echo(printable(f"{failure.territory or '??'}  {failure.message} [{failure.code}]"))
+    return DOES_NOT_HOLD if failures else HOLDS
 
 
 @trust.command()
-@click.argument("directory", type=_folder, metavar="DIR")
+@click.argument("directory", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.option("--territory", "territories", multiple=True, metavar="CC", help="Only this list; may be given again.")
 @click.option("--url", default=LOTL_ADDRESS, show_default=True, metavar="URL", help="The list of the lists.")
 @click.option("--allow-private", is_flag=True, help="Ask addresses of the own network as well.")
 @json_option
 def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool, as_json: bool) -> int:
     """Fetch the list of the lists and the national lists into a folder, each verified before it is written."""
+    directory.mkdir(parents=True, exist_ok=True)
     fetched = fetch_trusted_lists(
         directory,
         fetch=make_fetch(allow_private=allow_private, follow_redirects=True),
@@ -110,7 +111,7 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
         address=url,
         progress=lambda territory: say(f"fetching the list of {territory}"),
     )
-    failures = fetched.failures
+    failures = (*fetched.failures, *_too_old((*fetched.written, *fetched.kept), present(None)))
     if as_json:
         print_json(
             {
@@ -131,6 +132,14 @@ def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private
     return DOES_NOT_HOLD if failures else HOLDS
 
 
+def _too_old(lists: Iterable[TrustedList], at: datetime) -> Iterator[ListFailure]:
+    """The lists that say nothing about a time any more: what is served may be kept back on purpose."""
+    for one in lists:
+        finding = check_freshness(one, at)
+        if finding is not None:
+            yield ListFailure(one.source, one.territory, finding.code, finding.message)
+
+
 def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:
     """The list of the lists does not hold, so nothing can be asked."""
     if as_json:
@@ -143,19 +152,6 @@ def _tell_unbelieved(error: VerificationError, *, as_json: bool) -> int:
 def _all(lists: TrustedLists) -> tuple[TrustedList, ...]:
     top = (lists.list_of_lists,) if lists.list_of_lists else ()
     return (*top, *sorted(lists.lists, key=lambda one: one.territory))
-
-
-def _read_certificates(file: str, password_file: Path | None) -> list[EidasCertificate]:
-    password = (
-        None
-        if password_file is None
-        else read_bounded(password_file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
-    )
-    sources = read_sources(read_input(file, max_bytes=MAX_SOURCE_BYTES), password=password)
-    found = [EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"]
-    if not found:
-        raise FormatError("certificate.not-found", f"{file} holds no certificate")
-    return found
 
 
 def _list_object(one: TrustedList) -> dict[str, Any]:

@@ -10,16 +10,19 @@ from __future__ import annotations
 import ipaddress
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from urllib.parse import urljoin, urlsplit
+from queue import Empty, SimpleQueue
+from urllib.parse import urljoin
 
 import httpcore
 
 from tppkit.errors import TransportError
-from tppkit.trust.fetching import Fetch
+from tppkit.trust.fetching import Fetch, is_web_address
 
 MAX_REDIRECTS = 3
+MAX_ADDRESSES = 4
 _READ_BYTES = 64 * 1024
 _OK = 200
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -40,8 +43,9 @@ def make_fetch(
 ) -> Fetch:
     """A function that gets trust material; it can be used from several threads.
 
-    A host is looked up once for each connection and the address that was judged is the one connected to, so a name cannot lead
-    to a public address first and to a private one then. Proxies of the environment are not used.
+    A host is looked up once for each connection and the addresses that were judged are the ones connected to, so a name cannot
+    lead to a public address first and to a private one then. Up to 4 are tried in turn; looking up and connecting count for the
+    time of the exchange, too. Proxies of the environment are not used.
 
     Args:
         allow_private: whether addresses that are not public (loopback, private networks) may be asked.
@@ -62,7 +66,8 @@ def make_fetch(
             headers.append(("content-type", content_type))
         with httpcore.ConnectionPool(ssl_context=context, network_backend=network) as pool:
             for _ in range(1 + MAX_REDIRECTS * follow_redirects):
-                _require_web_address(url)
+                if not is_web_address(url):
+                    raise TransportError("fetch.refused", f"{url[:200]!r} is not an http or https address")
                 answer = _exchange(pool, url, headers, body, max_bytes)
                 if isinstance(answer, bytes):
                     return answer
@@ -74,16 +79,6 @@ def make_fetch(
 
 def _look_up(host: str, port: int) -> list[str]:
     return [str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
-
-
-def _require_web_address(url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
-    except ValueError:
-        is_web = False
-    if not is_web or not url.isascii() or not url.isprintable() or " " in url:
-        raise TransportError("fetch.refused", f"{url[:200]!r} is not an http or https address")
 
 
 def _exchange(
@@ -130,10 +125,10 @@ class _Network(httpcore.NetworkBackend):
         self._sockets = httpcore.SyncBackend()
 
     def left(self) -> float:
-        """Seconds left.
+        """Seconds left, more than none.
 
         Raises:
-            httpcore.ReadTimeout: none.
+            httpcore.ReadTimeout: the time is over.
         """
         left = self._deadline - self._clock()
         if left <= 0:
@@ -148,16 +143,38 @@ class _Network(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: SocketOptions | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to the first address of the host that may be asked."""
-        try:
-            addresses = self._look_up(host, port)
-        except (OSError, UnicodeError) as e:
-            raise TransportError("fetch.failed", f"the host {host[:100]} is not found") from e
-        allowed = [address for address in addresses if self._allow_private or _is_public(address)]
+        """Connect to the first address of the host that may be asked and answers."""
+        addresses = self._find(host, port)
+        allowed = [address for address in addresses if self._allow_private or _is_public(address)][:MAX_ADDRESSES]
         if not allowed:
             raise TransportError("fetch.refused", f"the host {host[:100]} is not on the public network")
-        stream = self._sockets.connect_tcp(allowed[0], port, self.left(), local_address, socket_options)
-        return _Stream(stream, self)
+        refusal: httpcore.NetworkError | httpcore.TimeoutException
+        for index, address in enumerate(allowed):
+            share = self.left() / (len(allowed) - index)
+            try:
+                return _Stream(self._sockets.connect_tcp(address, port, share, local_address, socket_options), self)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as e:
+                refusal = e
+        raise refusal
+
+    def _find(self, host: str, port: int) -> list[str]:
+        # The system's resolver takes no time limit, so it runs in a thread that is left behind when the time is over.
+        found: SimpleQueue[list[str] | OSError | UnicodeError] = SimpleQueue()
+
+        def look_up() -> None:
+            try:
+                found.put(self._look_up(host, port))
+            except (OSError, UnicodeError) as e:
+                found.put(e)
+
+        threading.Thread(target=look_up, daemon=True).start()
+        try:
+            answer = found.get(timeout=self.left())
+        except Empty as e:
+            raise httpcore.ConnectTimeout(f"the host {host[:100]} is not found in time") from e
+        if isinstance(answer, Exception):
+            raise TransportError("fetch.failed", f"the host {host[:100]} is not found") from answer
+        return answer
 
 
 class _Stream(httpcore.NetworkStream):
@@ -183,11 +200,22 @@ class _Stream(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
+# What a NAT64 gateway translates to IPv4 (RFC 6052 section 2.1), and all that IANA gives to hosts of the public network. Outside
+# of it lie local translation (RFC 8215), IPv4-compatible, IPv4-translated and site-local addresses.
+_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+
+
 def _is_public(address: str) -> bool:
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address):
-        found = found.ipv4_mapped or found.sixtofour or found
+        if found in _TRANSLATED:
+            found = ipaddress.IPv4Address(found.packed[-4:])
+        else:
+            found = found.ipv4_mapped or found.sixtofour or found
+    if isinstance(found, ipaddress.IPv6Address) and found not in _GLOBAL_UNICAST:
+        return False
     return found.is_global and not found.is_multicast

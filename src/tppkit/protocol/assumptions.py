@@ -163,9 +163,10 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "path-form", "psd2", "which spellings of a path are an endpoint's",
-        "the row's own text only; a parameter may be percent-encoded, but holds no slash, backslash or control character and is no dot"
+        "the row's own text only; a parameter may be percent-encoded, but decoded once it has only A-Z a-z 0-9 - . _ ~ and is no dot"
         " segment; all else is 404",
-        "the seal covers the target as it stood on the wire, so nothing is made of it before it is looked up",
+        "the seal covers the target as it stood on the wire, so nothing is made of it before it is looked up; other servers cut a"
+        " parameter at a semicolon or decode it twice",
         "protocol.endpoint.Endpoint.match",
     ),
 )

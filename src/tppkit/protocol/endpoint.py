@@ -11,10 +11,10 @@ from urllib.parse import quote, unquote
 MAX_PATH = 4096
 
 _PARAMETER = re.compile(r"\{([a-z_]+)\}")
-# What can stand in one path segment (RFC 3986 section 3.3).
-_SEGMENT = r"((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)"
-# Values that another reader of the path might take for other segments (assumption path-form).
-_UNSAFE_VALUE = re.compile(r"\.\.?|.*[/\\\x00-\x1f\x7f\ufffd].*", re.DOTALL)
+# A parameter on the wire, and what it may hold (assumption path-form): the unreserved characters (RFC 3986 section 2.3), which
+# no other reader of the path decodes again, cuts off at a semicolon or takes for other segments.
+_SEGMENT = r"((?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+)"
+_VALUE = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._~-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Endpoint:
         """The parameters of a path that is exactly this row's, each decoded once; None when it is another path.
 
         Nothing is forgiven: no other case, no further slash, no dot segment, no encoded letter outside a parameter, no query. A
-        parameter that holds a slash, backslash or control character, or is a dot segment itself, matches nothing.
+        parameter, decoded, has only letters and digits of ASCII and `-._~`, and is no dot segment; any other matches nothing.
 
         Args:
             path: the path as it stood on the wire, percent-encoding untouched.
@@ -56,7 +56,7 @@ class Endpoint:
         if found is None:
             return None
         values = [unquote(value) for value in found.groups()]
-        if any(_UNSAFE_VALUE.fullmatch(value) for value in values):
+        if not all(map(_VALUE.fullmatch, values)):
             return None
         return dict(zip(_PARAMETER.findall(self.path), values, strict=True))
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from tppkit._clock import as_utc
 from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates.organisation import named_organization
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import (
@@ -266,8 +267,7 @@ def _read_certificate(header: str) -> EidasCertificate:
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
-    ours = seal.organization_identifier
-    theirs = qwac.organization_identifier
+    ours, theirs = named_organization(seal), named_organization(qwac)
     if ours is None or theirs is None or ours.text != theirs.text:
         raise SignatureRejected(
             "seal.other-organisation",

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
 from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, Finding, FormatError
+from tppkit.trust.path.strength import is_signed_by
 
 CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
 MAX_FILES = 10_000
@@ -22,10 +21,12 @@ class Anchors:
     Attributes:
         roots: a chain must end at one of these.
         intermediates: certification authorities that may stand between; they are believed only through a root.
+        findings: authorities that were passed over, and why.
     """
 
     roots: tuple[EidasCertificate, ...]
     intermediates: tuple[EidasCertificate, ...] = ()
+    findings: tuple[Finding, ...] = ()
 
 
 def make_anchors(certificates: Iterable[EidasCertificate], *, all_believed: bool = False) -> Anchors:
@@ -58,13 +59,7 @@ def make_anchors(certificates: Iterable[EidasCertificate], *, all_believed: bool
 
 def _is_self_signed(certificate: EidasCertificate) -> bool:
     # The name alone is not enough: a rollover certificate has the same name twice, but another key's signature.
-    if certificate.subject != certificate.issuer:
-        return False
-    try:
-        certificate.x509.verify_directly_issued_by(certificate.x509)
-    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
-        return False
-    return True
+    return certificate.subject == certificate.issuer and is_signed_by(certificate, certificate)
 
 
 def load_anchors(path: Path) -> Anchors:

@@ -1,11 +1,25 @@
 """How trust material is fetched: by a function that the caller passes in, with limits that this room names.
 
-The room itself opens no connection. `tppkit.client.make_fetch` makes such a function over httpx.
+The room itself opens no connection. `tppkit.client.make_fetch` makes such a function over httpcore.
 """
 
 from __future__ import annotations
 
 from typing import Protocol
+from urllib.parse import urlsplit
+
+MAX_ADDRESS_LENGTH = 2048
+
+
+def is_web_address(url: str) -> bool:
+    """Whether an address is one that may be asked: http or https, with a host, and nothing strange in it."""
+    if len(url) > MAX_ADDRESS_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
+    except ValueError:
+        return False
 
 
 class Fetch(Protocol):

@@ -54,7 +54,11 @@ def authorize(certificate: EidasCertificate, method: str, path: str) -> Authoriz
     try:
         endpoint, _ = find_endpoint(method, path)
         require_authorized(certificate, endpoint)
-        message = f"{method} {endpoint.path} is open to {', '.join(certificate.roles) or 'every certificate'}"
+        message = (
+            f"{method} {endpoint.path} needs the role {endpoint.role}, and the certificate has it"
+            if endpoint.role
+            else f"{method} {endpoint.path} needs no role"
+        )
     except (LocalProtocolError, CertificateRejected) as e:
         code, message = e.code, e.message
     required = (endpoint.role,) if endpoint is not None and endpoint.role is not None else ()

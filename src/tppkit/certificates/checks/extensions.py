@@ -12,11 +12,11 @@ from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.checks.names import is_internal_host
 from tppkit.certificates.rule import Check, Fault
 
-# Extensions whose criticality is honoured: key usage, subject names, basic constraints, policies, extended key usage. The
-# poison of a pre-certificate has a rule of its own.
-_PROCESSED = frozenset(
-    {"2.5.29.15", "2.5.29.17", "2.5.29.19", "2.5.29.32", "2.5.29.37", oids.QC_STATEMENTS, oids.PRECERTIFICATE_POISON}
-)
+# Extensions whose criticality is honoured. The poison of a pre-certificate has a rule of its own.
+_PROCESSED = frozenset({
+    oids.KEY_USAGE, oids.SUBJECT_ALTERNATIVE_NAME, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES, oids.EXTENDED_KEY_USAGE,
+    oids.QC_STATEMENTS, oids.PRECERTIFICATE_POISON,
+})  # fmt: skip
 # EN 319 412-2 GEN-4.3.4-1, GEN-4.3.8-1, GEN-4.3.9-1, GEN-4.3.12-1: only authorities have these.
 _AUTHORITIES_ONLY = {
     oids.POLICY_MAPPINGS: "policyMappings",

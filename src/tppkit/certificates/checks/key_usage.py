@@ -6,6 +6,7 @@ from datetime import datetime
 
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.editions import CHROME_SERVER_ONLY
 from tppkit.certificates.rule import Fault
 
 _ENCIPHER = (frozenset({"keyEncipherment"}), frozenset({"keyAgreement"}))
@@ -22,6 +23,15 @@ _TYPES: dict[frozenset[str], str] = {
 _MIXED = frozenset("BDF")
 # RFC 5280 section 4.2.1.12: purposes that leave no room for sealing what a provider says.
 _OTHER_PURPOSES = frozenset({"serverAuth", "codeSigning", "timeStamping", "OCSPSigning"})
+
+# What is known of it: version 1.6 of the policy has one day for every certificate. Version 1.8 is only reported, by advisers'
+# pages: that day for new authorities, and the later one for what they issue.
+CLIENT_AUTH_ENDS = (
+    "Chrome's root program ends clientAuth in certificates of public authorities that are issued from"
+    f" {CHROME_SERVER_ONLY.begins} on (policy 1.6; version 1.8 is reported to leave holders until 2027-03-15), and many"
+    " authorities stopped before"
+)
+CLIENT_AUTH_WAY_OUT = "order the QWAC under QNCP-w-gen, from a qualified authority whose hierarchy browsers do not hold"
 
 
 def key_usage_type(usages: tuple[str, ...]) -> str | None:
@@ -90,10 +100,7 @@ def no_client_auth(certificate: EidasCertificate, at: datetime) -> Fault | None:
     stated = ", ".join(usages) or "none"
     message = f"the extended key usage has no clientAuth (stated: {stated})"
     if certificate.extensions.is_public_tls:
-        message += (
-            "; public authorities leave clientAuth out since 2025, as Chrome's root program wants it:"
-            " ask a qualified authority for a QWAC under QNCP-w-gen from a hierarchy that browsers do not hold"
-        )
+        message += f". {CLIENT_AUTH_ENDS}: {CLIENT_AUTH_WAY_OUT}"
     return message, {"extended_key_usage": stated}
 
 
@@ -103,8 +110,7 @@ def client_auth_ends(certificate: EidasCertificate, at: datetime) -> Fault | Non
     if "clientAuth" not in extensions.extended_key_usage or not extensions.is_public_tls:
         return None
     return (
-        "it has clientAuth and a policy of the CA/Browser Forum, which public authorities end in 2026:"
-        " renew it under QNCP-w-gen, from a hierarchy that browsers do not hold",
+        f"it has clientAuth and a policy of the CA/Browser Forum. {CLIENT_AUTH_ENDS}: {CLIENT_AUTH_WAY_OUT}",
         {"extended_key_usage": ", ".join(extensions.extended_key_usage), "policies": ", ".join(extensions.policies)},
     )
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from tppkit._encoding import shown
 from tppkit.certificates import der, oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.identifier import parse_organization_identifier
+from tppkit.certificates.identifier import MAX_LENGTH, parse_organization_identifier
 from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.certificates.rule import Check, Fault
 from tppkit.errors import FormatError
@@ -114,6 +114,32 @@ def no_organization_identifier(certificate: EidasCertificate, at: datetime) -> F
     return "the subject has no organizationIdentifier", {}
 
 
+def unusable_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier names nobody, or looks like another."""
+    identifier = certificate.organization_identifier
+    if identifier is None or not identifier.text or identifier.is_usable:
+        return None
+    message = (
+        f"the organizationIdentifier {shown(identifier.text)} names no organisation: it is a placeholder, longer than"
+        f" {MAX_LENGTH} characters, or has characters that nobody sees"
+    )
+    return message, {"organization_identifier": identifier.text}
+
+
+def unusual_identifier(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The organizationIdentifier has white space at an end or doubled, or letters that are not ASCII."""
+    identifier = certificate.organization_identifier
+    if identifier is None or not identifier.is_usable:
+        return None
+    text = identifier.text
+    if text.isascii() and text == " ".join(text.split()):
+        return None
+    message = (
+        f"{shown(text)} has white space at an end or doubled, or letters beyond ASCII: who compares it may see another"
+    )
+    return message, {"organization_identifier": text}
+
+
 def identifier_form(code: str) -> Check:
     """The organizationIdentifier cannot be parsed, for the reason that has this code."""
 
@@ -193,7 +219,7 @@ def no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
 
 
 def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
-    """The common name of a website certificate is not among its DNS names (in which case does not count)."""
+    """The common name of a website certificate is none of its DNS names; capitals are as good as small letters."""
     names = {name.lower() for name in certificate.extensions.dns_names}
     for common_name in certificate.subject.values(oids.COMMON_NAME):
         if common_name.lower() not in names:
@@ -204,11 +230,9 @@ def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> F
 
 def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A DNS name or address that means something else in every network."""
-    for name in certificate.extensions.dns_names:
+    for name in (*certificate.extensions.dns_names, *certificate.extensions.ip_addresses):
         if is_internal_host(name):
-            return f"{shown(name)} is a name of one network only", {"name": name}
-    for address in certificate.extensions.ip_addresses:
-        return f"the address {address} stands where DNS names belong", {"address": address}
+            return f"{shown(name)} is a name or address of one network only", {"name": name}
     return None
 
 

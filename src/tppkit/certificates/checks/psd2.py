@@ -12,7 +12,7 @@ from tppkit.certificates import oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.iso_codes import COUNTRIES
-from tppkit.certificates.rule import Fault
+from tppkit.certificates.rule import Check, Fault
 
 _NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")
 _MAX_TEXT = 256  # characters of NCAName, NCAId and roleOfPspName (TS 119 495 annex A)
@@ -65,6 +65,20 @@ def role_unknown(certificate: EidasCertificate, at: datetime) -> Fault | None:
             message = f"the role {role.oid} ({shown(role.name)}) is none of TS 119 495, so it gives no right here"
             return message, {"oid": role.oid, "name": role.name}
     return None
+
+
+def role_of_later(*names: str) -> Check:
+    """A role that a later edition than the one that counts brought."""
+    later = frozenset(oids.ROLE_OIDS[name] for name in names)
+
+    def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
+        for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
+            if role.oid in later:
+                message = f"the role {role.standard_name} came with a later edition than the one that this certificate follows"
+                return message, {"oid": role.oid, "name": role.name}
+        return None
+
+    return check
 
 
 def text_size(certificate: EidasCertificate, at: datetime) -> Fault | None:

@@ -39,16 +39,20 @@ def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"it expired on {ended}", {"not_after": ended, "at": format_time(at)}
 
 
-def longer_than(days: int) -> Check:
-    """A public website certificate is valid for more than `days`; one with the PSD2 policy follows TS 119 495 instead."""
+def longer_than(days: int, *, last_second: bool = True) -> Check:
+    """A public website certificate is valid for more than `days`; one with the PSD2 policy follows TS 119 495 instead.
+
+    Args:
+        days: of 86,400 seconds.
+        last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
+    """
     limit = timedelta(days=days)
 
     def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
         policies = certificate.extensions.policies
         if not certificate.extensions.is_public_tls or oids.POLICY_QCP_W_PSD2 in policies:
             return None
-        # Both ends count: a day has 86,400 seconds, and the last second is the certificate's too (RFC 5280 section 4.1.2.5).
-        lasts = certificate.not_after - certificate.not_before + timedelta(seconds=1)
+        lasts = certificate.not_after - certificate.not_before + timedelta(seconds=1 if last_second else 0)
         if lasts <= limit:
             return None
         stated = f"{lasts / timedelta(days=1):.1f}"

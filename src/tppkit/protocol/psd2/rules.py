@@ -102,7 +102,7 @@ def require_role(endpoint: Endpoint, roles: Collection[str]) -> None:
     Source: section 5 rule 2.
     """
     if endpoint.role is not None and endpoint.role not in roles:
-        stated = ", ".join(roles) or "none"
+        stated = shown(", ".join(roles), limit=200) if roles else "none"
         raise CertificateRejected(
             "role.missing", f"{endpoint.method} {endpoint.path} needs the role {endpoint.role}, the certificate has {stated}",
             clause="PSD2 document A.5 rule 2",

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
+from tppkit.trust.path.names import ComparableName
 
 MAX_CHAIN_DEPTH = 5
 MAX_STEPS = 512
@@ -27,7 +28,7 @@ class Authorities:
     """
 
     anchors: frozenset[bytes]
-    by_name: Mapping[bytes, Sequence[Link]]
+    by_name: Mapping[ComparableName, Sequence[Link]]
 
     def with_more(self, links: Iterable[Link]) -> Authorities:
         """These, and further ones that may stand between."""
@@ -104,7 +105,7 @@ class Search:
 
 
 def _stands_in(link: Link, chain: tuple[Link, ...]) -> bool:
-    """Whether the authority, by name and key, is in the chain already (RFC 4158 section 2.4.2)."""
+    """Whether the authority, by name and key, is in the chain already (RFC 4158 section 2.4.1)."""
     return any(
         link.certificate.der == other.certificate.der
         or (link.subject == other.subject and link.key_id is not None and link.key_id == other.key_id)

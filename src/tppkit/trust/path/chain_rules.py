@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tppkit._clock import format_time
 from tppkit.certificates import oids
@@ -92,6 +93,26 @@ def _check_critical_extensions(chain: Chain, at: datetime) -> None:
                 )
 
 
+def _check_purposes(chain: Chain, at: datetime) -> None:
+    """Where an authority's extended key usage is critical, it must allow each purpose of the end entity.
+
+    One without the extension is for any purpose.
+    """
+    usage = chain[0].get(x509.ExtendedKeyUsage)
+    purposes = frozenset(usage or (ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,))
+    for link in chain[1:]:
+        extension = link.extensions.get(oids.EXTENDED_KEY_USAGE)
+        allowed = link.get(x509.ExtendedKeyUsage)
+        if extension is None or not extension.critical or allowed is None:
+            continue
+        if ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE not in allowed and not purposes.issubset(allowed):
+            raise CertificateRejected(
+                "path.purpose",
+                f"{chain[0]} is for purposes that the authority {link} may not certify for",
+                clause="RFC 5280 section 4.2.1.12",
+            )
+
+
 def _check_strength(chain: Chain, at: datetime) -> None:
     for link in chain[:-1]:
         check_signature_algorithm(link.certificate)
@@ -104,6 +125,7 @@ RULES: tuple[Callable[[Chain, datetime], None], ...] = (
     _check_validity,
     _check_authorities,
     _check_critical_extensions,
+    _check_purposes,
     _check_strength,
     _check_lengths,
 )

@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import CertificateRejected
+from tppkit.trust.path.names import ComparableName, comparable_issuer, comparable_subject
 
 _E = TypeVar("_E", bound=x509.ExtensionType)
 
@@ -21,16 +23,16 @@ class Link:
 
     Attributes:
         certificate: the certificate.
-        subject: DER of the holder's name; names are equal when these bytes are.
-        issuer: DER of the issuer's name.
+        subject: the holder's name; equal for names that are the same (RFC 5280 section 7.1).
+        issuer: the issuer's name, likewise.
         extensions: by dotted object identifier.
         key_id: subjectKeyIdentifier, or None.
         authority_key_id: keyIdentifier of the authorityKeyIdentifier, or None.
     """
 
     certificate: EidasCertificate
-    subject: bytes
-    issuer: bytes
+    subject: ComparableName
+    issuer: ComparableName
     extensions: Mapping[str, x509.Extension[x509.ExtensionType]]
     key_id: bytes | None
     authority_key_id: bytes | None
@@ -68,12 +70,23 @@ def read_link(certificate: EidasCertificate) -> Link:
     )
     return Link(
         certificate=certificate,
-        subject=certificate.subject_der,
-        issuer=certificate.issuer_der,
+        subject=comparable_subject(certificate),
+        issuer=comparable_issuer(certificate),
         extensions=extensions,
         key_id=subject_key.digest if subject_key else None,
         authority_key_id=authority_key.key_identifier if authority_key else None,
     )
+
+
+def read_key_bits(certificate: EidasCertificate) -> bytes:
+    """The content of the BIT STRING of a certificate's public key, whose hash names the key.
+
+    Raises:
+        FormatError: `certificate.key-unreadable`.
+    """
+    whole = certificate.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    bits = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))[1]
+    return whole[bits.start + 1 : bits.end]
 
 
 def _value(extensions: Mapping[str, x509.Extension[x509.ExtensionType]], kind: type[_E]) -> _E | None:

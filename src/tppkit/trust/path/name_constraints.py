@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -22,6 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
+from tppkit.trust.path.names import comparable_rdn
 
 MAX_COMPARISONS = 50_000
 _CLAUSE = "RFC 5280 section 4.2.1.10"
@@ -145,17 +145,8 @@ def _names_of(link: Link) -> list[_Name]:
 def _directory_within(name: x509.Name, base: x509.Name, excluding: bool) -> bool:
     ours, theirs = list(name.rdns), list(base.rdns)
     return len(theirs) <= len(ours) and all(
-        _comparable(a) == _comparable(b) for a, b in zip(ours, theirs, strict=False)
+        comparable_rdn(a) == comparable_rdn(b) for a, b in zip(ours, theirs, strict=False)
     )
-
-
-def _comparable(rdn: x509.RelativeDistinguishedName) -> frozenset[tuple[str, str | bytes]]:
-    # RFC 5280 section 7.1: case and runs of white space do not tell names apart.
-    return frozenset((attribute.oid.dotted_string, _folded(attribute.value)) for attribute in rdn)
-
-
-def _folded(value: str | bytes) -> str | bytes:
-    return value if isinstance(value, bytes) else " ".join(unicodedata.normalize("NFKC", value).casefold().split())
 
 
 def _dns_within(name: str, base: str, excluding: bool) -> bool:

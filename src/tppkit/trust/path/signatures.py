@@ -2,8 +2,9 @@
 
 `cryptography`'s verifier is asked wherever it knows the keys, and so judges validity, authority flags, path lengths and
 DNS and IP name constraints a second time, independently. It knows the keys that browsers take, counts self-issued authorities
-as others, knows no other name constraints and no critical extensions about policies or statements, and wants a key usage of each
-authority: chains beyond that are checked signature by signature, after `chain_rules` and `policies` judged all the rest.
+as others, compares names byte by byte, knows no other name constraints and no critical extensions about policies or statements,
+and wants a key usage of each authority: chains beyond that are checked signature by signature, after `chain_rules` and
+`policies` judged all the rest.
 """
 
 from __future__ import annotations
@@ -23,7 +24,12 @@ from tppkit.trust.path.links import Link
 from tppkit.trust.path.strength import is_for_the_web, is_signed_by
 
 # A browser demands clientAuth of each authority that has an extended key usage, and of an end entity a name and clientAuth.
-_AUTHORITIES = ExtensionPolicy.webpki_defaults_ca().may_be_present(x509.ExtendedKeyUsage, Criticality.AGNOSTIC, None)
+# It demands basic constraints to be critical, too, which section 6 of RFC 5280 does not ask.
+_AUTHORITIES = (
+    ExtensionPolicy.webpki_defaults_ca()
+    .may_be_present(x509.ExtendedKeyUsage, Criticality.AGNOSTIC, None)
+    .require_present(x509.BasicConstraints, Criticality.AGNOSTIC, None)
+)
 # What it processes: key usage, subject alternative name, basic constraints, name constraints, extended key usage.
 _CRITICAL = frozenset(
     {
@@ -79,6 +85,7 @@ def check_signatures(chain: Sequence[Link], *, at: datetime, store: Store) -> Ce
 def _is_for_the_verifier(chain: Sequence[Link]) -> bool:
     return (
         all(is_for_the_web(link.certificate) for link in chain)
+        and all(link.certificate.issuer_der == issuer.certificate.subject_der for link, issuer in pairwise(chain))
         and not any(link.is_self_issued for link in chain[1:-1])
         and all(link.get(x509.KeyUsage) is not None for link in chain[1:])
         and all(oid in _CRITICAL for link in chain for oid, e in link.extensions.items() if e.critical)

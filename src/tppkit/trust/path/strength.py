@@ -14,6 +14,7 @@ from cryptography.x509.oid import SignatureAlgorithmOID as Algorithm
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected
+from tppkit.trust.path.names import comparable_issuer, comparable_subject
 
 MIN_RSA_BITS = 2048
 _CLAUSE = "ETSI TS 119 312 clause 5"
@@ -93,10 +94,23 @@ def is_signed_by(certificate: EidasCertificate, issuer: EidasCertificate) -> boo
     if issuer.key.type == "rsa-pss" and not pss:
         return False  # RFC 4055 section 1.2: such a key makes no other signatures
     try:
+        if certificate.issuer_der != issuer.subject_der:
+            return comparable_issuer(certificate) == comparable_subject(issuer) and _has_key_of(issuer, certificate)
         certificate.x509.verify_directly_issued_by(issuer.x509)
     except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
         return False
     return True
+
+
+def _has_key_of(issuer: EidasCertificate, certificate: EidasCertificate) -> bool:
+    parameters = certificate.x509.signature_algorithm_parameters
+    return is_signature_of(
+        issuer.x509.public_key(),
+        signature=certificate.x509.signature,
+        data=certificate.x509.tbs_certificate_bytes,
+        hash_algorithm=certificate.x509.signature_hash_algorithm,
+        pss=parameters if isinstance(parameters, padding.PSS) else None,
+    )
 
 
 def is_signature_of(

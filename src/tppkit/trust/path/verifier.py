@@ -80,7 +80,7 @@ class PathVerifier:
         policies: certificate policies (dotted) of which one must hold for the whole chain; empty for any.
 
     Raises:
-        ConfigurationError: `trust.no-anchors`; `trust.unreadable`, names or extensions of an anchor are malformed.
+        ConfigurationError: `trust.no-anchors`; `trust.unreadable`, names or extensions of every anchor are malformed.
     """
 
     def __init__(
@@ -91,8 +91,11 @@ class PathVerifier:
         self.anchors = anchors
         self.revocation = revocation
         self.policies = frozenset(policies)
-        self._authorities = make_authorities(_anchors(anchors.roots), _readable(anchors.intermediates))
-        self._stores = {root.der: Store([root.x509]) for root in anchors.roots}
+        roots = _readable(anchors.roots)  # one that cannot be read leads nowhere, and must not disable the others
+        if not roots:
+            raise ConfigurationError("trust.unreadable", "the names or extensions of every anchor are malformed")
+        self._authorities = make_authorities(roots, _readable(anchors.intermediates))
+        self._stores = {root.certificate.der: Store([root.certificate.x509]) for root in roots}
         self._remembered: dict[bytes, TrustedPath] = {}
 
     def verify(
@@ -114,10 +117,10 @@ class PathVerifier:
         known = self._remembered.get(certificate.der)
         if known is not None and known.window.not_before <= at <= known.window.not_after:
             return known
-        _check_validity(certificate, at)
+        require_validity(certificate, at)
         path = self._build(certificate, at, intermediates)
         if len(self._remembered) >= _REMEMBERED:
-            self._remembered.pop(next(iter(self._remembered)), None)
+            self._remembered.clear()  # one step, as other threads remember at the same time
         self._remembered[certificate.der] = path
         return path
 
@@ -210,13 +213,6 @@ class _Candidate:
         return TrustedPath(certificates, proven.window, policies, proven.statuses, proven.findings)
 
 
-def _anchors(roots: Iterable[EidasCertificate]) -> list[Link]:
-    try:
-        return [read_link(root) for root in roots]
-    except CertificateRejected as e:
-        raise ConfigurationError("trust.unreadable", f"an anchor cannot be used: {e.message}") from e
-
-
 def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
     """Those whose names and extensions can be read; others lead nowhere."""
     links = []
@@ -226,7 +222,12 @@ def _readable(certificates: Iterable[EidasCertificate]) -> list[Link]:
     return links
 
 
-def _check_validity(certificate: EidasCertificate, at: datetime) -> None:
+def require_validity(certificate: EidasCertificate, at: datetime) -> None:
+    """Refuse an end entity outside its validity.
+
+    Raises:
+        CertificateRejected: `certificate.not-yet-valid`, `certificate.expired`.
+    """
     if at < certificate.not_before:
         begins = format_time(certificate.not_before)
         raise CertificateRejected("certificate.not-yet-valid", f"{certificate.subject} is not valid before {begins}")

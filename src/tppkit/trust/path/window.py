@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -11,6 +12,8 @@ _ALWAYS = datetime.max.replace(tzinfo=UTC)
 class Window:
     """The moments for which a verdict holds without judging again; news may close it, and nothing opens it again.
 
+    It only ever shrinks, so it is read without the lock under which it is written.
+
     Whoever remembers a verdict compares `not_before <= at <= not_after` each time it is used and keeps no copy of them.
 
     Attributes:
@@ -18,11 +21,12 @@ class Window:
         not_after: last moment, aware UTC; before `not_before` once closed.
     """
 
-    __slots__ = ("__weakref__", "not_after", "not_before")
+    __slots__ = ("__weakref__", "_lock", "not_after", "not_before")
 
     def __init__(self, not_before: datetime = _NEVER, not_after: datetime = _ALWAYS) -> None:
         self.not_before = not_before
         self.not_after = not_after
+        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"Window({self.not_before.isoformat()}, {self.not_after.isoformat()})"
@@ -33,9 +37,11 @@ class Window:
 
     def narrow(self, not_before: datetime, not_after: datetime) -> None:
         """Leave only what lies within both."""
-        self.not_before = max(self.not_before, not_before)
-        self.not_after = min(self.not_after, not_after)
+        with self._lock:
+            self.not_before = max(self.not_before, not_before)
+            self.not_after = min(self.not_after, not_after)
 
     def close(self) -> None:
         """Let the verdict hold for no moment at all."""
-        self.not_after = _NEVER
+        with self._lock:
+            self.not_after = _NEVER

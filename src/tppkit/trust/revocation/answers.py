@@ -1,11 +1,13 @@
-"""What an authenticated CRL or OCSP response says of one certificate, and what that proves for a time."""
+"""What authenticated CRLs and OCSP responses say of one certificate, and what that proves for a time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from tppkit._clock import shift
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding
 from tppkit.trust.revocation.status import Source, State
@@ -13,6 +15,7 @@ from tppkit.trust.revocation.status import Source, State
 CLOCK_SKEW = timedelta(minutes=5)
 UNDATED_AGE = timedelta(days=1)
 ON_HOLD = "certificate_hold"
+_INSTANT = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,7 @@ class Answer:
         invalid_since: invalidityDate of a CRL entry, aware UTC, or None.
         kept_since: certificates that expired after this moment are still listed (ExpiredCertsOnCRL, archive cutoff); None
             when certificates leave the list as they expire.
+        signer_may_be_revoked: the signer is a responder that its authority did not mark as needing no check.
         findings: what should be known about the response.
     """
 
@@ -46,12 +50,17 @@ class Answer:
     reason: str | None = None
     invalid_since: datetime | None = None
     kept_since: datetime | None = None
+    signer_may_be_revoked: bool = False
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def fresh_until(self) -> datetime:
-        """Last moment for which it is fresh; a response that does not say is so for a day."""
-        return self.next_update if self.next_update is not None else self.this_update + UNDATED_AGE
+    def fresh_until(self, max_age: timedelta | None = None) -> datetime:
+        """Last moment for which it is fresh: at most until its signer's certificate ends, and for `max_age` where given.
+
+        A response that does not say is fresh for a day.
+        """
+        until = self.next_update if self.next_update is not None else shift(self.this_update, UNDATED_AGE)
+        until = min(until, self.signer.not_after)
+        return until if max_age is None else min(until, shift(self.this_update, max_age))
 
 
 class Proof(StrEnum):
@@ -63,29 +72,81 @@ class Proof(StrEnum):
     NOTHING = "nothing"
 
 
-def prove(answer: Answer, certificate: EidasCertificate, *, at: datetime, skew: timedelta = CLOCK_SKEW) -> Proof:
-    """What an answer proves.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What several answers prove of one certificate at a time.
 
-    An answer that was fresh at the time proves what it says. An answer from a later time proves that the certificate was not
-    revoked before, as a revocation is never taken back (a hold may be), but only where certificates that had expired by then
-    would still be listed. An answer from too long before proves revocation only.
+    Attributes:
+        proof: `good` or `revoked`; `stale`, all speak of other times; `nothing`.
+        answer: the one that decides; None unless it is good or revoked.
+        begins: first moment for which a good verdict may be remembered, aware UTC.
+        ends: last such moment, aware UTC.
+    """
+
+    proof: Proof
+    answer: Answer | None
+    begins: datetime
+    ends: datetime
+
+
+def weigh(
+    answers: Sequence[Answer],
+    certificate: EidasCertificate,
+    *,
+    at: datetime,
+    skew: timedelta = CLOCK_SKEW,
+    max_age: timedelta | None = None,
+) -> Verdict:
+    """What answers prove together.
+
+    A revocation is final whichever answer knows of it, but for a hold, which may be lifted: there the latest decides of the
+    answers that had been given by then. That a later one does not tell of the hold any more proves nothing for the time.
 
     Args:
-        answer: about this certificate.
+        answers: about this certificate.
         certificate: the certificate, valid at the time.
         at: the time to judge at, aware UTC.
         skew: by how much the clocks of the two sides may differ.
+        max_age: for how long after its thisUpdate an answer is fresh at most; None for as long as it says.
 
     Source: RFC 5280 section 6.3.3, RFC 6960 section 3.2; ETSI EN 319 102-1 clauses 5.2.5 (freshness) and 5.6.2.1 (past
     validation with revocation information issued later).
     """
+    proofs = [(answer, _prove(answer, certificate, at, skew, max_age)) for answer in answers]
+    telling = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
+    final = [one for one in telling if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
+    if any(_holds_at(answer, at) for answer in answers):
+        telling = [(answer, proof) for answer, proof in telling if proof is Proof.REVOKED or answer.this_update <= at]
+    best = max(final or telling, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
+    if best is None:
+        is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
+        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, None, at, at)
+    answer, proof = best
+    was_held = any(other.reason == ON_HOLD for other in answers)
+    begins = min(answer.this_update, at) if was_held else certificate.not_before
+    revoked_later = [one.revoked_at for one in answers if one.revoked_at is not None and one.revoked_at > at]
+    ends = min([answer.fresh_until(max_age), *(shift(when, -_INSTANT) for when in revoked_later)])
+    return Verdict(proof, answer, begins, max(ends, at))
+
+
+def _prove(
+    answer: Answer, certificate: EidasCertificate, at: datetime, skew: timedelta, max_age: timedelta | None
+) -> Proof:
+    """What an answer proves by itself.
+
+    An answer that was fresh at the time proves what it says. An answer from a later time proves that the certificate was not
+    revoked before, as a revocation is never taken back. Either proves it only where a certificate that had expired by then
+    would still be listed. An answer from too long before proves revocation only.
+    """
     if answer.state is State.UNKNOWN:
         return Proof.NOTHING
-    is_stale = at > answer.fresh_until + skew
+    is_stale = shift(at, -skew) > answer.fresh_until(max_age)
     if answer.revoked_at is not None and answer.revoked_at <= at:
         return Proof.STALE if is_stale and answer.reason == ON_HOLD else Proof.REVOKED
-    if answer.this_update <= at + skew:
-        return Proof.STALE if is_stale else Proof.GOOD
     still_listed = answer.revoked_at is not None or certificate.not_after >= answer.this_update
     kept = answer.kept_since is not None and answer.kept_since <= certificate.not_after
-    return Proof.GOOD if still_listed or kept else Proof.STALE
+    return Proof.GOOD if (still_listed or kept) and not is_stale else Proof.STALE
+
+
+def _holds_at(answer: Answer, at: datetime) -> bool:
+    return answer.reason == ON_HOLD and answer.revoked_at is not None and answer.revoked_at <= at

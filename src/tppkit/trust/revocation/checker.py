@@ -9,28 +9,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from weakref import WeakSet
 
-from tppkit._clock import format_time
+from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import CertificateRejected, Finding, Severity, VerificationError
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
-from tppkit.trust.revocation.answers import CLOCK_SKEW, ON_HOLD, Answer, Proof, prove
+from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, Verdict, weigh
 from tppkit.trust.revocation.crl import verify_crl
-from tppkit.trust.revocation.fetched import MAX_FETCHES, Budget, Fetched, FetchedAnswers
+from tppkit.trust.revocation.fetched import MAX_FETCHES, RETRY_AFTER, Budget, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
 from tppkit.trust.revocation.retained import RevocationEvidence
 from tppkit.trust.revocation.status import CertificateStatus, State
 
-RETRY = timedelta(minutes=1)
 REMEMBER = timedelta(hours=1)
 _REMEMBERED_REVOCATIONS = 1024
 _CLAUSE = "RFC 5280 section 6.3; RFC 6960"
+_RESPONDERS = "RFC 6960 section 4.2.2.2.1"
 
 
 class RevocationPolicy(StrEnum):
@@ -64,6 +64,19 @@ class Statuses:
     window: Window
 
 
+@dataclass(frozen=True, slots=True)
+class _Inquiry:
+    """What is asked about one certificate, and what was wrong with answers."""
+
+    certificate: EidasCertificate
+    issuer: EidasCertificate
+    at: datetime
+    window: Window
+    budget: Budget
+    lists_only: bool = False
+    faults: list[Finding] = field(default_factory=list)
+
+
 class RevocationChecker:
     """Judges the revocation of chains; safe to share between threads.
 
@@ -75,11 +88,17 @@ class RevocationChecker:
         scope: which certificates are judged.
         evidence: answers that were kept.
         fetch: gets answers from the addresses in the certificates; None for never.
-        make_nonce: makes 1 to 32 unforeseeable bytes for each OCSP question; None for none.
+        make_nonce: makes 1 to 128 unforeseeable bytes for each OCSP question, better 32 or more; None for none.
         require_nonce: whether a fetched response without the nonce is refused; many responders sign theirs in advance.
+        require_responder_status: whether a response is refused where its responder may have been revoked itself and no CRL
+            says that it was not; else that is noted.
+        max_age: for how long after its thisUpdate an answer is fresh at most; None for as long as it says itself.
         now: the present; answers from after it are refused. None where evidence of any time is welcome.
         skew: by how much the clocks of the two sides may differ.
         remember: how long a verdict may be remembered at most.
+
+    Raises:
+        ConfigurationError: `revocation.no-nonce`, a nonce is required and none is made.
     """
 
     def __init__(
@@ -91,23 +110,31 @@ class RevocationChecker:
         fetch: Fetch | None = None,
         make_nonce: Callable[[], bytes] | None = None,
         require_nonce: bool = False,
+        require_responder_status: bool = False,
+        max_age: timedelta | None = None,
         now: Callable[[], datetime] | None = None,
         skew: timedelta = CLOCK_SKEW,
         remember: timedelta = REMEMBER,
     ) -> None:
+        if require_nonce and make_nonce is None:
+            raise ConfigurationError(
+                "revocation.no-nonce", "a nonce is required of responders, but none is made for them"
+            )
         self.policy = policy
         self.scope = scope
         self._evidence = evidence or RevocationEvidence()
         self._fetch = fetch
         self._make_nonce = make_nonce
         self._require_nonce = require_nonce
+        self._require_responder_status = require_responder_status
+        self._max_age = max_age
         self._now = now
         self._skew = skew
         self._remember = remember
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
         self._fetched = FetchedAnswers()
-        self._revoked: set[str] = set()
+        self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
     def learn(self, evidence: RevocationEvidence) -> None:
         """Take up further answers; every verdict given so far is closed and must be judged again."""
@@ -132,81 +159,102 @@ class RevocationChecker:
         budget = Budget(MAX_FETCHES)
         count = len(chain) - 1 if self.scope is RevocationScope.CHAIN else 1
         judged = [
-            self._judge(certificate, issuer, at, window, budget) for certificate, issuer in pairwise(chain[: count + 1])
+            self._judge(_Inquiry(certificate, issuer, at, window, budget))
+            for certificate, issuer in pairwise(chain[: count + 1])
         ]
         findings = tuple(finding for _, found in judged for finding in found)
         return Statuses(tuple(status for status, _ in judged), findings, window)
 
-    def _judge(
-        self, certificate: EidasCertificate, issuer: EidasCertificate, at: datetime, window: Window, budget: Budget
-    ) -> tuple[CertificateStatus, list[Finding]]:
-        faults: list[Finding] = []
-        is_stale = False
-        for fetched, answers in self._answers(certificate, issuer, at, budget, faults):
-            proofs = [(answer, prove(answer, certificate, at=at, skew=self._skew)) for answer in answers]
-            is_stale = is_stale or any(proof is Proof.STALE for _, proof in proofs)
-            best = _most_telling(proofs)
+    def _judge(self, inquiry: _Inquiry) -> tuple[CertificateStatus, list[Finding]]:
+        verdict, noted = self._decide(inquiry)
+        if verdict.answer is None:
+            return self._fail(inquiry, is_stale=verdict.proof is Proof.STALE)
+        self._refuse_revoked(inquiry.certificate, verdict.answer, verdict.proof)
+        inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
+        status = _status(inquiry.certificate, verdict.answer)
+        invalid = _invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
+        return status, [*verdict.answer.findings, *noted, *invalid]
+
+    def _decide(self, inquiry: _Inquiry) -> tuple[Verdict, list[Finding]]:
+        """What all answers prove that are needed for it, and what should be known of the responder."""
+        known: list[Answer] = []
+        for fetched, answers in self._answers(inquiry):
+            known += answers
+            verdict, noted = self._weigh(inquiry, known)
             if fetched is not None:
-                self._note(fetched, at, is_of_use=best is not None)
-            if best is not None:
-                answer, proof = best
-                status = self._conclude(certificate, answer, proof, at, window)
-                return status, [*answer.findings, *_invalid_earlier(certificate, answer, at)]
-        return self._fail(certificate, at, window, faults, is_stale)
+                self._note(fetched, inquiry.at, is_of_use=verdict.answer is not None)
+            if verdict.answer is not None:
+                break
+        return verdict, noted
 
-    def _conclude(
-        self, certificate: EidasCertificate, answer: Answer, proof: Proof, at: datetime, window: Window
-    ) -> CertificateStatus:
-        status = CertificateStatus(
-            certificate, State.REVOKED if proof is Proof.REVOKED else State.GOOD, answer.source, answer.sha256,
-            answer.this_update, answer.next_update, answer.produced_at, answer.signer, answer.revoked_at, answer.reason,
-        )  # fmt: skip
-        if proof is Proof.REVOKED:
-            self._note_revocation(certificate)
-            when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
-            raise CertificateRejected(
-                "revocation.revoked",
-                f"{certificate.subject} was revoked{when} ({answer.reason or 'no reason given'}), as"
-                f" {answer.signer.subject} says by {answer.source} of {format_time(answer.this_update)}",
-                clause=_CLAUSE,
-            )
-        until = min(answer.fresh_until, at + self._remember)
-        if answer.revoked_at is not None:
-            until = min(until, answer.revoked_at - timedelta(microseconds=1))
-        window.narrow(certificate.not_before, max(until, at))
-        return status
+    def _weigh(self, inquiry: _Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
+        """What the answers prove, without those whose responder cannot be believed, which are taken out."""
+        while True:
+            verdict = weigh(known, inquiry.certificate, at=inquiry.at, skew=self._skew, max_age=self._max_age)
+            if verdict.answer is None or not verdict.answer.signer_may_be_revoked:
+                return verdict, []
+            try:
+                return verdict, self._check_responder(inquiry, verdict.answer)
+            except VerificationError as e:
+                inquiry.faults.append(Finding(e.code, Severity.WARNING, e.message, e.clause))
+                known.remove(verdict.answer)
 
-    def _fail(
-        self, certificate: EidasCertificate, at: datetime, window: Window, faults: list[Finding], stale: bool
-    ) -> tuple[CertificateStatus, list[Finding]]:
-        code = "revocation.stale" if stale else "revocation.unknown"
-        what = "only answers of another time say" if stale else "nothing says"
+    def _check_responder(self, inquiry: _Inquiry, answer: Answer) -> list[Finding]:
+        """Ask the CRLs of the authority about a responder that it certified."""
+        when = max(inquiry.at, answer.produced_at or inquiry.at)
+        about = _Inquiry(answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, lists_only=True)
+        verdict, _ = self._decide(about)
+        if verdict.proof is Proof.REVOKED:
+            raise VerificationError(
+                "ocsp.responder-revoked", f"the OCSP responder {answer.signer.subject} was revoked itself",
+                clause=_RESPONDERS,
+            )  # fmt: skip
+        if verdict.proof is Proof.GOOD:
+            inquiry.window.narrow(inquiry.certificate.not_before, verdict.ends)
+            return []
+        message = f"nothing says whether the OCSP responder {answer.signer.subject} was revoked itself"
+        if self._require_responder_status:
+            raise VerificationError("ocsp.responder-unchecked", message, clause=_RESPONDERS)
+        return [Finding("ocsp.responder-unchecked", Severity.NOTICE, message, _RESPONDERS)]
+
+    def _refuse_revoked(self, certificate: EidasCertificate, answer: Answer, proof: Proof) -> None:
+        if proof is Proof.GOOD:
+            return
+        self._note_revocation(certificate, answer)
+        when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
+        raise CertificateRejected(
+            "revocation.revoked",
+            f"{certificate.subject} was revoked{when} ({answer.reason or 'no reason given'}), as"
+            f" {answer.signer.subject} says by {answer.source} of {format_time(answer.this_update)}",
+            clause=_CLAUSE,
+        )
+
+    def _fail(self, inquiry: _Inquiry, *, is_stale: bool) -> tuple[CertificateStatus, list[Finding]]:
+        certificate, at, faults = inquiry.certificate, inquiry.at, inquiry.faults
+        code = "revocation.stale" if is_stale else "revocation.unknown"
+        what = "only answers of another time say" if is_stale else "nothing says"
         reasons = "; ".join(dict.fromkeys(fault.message for fault in faults))
         message = f"{what} whether {certificate.subject} was revoked at {format_time(at)}" + (
             f": {reasons[:400]}" if reasons else ""
         )
         if self.policy is RevocationPolicy.HARD_FAIL:
             raise CertificateRejected(code, message, clause=_CLAUSE, findings=tuple(faults))
-        window.narrow(at, at + RETRY)
+        inquiry.window.narrow(at, shift(at, RETRY_AFTER))
         unknown = CertificateStatus(certificate, State.UNKNOWN)
         return unknown, [Finding(code, Severity.WARNING, message, _CLAUSE), *faults]
 
-    def _answers(
-        self,
-        certificate: EidasCertificate,
-        issuer: EidasCertificate,
-        at: datetime,
-        budget: Budget,
-        faults: list[Finding],
-    ) -> Iterator[tuple[Fetched | None, list[Answer]]]:
-        """First what is known, then answer by answer what can be fetched; what is refused is noted in `faults`."""
+    def _answers(self, inquiry: _Inquiry) -> Iterator[tuple[Fetched | None, list[Answer]]]:
+        """First what is known, then answer by answer what can be fetched; what is refused is noted in the inquiry."""
         with self._lock:
             evidence = self._evidence + self._fetched.evidence
-        yield None, self._read(evidence, certificate, issuer, faults)
+        yield None, self._read(RevocationEvidence(evidence.crls) if inquiry.lists_only else evidence, inquiry)
         if self._fetch is None:
             return
-        for fetched in self._fetched.ask(self._fetch, certificate, issuer, at, budget, self._nonce(), faults):
-            yield fetched, self._read(fetched.evidence, certificate, issuer, faults, fetched.nonce)
+        for fetched in self._fetched.ask(
+            self._fetch, inquiry.certificate, inquiry.issuer, inquiry.at, inquiry.budget, self._nonce(), inquiry.faults,
+            lists_only=inquiry.lists_only,
+        ):  # fmt: skip
+            yield fetched, self._read(fetched.evidence, inquiry, fetched.nonce)
 
     def _note(self, fetched: Fetched, at: datetime, *, is_of_use: bool) -> None:
         if is_of_use:
@@ -217,41 +265,36 @@ class RevocationChecker:
     def _nonce(self) -> bytes | None:
         return self._make_nonce() if self._make_nonce is not None else None
 
-    def _read(
-        self,
-        evidence: RevocationEvidence,
-        certificate: EidasCertificate,
-        issuer: EidasCertificate,
-        faults: list[Finding],
-        nonce: bytes | None = None,
-    ) -> list[Answer]:
-        answers = []
+    def _read(self, evidence: RevocationEvidence, inquiry: _Inquiry, nonce: bytes | None = None) -> list[Answer]:
+        certificate, issuer, answers = inquiry.certificate, inquiry.issuer, []
         for response in evidence.ocsp:
-            with _noting(faults, silent="ocsp.other-certificate"):
+            with _noting(inquiry.faults, silent="ocsp.other-certificate"):
                 answer = verify_ocsp(
-                    response, certificate=certificate, issuer=issuer, nonce=nonce, require_nonce=self._require_nonce
-                )
+                    response, certificate=certificate, issuer=issuer, nonce=nonce, require_nonce=self._require_nonce,
+                    skew=self._skew,
+                )  # fmt: skip
                 answers.append(self._not_from_the_future(answer))
         for crl in evidence.crls:
-            with _noting(faults, silent="crl.other-issuer"):
+            with _noting(inquiry.faults, silent="crl.other-issuer"):
                 answers.append(self._not_from_the_future(verify_crl(crl, certificate=certificate, issuer=issuer)))
         return answers
 
     def _not_from_the_future(self, answer: Answer) -> Answer:
         latest = max(answer.this_update, answer.produced_at or answer.this_update)
-        if self._now is not None and latest > self._now() + self._skew:
+        if self._now is not None and latest > shift(self._now(), self._skew):
             raise VerificationError(
                 "revocation.future", f"the answer is dated {format_time(latest)}, after the present"
             )
         return answer
 
-    def _note_revocation(self, certificate: EidasCertificate) -> None:
-        # Once for each certificate: whoever shows a revoked one again and again must not make others be judged anew.
+    def _note_revocation(self, certificate: EidasCertificate, answer: Answer) -> None:
+        # Once for each revocation: whoever shows a revoked certificate again and again must not make others be judged anew.
+        revocation = (certificate.sha256, answer.reason, answer.revoked_at)
         with self._lock:
-            is_news = certificate.sha256 not in self._revoked
+            is_news = revocation not in self._revoked
             if len(self._revoked) >= _REMEMBERED_REVOCATIONS:
                 self._revoked.clear()
-            self._revoked.add(certificate.sha256)
+            self._revoked.add(revocation)
         if is_news:
             self._close_windows()
 
@@ -262,11 +305,11 @@ class RevocationChecker:
             self._windows.clear()
 
 
-def _most_telling(proofs: list[tuple[Answer, Proof]]) -> tuple[Answer, Proof] | None:
-    """A revocation is final whichever answer knows of it, but for a hold, where the latest answer decides."""
-    telling = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
-    final = [one for one in telling if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
-    return max(final or telling, key=lambda one: one[0].this_update, default=None)
+def _status(certificate: EidasCertificate, answer: Answer) -> CertificateStatus:
+    return CertificateStatus(
+        certificate, State.GOOD, answer.source, answer.sha256, answer.this_update, answer.next_update,
+        answer.produced_at, answer.signer, answer.revoked_at, answer.reason,
+    )  # fmt: skip
 
 
 def _invalid_earlier(certificate: EidasCertificate, answer: Answer, at: datetime) -> list[Finding]:

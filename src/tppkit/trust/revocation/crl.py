@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from asn1crypto import core as asn1_core
 from cryptography import x509
@@ -14,6 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import Link, read_link
+from tppkit.trust.path.names import ComparableName, comparable_name
 from tppkit.trust.path.strength import signature_weakness
 from tppkit.trust.revocation.answers import Answer
 from tppkit.trust.revocation.status import Source, State
@@ -28,14 +30,14 @@ _PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidit
 _CRITICAL = b"\x01\x01\xff"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Crl:
     """A certificate revocation list, read; nothing is proven of it yet.
 
     Attributes:
         der: its bytes.
         sha256: of the DER, lower-case hexadecimal.
-        issuer: DER of the issuer's name.
+        issuer: the issuer's name; equal for names that are the same (RFC 5280 section 7.1).
         this_update: aware UTC.
         next_update: aware UTC, or None.
         x509: the list as `cryptography` has it.
@@ -43,10 +45,27 @@ class Crl:
 
     der: bytes
     sha256: str
-    issuer: bytes
+    issuer: ComparableName
     this_update: datetime
     next_update: datetime | None
     x509: x509.CertificateRevocationList
+
+    @cached_property
+    def fault_of_entries(self) -> tuple[str, str] | None:
+        """Why no entry may be passed over: code and message; None where each means no more than its serial number.
+
+        An entry may have a critical extension, such as certificateIssuer. Lists are long, so they are walked once.
+        """
+        if _CRITICAL not in self.x509.tbs_certlist_bytes:
+            return None
+        try:
+            oids = (e.oid.dotted_string for entry in self.x509 for e in entry.extensions if e.critical)
+            unknown = next((oid for oid in oids if oid not in _PROCESSED_OF_ENTRY), None)
+        except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+            return "crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}"
+        if unknown is None:
+            return None
+        return "crl.critical-extension", f"an entry of the CRL has the critical extension {unknown}"
 
 
 def parse_crl(data: bytes) -> Crl:
@@ -65,7 +84,7 @@ def parse_crl(data: bytes) -> Crl:
         return Crl(
             der=der,
             sha256=hashlib.sha256(der).hexdigest(),
-            issuer=parsed.issuer.public_bytes(),
+            issuer=comparable_name(parsed.issuer),
             this_update=parsed.last_update_utc,
             next_update=parsed.next_update_utc,
             x509=parsed,
@@ -179,19 +198,8 @@ def _check_signature(crl: Crl, authority: Link) -> None:
 
 
 def _check_entries(crl: Crl) -> None:
-    """Refuse a list with an entry that means more than its serial number says (a critical extension, certificateIssuer)."""
-    if _CRITICAL not in crl.x509.tbs_certlist_bytes:
-        return  # no entry can have one, and long lists need not be walked
-    try:
-        for entry in crl.x509:
-            for extension in entry.extensions:
-                if extension.critical and extension.oid.dotted_string not in _PROCESSED_OF_ENTRY:
-                    raise _refused(
-                        "crl.critical-extension",
-                        f"an entry of the CRL has the critical extension {extension.oid.dotted_string}",
-                    )
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
-        raise _refused("crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}") from e
+    if crl.fault_of_entries is not None:
+        raise _refused(*crl.fault_of_entries)
 
 
 def _reason(entry: x509.RevokedCertificate) -> str | None:

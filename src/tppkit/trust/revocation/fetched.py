@@ -8,11 +8,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, TransportError
-from tppkit.trust.fetching import Fetch
+from tppkit.trust.fetching import Fetch, is_web_address
 from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
 from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
 from tppkit.trust.revocation.retained import RevocationEvidence
@@ -22,7 +21,6 @@ _V = TypeVar("_V")
 
 MAX_FETCHES = 8
 MAX_ADDRESSES = 2
-MAX_ADDRESS_LENGTH = 2048
 FETCH_TIMEOUT_S = 5.0
 RETRY_AFTER = timedelta(minutes=1)
 _REMEMBERED_RESPONSES = 256
@@ -85,10 +83,12 @@ class FetchedAnswers:
         budget: Budget,
         nonce: bytes | None,
         faults: list[Finding],
+        *,
+        lists_only: bool = False,
     ) -> Iterator[Fetched]:
         """Fetch one answer after the other, OCSP before CRL, as long as the caller wants more and the budget lasts.
 
-        What fails is noted in `faults`.
+        With `lists_only`, CRLs alone. What fails is noted in `faults`.
         """
         body = make_ocsp_request(certificate, issuer=issuer, nonce=nonce)
 
@@ -107,7 +107,10 @@ class FetchedAnswers:
 
         facts = certificate.extensions
         questions = [
-            *(((url, certificate.sha256), ask_responder, nonce) for url in _some(facts.ocsp_urls)),
+            *(
+                ((url, certificate.sha256), ask_responder, nonce)
+                for url in _some(() if lists_only else facts.ocsp_urls)
+            ),
             *(((url, ""), get_list, None) for url in _some(facts.crl_urls)),
         ]
         for question, get, sent in questions:
@@ -148,15 +151,4 @@ class FetchedAnswers:
 
 
 def _some(urls: tuple[str, ...]) -> list[str]:
-    return [url for url in urls if is_fetchable(url)][:MAX_ADDRESSES]
-
-
-def is_fetchable(url: str) -> bool:
-    """Whether an address of a certificate is one that may be asked: http or https, with a host, and nothing strange in it."""
-    if len(url) > MAX_ADDRESS_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
-        return False
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
-    except ValueError:
-        return False
+    return [url for url in urls if is_web_address(url)][:MAX_ADDRESSES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
@@ -14,15 +14,16 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
 from cryptography.x509.oid import ExtendedKeyUsageOID, SignatureAlgorithmOID
 
-from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate, der
+from tppkit._clock import format_time, shift
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.chain_rules import PROCESSED
-from tppkit.trust.path.links import Link, read_link
+from tppkit.trust.path.links import Link, read_key_bits, read_link
+from tppkit.trust.path.names import comparable_name
 from tppkit.trust.path.strength import (
     check_key,
     check_signature_algorithm,
@@ -30,12 +31,11 @@ from tppkit.trust.path.strength import (
     is_signed_by,
     signature_weakness,
 )
-from tppkit.trust.revocation.answers import Answer
+from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer
 from tppkit.trust.revocation.crl import read_generalized_time
 from tppkit.trust.revocation.status import Source, State
 
 MAX_OCSP_BYTES = 256 * 1024
-MAX_SINGLE_RESPONSES = 100
 MAX_RESPONDERS = 10
 _CLAUSE = "RFC 6960 section 3.2"
 _STATES = {
@@ -103,9 +103,12 @@ def make_ocsp_request(certificate: EidasCertificate, *, issuer: EidasCertificate
     Args:
         certificate: whose status is asked for.
         issuer: who issued it.
-        nonce: 1 to 32 bytes that the answer should repeat (RFC 8954), or None.
+        nonce: 1 to 128 bytes that the answer should repeat (RFC 9654), or None.
     """
-    builder = ocsp.OCSPRequestBuilder().add_certificate(certificate.x509, issuer.x509, hashes.SHA1())  # noqa: S303
+    sha1 = hashes.SHA1()  # noqa: S303
+    builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(
+        _hash(sha1, certificate.issuer_der), _hash(sha1, read_key_bits(issuer)), certificate.serial, sha1
+    )
     if nonce is not None:
         builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
     return builder.build().public_bytes(Encoding.DER)
@@ -118,6 +121,7 @@ def verify_ocsp(
     issuer: EidasCertificate,
     nonce: bytes | None = None,
     require_nonce: bool = False,
+    skew: timedelta = CLOCK_SKEW,
 ) -> Answer:
     """Authenticate an OCSP response, and read what it says of a certificate.
 
@@ -126,18 +130,20 @@ def verify_ocsp(
         certificate: whose status is asked for.
         issuer: who issued the certificate; it, or a responder that it certified itself, must have signed.
         nonce: what was sent with the question, None for a retained response.
-        require_nonce: whether a response that repeats no nonce is refused; many responders sign theirs in advance.
+        require_nonce: whether a response that does not repeat the nonce that was sent is refused; many responders sign theirs
+            in advance.
+        skew: by how much the responder's clocks may differ.
 
     Raises:
-        VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.critical-extension`, `ocsp.nonce`,
+        VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`,
             `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`, `ocsp.malformed`.
 
-    Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 8954.
+    Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 9654.
     """
     # 1. It is an answer.
-    # 2. It is about this certificate.
+    # 2. It is about this certificate; of several that are, the worst counts.
     # 3. It repeats the nonce.
-    # 4. The issuer, or a responder that it certified, signed it.
+    # 4. The issuer, or a responder that it certified, signed it; and not before the time of which it speaks.
     if response.status != "successful":
         raise _refused("ocsp.status", f"the OCSP responder gives no answer: {response.status}")  # 1
     try:
@@ -145,14 +151,7 @@ def verify_ocsp(
         details = _SingleDetails(response, index)
         findings = [*_check_nonce(response, nonce, require_nonce)]  # 3
         signer = _find_signer(response, issuer)  # 4
-        if signer != issuer and x509.OCSPNoCheck.oid.dotted_string not in read_link(signer).extensions:
-            findings.append(
-                Finding(
-                    "ocsp.responder-unchecked", Severity.NOTICE,
-                    f"whether the responder {signer.subject} was revoked itself is not looked at",
-                    "RFC 6960 section 4.2.2.2.1",
-                )
-            )  # fmt: skip
+        _check_dates(response, single, signer, skew)
         return Answer(
             source=Source.OCSP,
             sha256=response.sha256,
@@ -164,9 +163,11 @@ def verify_ocsp(
             revoked_at=single.revocation_time_utc,
             reason=single.revocation_reason.name if single.revocation_reason else None,
             kept_since=details.archive_cutoff,
+            signer_may_be_revoked=signer != issuer
+            and x509.OCSPNoCheck.oid.dotted_string not in read_link(signer).extensions,
             findings=tuple(findings),
         )
-    except _UNREADABLE as e:
+    except (FormatError, *_UNREADABLE) as e:
         raise _refused("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
 
 
@@ -177,19 +178,29 @@ def _refused(code: str, message: str) -> VerificationError:
 def _find(
     response: OcspResponse, certificate: EidasCertificate, issuer: EidasCertificate
 ) -> tuple[ocsp.OCSPSingleResponse, int]:
-    name, key = issuer.subject_der, _key_bits(issuer)
-    for index, single in enumerate(response.x509.responses):
-        if index >= MAX_SINGLE_RESPONSES:
-            break
-        if single.serial_number == certificate.serial and (single.issuer_name_hash, single.issuer_key_hash) == (
-            _hash(single.hash_algorithm, name),
-            _hash(single.hash_algorithm, key),
-        ):
-            return single, index
-    raise _refused(
-        "ocsp.other-certificate",
-        f"the OCSP response is not about {certificate.subject}, serial number {certificate.serial_hex}",
-    )
+    # RFC 6960 section 4.1.1 names the issuer as the certificate does, which may encode the name otherwise than the issuer.
+    names, key = {certificate.issuer_der, issuer.subject_der}, read_key_bits(issuer)
+    found = [
+        (single, index)
+        for index, single in enumerate(response.x509.responses)
+        if single.serial_number == certificate.serial
+        and single.issuer_name_hash in {_hash(single.hash_algorithm, name) for name in names}
+        and single.issuer_key_hash == _hash(single.hash_algorithm, key)
+    ]
+    if not found:
+        raise _refused(
+            "ocsp.other-certificate",
+            f"the OCSP response is not about {certificate.subject}, serial number {certificate.serial_hex}",
+        )
+    return max(found, key=lambda one: _gravity(one[0]))
+
+
+def _gravity(single: ocsp.OCSPSingleResponse) -> tuple[int, datetime]:
+    if single.certificate_status is ocsp.OCSPCertStatus.REVOKED:
+        rank = 2 if single.revocation_reason is x509.ReasonFlags.certificate_hold else 3
+    else:
+        rank = int(single.certificate_status is ocsp.OCSPCertStatus.UNKNOWN)
+    return rank, single.this_update_utc
 
 
 def _hash(algorithm: hashes.HashAlgorithm, data: bytes) -> bytes:
@@ -198,11 +209,17 @@ def _hash(algorithm: hashes.HashAlgorithm, data: bytes) -> bytes:
     return digest.finalize()
 
 
-def _key_bits(certificate: EidasCertificate) -> bytes:
-    """The content of the BIT STRING of a certificate's public key, which names the key."""
-    spki = certificate.x509.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    bits = der.read_children(spki, der.read_whole(spki, tag=der.SEQUENCE))[1]
-    return spki[bits.start + 1 : bits.end]
+def _check_dates(
+    response: OcspResponse, single: ocsp.OCSPSingleResponse, signer: EidasCertificate, skew: timedelta
+) -> None:
+    """Refuse what was known only after the response was signed, or after its signer's certificate ended."""
+    latest = min(shift(response.produced_at, skew) if response.produced_at else signer.not_after, signer.not_after)
+    if single.this_update_utc > latest:
+        raise _refused(
+            "ocsp.dates",
+            f"the OCSP response speaks of {format_time(single.this_update_utc)}, but cannot be from after"
+            f" {format_time(latest)}",
+        )
 
 
 class _SingleDetails:
@@ -253,16 +270,35 @@ def _find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCerti
     if weak:
         raise _refused("ocsp.weak-signature", f"the OCSP response is signed with {weak}")
     if _is_named(response, issuer):
-        signer = issuer
-    else:
-        delegated = [c for c in parsed.certificates[:MAX_RESPONDERS] if _is_named(response, c)]
-        if not delegated:
-            raise _refused("ocsp.stranger", "the OCSP response is signed by somebody whose certificate is not in it")
+        _require_signature(response, issuer, algorithm, pss)
+        return issuer
+    delegated = [c for c in parsed.certificates[:MAX_RESPONDERS] if _is_named(response, c)]
+    refusal = _refused("ocsp.stranger", "the OCSP response is signed by somebody whose certificate is not in it")
+    for (
+        candidate
+    ) in delegated:  # a responder has several certificates for one key, or keys of one name, while it renews them
         try:
-            signer = EidasCertificate.from_der(delegated[0].public_bytes(Encoding.DER))
-        except FormatError as e:
-            raise _refused("ocsp.stranger", f"the certificate of the OCSP responder cannot be read: {e.message}") from e
-        _check_delegation(read_link(signer), issuer, response.produced_at)
+            signer = _read_responder(candidate)
+            _check_delegation(read_link(signer), issuer, response.produced_at)
+            _require_signature(response, signer, algorithm, pss)
+        except VerificationError as e:
+            refusal = e
+        else:
+            return signer
+    raise refusal
+
+
+def _read_responder(certificate: x509.Certificate) -> EidasCertificate:
+    try:
+        return EidasCertificate.from_der(certificate.public_bytes(Encoding.DER))
+    except FormatError as e:
+        raise _refused("ocsp.stranger", f"the certificate of the OCSP responder cannot be read: {e.message}") from e
+
+
+def _require_signature(
+    response: OcspResponse, signer: EidasCertificate, algorithm: hashes.HashAlgorithm | None, pss: padding.PSS | None
+) -> None:
+    parsed = response.x509
     if not is_signature_of(
         signer.x509.public_key(),
         signature=parsed.signature,
@@ -271,14 +307,13 @@ def _find_signer(response: OcspResponse, issuer: EidasCertificate) -> EidasCerti
         pss=pss,
     ):
         raise _refused("ocsp.signature", f"the OCSP response is not signed with the key of {signer.subject}")
-    return signer
 
 
 def _is_named(response: OcspResponse, certificate: EidasCertificate | x509.Certificate) -> bool:
     parsed = certificate.x509 if isinstance(certificate, EidasCertificate) else certificate
     name, key_hash = response.x509.responder_name, response.x509.responder_key_hash
     if name is not None:
-        return name.public_bytes() == parsed.subject.public_bytes()
+        return comparable_name(name) == comparable_name(parsed.subject)
     return key_hash == x509.SubjectKeyIdentifier.from_public_key(parsed.public_key()).digest
 
 

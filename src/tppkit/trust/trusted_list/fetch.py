@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from tppkit._files import replace_file
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.trusted_list.folder import (
+    following_signers,
     load_signers,
     load_trusted_lists,
     pointers_to,
     verify_list_of_lists,
     verify_national,
+    verify_pivot,
 )
 from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
+from tppkit.trust.trusted_list.lotl_signers import Signers
 from tppkit.trust.trusted_list.model import Pointer, TrustedList
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.xml_document import MAX_XML_BYTES
@@ -70,15 +75,11 @@ def fetch_trusted_lists(
             `extra.missing`.
         TransportError: the list of the lists cannot be fetched.
         FormatError, VerificationError: the list of the lists does not hold, as `load_trusted_lists`;
-            `trusted-list.rollback`.
+            `trusted-list.rollback`, `trusted-list.not-lotl`.
     """
     at_hand = _at_hand(folder, signers)
-    failures: list[ListFailure] = []
-    outcome = _Outcome(folder, at_hand, [], [], failures)
-    data = fetch(address, max_bytes=MAX_XML_BYTES, timeout=TIMEOUT_S)
-    top = _verify_top(data, address, folder, signers, fetch, outcome)
-    _refuse_older(top, at_hand.list_of_lists if at_hand else None)
-    outcome.keep(top, data, at_hand.list_of_lists if at_hand else None, _LOTL_FILE)
+    run = _Run(folder, fetch, at_hand)
+    top = _fetch_top(run, address, load_signers(folder, signers=signers))
     pointers = pointers_to(top)
     unknown = set(territories or ()) - {pointer.territory for pointer in pointers}
     if unknown:
@@ -87,25 +88,46 @@ def fetch_trusted_lists(
         if territories is None or pointer.territory in territories:
             if progress is not None:
                 progress(pointer.territory)
-            _fetch_national(pointer, top, fetch, outcome)
-    return FetchedLists(tuple(outcome.written), tuple(outcome.kept), tuple(failures))
+            _fetch_national(run, pointer, top)
+    return FetchedLists(tuple(run.written), tuple(run.kept), tuple(run.failures))
 
 
 @dataclass(slots=True)
-class _Outcome:
-    folder: Path
-    at_hand: TrustedLists | None
-    written: list[TrustedList]
-    kept: list[TrustedList]
-    failures: list[ListFailure]
+class _Run:
+    """A fetch while it goes on."""
 
-    def keep(self, fetched: TrustedList, data: bytes, old: TrustedList | None, name: str) -> None:
-        """Write a verified list over the one at hand, unless it is the same."""
-        if old is not None and old.sha256 == fetched.sha256:
-            self.kept.append(fetched)
+    folder: Path
+    fetch: Fetch
+    at_hand: TrustedLists | None
+    written: list[TrustedList] = field(default_factory=list)
+    kept: list[TrustedList] = field(default_factory=list)
+    failures: list[ListFailure] = field(default_factory=list)
+    pages: dict[str, bytes] = field(default_factory=dict)
+
+    def get(self, address: str) -> UnverifiedList:
+        """Fetch a list, and remember its bytes by their SHA-256."""
+        data = self.fetch(address, max_bytes=MAX_XML_BYTES, timeout=TIMEOUT_S)
+        self.pages[hashlib.sha256(data).hexdigest()] = data
+        return UnverifiedList(data, source=address)
+
+    def fail(self, address: str, territory: str | None, error: TppkitError) -> None:
+        """Tell a list that is not used."""
+        self.failures.append(ListFailure(address, territory, error.code, error.message))
+
+    def keep(self, verified: TrustedList, old: TrustedList | None, name: str) -> None:
+        """Write the bytes of a verified list over the one at hand, unless it is the same."""
+        if old is not None and old.sha256 == verified.sha256:
+            self.kept.append(verified)
             return
-        replace_file(self.folder / (old.source if old else name), data)
-        self.written.append(fetched)
+        replace_file(self.folder / (old.source if old else name), self.pages[verified.sha256])
+        self.written.append(verified)
+
+    def keep_pivot(self, verified: TrustedList) -> None:
+        """Write a verified pivot; what is at hand and holds is never replaced."""
+        file = self.folder / f"pivot-{verified.sequence_number}.xml"
+        broken = self.at_hand is None or file.name in {failure.source for failure in self.at_hand.failures}
+        if broken or not file.exists():
+            replace_file(file, self.pages[verified.sha256])
 
 
 def _at_hand(folder: Path, signers: Sequence[EidasCertificate] | None) -> TrustedLists | None:
@@ -119,25 +141,60 @@ def _at_hand(folder: Path, signers: Sequence[EidasCertificate] | None) -> Truste
         return None  # what is at hand does not hold, so there is nothing to fall behind
 
 
-def _verify_top(
-    data: bytes, address: str, folder: Path, signers: Sequence[EidasCertificate] | None, fetch: Fetch, outcome: _Outcome
-) -> TrustedList:
-    """Verify the list of the lists, through the pivots that it names when its signer is new."""
-    believed = load_signers(folder, signers=signers)
-    newest = UnverifiedList(data, source=address)
+def _fetch_top(run: _Run, address: str, signers: Signers) -> TrustedList:
+    """Fetch and verify the list of the lists, through the pivots that it names when its signer is new, and write them."""
+    newest = run.get(address)
+    pivots: tuple[TrustedList, ...] = ()
     try:
-        return verify_list_of_lists([newest], believed, outcome.failures)
+        top, _ = verify_list_of_lists(newest, (), signers, run.failures)
     except VerificationError as e:
         if e.code != "trusted-list.signer":
             raise
-    pivots = [
-        (one, fetch(one, max_bytes=MAX_XML_BYTES, timeout=TIMEOUT_S)) for one in newest.claimed_pivots[:MAX_PIVOTS]
-    ]
-    candidates = [UnverifiedList(content, source=one) for one, content in pivots]
-    top = verify_list_of_lists([*candidates, newest], believed, outcome.failures)
-    for one, content in pivots:
-        replace_file(folder / f"pivot-{UnverifiedList(content, source=one).claimed_sequence_number}.xml", content)
+        top, pivots = _verify_through_pivots(run, newest, signers)
+    old = run.at_hand.list_of_lists if run.at_hand else None
+    _refuse_older(top, old)
+    for pivot in pivots:
+        run.keep_pivot(pivot)
+    run.keep(top, old, _LOTL_FILE)
     return top
+
+
+def _verify_through_pivots(
+    run: _Run, newest: UnverifiedList, signers: Signers
+) -> tuple[TrustedList, tuple[TrustedList, ...]]:
+    """Go back to the latest pivot whose signer is believed, and from there to the list again."""
+    waiting: list[UnverifiedList] = []
+    for pivot in _fetch_pivots(run, newest):
+        try:
+            believed = verify_pivot(pivot, newest, signers)
+        except (FormatError, VerificationError):
+            waiting.append(pivot)
+            continue
+        top, others = verify_list_of_lists(newest, waiting, following_signers(believed, signers), run.failures)
+        return top, (believed, *others)
+    return verify_list_of_lists(newest, waiting, signers, run.failures)
+
+
+def _fetch_pivots(run: _Run, newest: UnverifiedList) -> Iterator[UnverifiedList]:
+    """The pivots that a list names, the latest first.
+
+    Nobody believes the list yet, so it leads nowhere but to the server that it came from.
+    """
+    server = _server(newest.source)
+    named = [address for address in newest.claimed_pivots if _server(address) == server]
+    for address in named[:MAX_PIVOTS]:
+        try:
+            yield run.get(address)
+        except TppkitError as e:
+            run.fail(address, newest.claimed_territory, e)
+
+
+def _server(address: str) -> tuple[str, str] | None:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return None
+    return parts.scheme, parts.netloc
 
 
 def _refuse_older(fetched: TrustedList, old: TrustedList | None) -> None:
@@ -148,12 +205,12 @@ def _refuse_older(fetched: TrustedList, old: TrustedList | None) -> None:
         )  # fmt: skip
 
 
-def _fetch_national(pointer: Pointer, top: TrustedList, fetch: Fetch, outcome: _Outcome) -> None:
-    lists = outcome.at_hand.lists if outcome.at_hand else ()
+def _fetch_national(run: _Run, pointer: Pointer, top: TrustedList) -> None:
+    lists = run.at_hand.lists if run.at_hand else ()
     old = next((one for one in lists if one.territory == pointer.territory), None)
+    run.pages.clear()
     try:
-        data = fetch(pointer.location, max_bytes=MAX_XML_BYTES, timeout=TIMEOUT_S)
-        fetched = verify_national(UnverifiedList(data, source=pointer.location), top, outcome.failures)
+        fetched = verify_national(run.get(pointer.location), top, run.failures)
         if fetched is None:
             return
         if fetched.territory != pointer.territory:
@@ -163,6 +220,6 @@ def _fetch_national(pointer: Pointer, top: TrustedList, fetch: Fetch, outcome: _
             )
         _refuse_older(fetched, old)
     except TppkitError as e:
-        outcome.failures.append(ListFailure(pointer.location, pointer.territory, e.code, e.message))
+        run.fail(pointer.location, pointer.territory, e)
         return
-    outcome.keep(fetched, data, old, f"{pointer.territory}.xml")
+    run.keep(fetched, old, f"{pointer.territory}.xml")

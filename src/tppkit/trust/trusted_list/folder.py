@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from tppkit._clock import format_time
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
+from tppkit.trust.anchors import CERTIFICATE_SUFFIXES
 from tppkit.trust.trusted_list.lists import ListFailure, TrustedLists
-from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS
+from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, Signers, SigningPeriod
 from tppkit.trust.trusted_list.model import Pointer, TrustedList
 from tppkit.trust.trusted_list.reader import UnverifiedList
 from tppkit.trust.trusted_list.uris import LIST_OF_LISTS, NATIONAL_LIST, XML_LIST_MEDIA_TYPE
@@ -18,7 +21,6 @@ from tppkit.trust.trusted_list.xml_document import MAX_XML_BYTES
 LIST_SUFFIXES = frozenset({".xml", ".xtsl"})
 SIGNERS_FOLDER = "lotl-signers"
 MAX_LISTS = 200
-_CERTIFICATE_SUFFIXES = frozenset({".pem", ".crt", ".cer", ".der"})
 
 
 def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> TrustedLists:
@@ -35,7 +37,7 @@ def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | No
         ConfigurationError: `trust.unreadable`, `trusted-list.no-lotl`, `extra.missing`.
         FormatError: `trusted-list.malformed`: the list of the lists.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`, `trusted-list.signer-validity`: the list of the lists.
+            `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of the lists.
     """
     believed = load_signers(folder, signers=signers)
     failures: list[ListFailure] = []
@@ -43,7 +45,8 @@ def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | No
     tops = [one for one in unverified if one.claimed_type == LIST_OF_LISTS]
     nationals = [one for one in unverified if one.claimed_type != LIST_OF_LISTS]
     if tops:
-        top = verify_list_of_lists(tops, believed, failures)
+        *pivots, newest = sorted(tops, key=lambda one: one.claimed_sequence_number)
+        top, _ = verify_list_of_lists(newest, pivots, believed, failures)
         lists = [verify_national(one, top, failures) for one in nationals]
     elif signers is not None:
         top = None
@@ -55,20 +58,20 @@ def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | No
     return TrustedLists(_latest([one for one in lists if one], failures), list_of_lists=top, failures=failures)
 
 
-def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> frozenset[str]:
-    """SHA-256 of who may sign the list of the lists: those given, those of the folder, or the pinned ones.
+def load_signers(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> Signers:
+    """Who may sign the list of the lists, by SHA-256: those given, those of the folder, or the pinned ones.
 
     Raises:
         ConfigurationError: `trust.unreadable`.
     """
     if signers is not None:
-        return frozenset(signer.sha256 for signer in signers)
+        return {signer.sha256: SigningPeriod() for signer in signers}
     try:
         own = folder / SIGNERS_FOLDER
         if not own.is_dir():
             return LOTL_SIGNERS
-        files = sorted(file for file in own.iterdir() if file.suffix.lower() in _CERTIFICATE_SUFFIXES)
-        return frozenset(certificate.sha256 for file in files for certificate in load_certificates(file))
+        files = sorted(file for file in own.iterdir() if file.suffix.lower() in CERTIFICATE_SUFFIXES)
+        return {certificate.sha256: SigningPeriod() for file in files for certificate in load_certificates(file)}
     except (OSError, FormatError) as e:
         raise ConfigurationError("trust.unreadable", f"the signers in {folder} cannot be read: {e}") from e
 
@@ -92,37 +95,76 @@ def _read_folder(folder: Path, failures: list[ListFailure]) -> list[UnverifiedLi
 
 
 def verify_list_of_lists(
-    candidates: Sequence[UnverifiedList], signers: Collection[str], failures: list[ListFailure]
-) -> TrustedList:
-    """Verify the newest of several lists of lists; the older ones are pivots and may announce its signers.
+    newest: UnverifiedList, pivots: Iterable[UnverifiedList], signers: Signers, failures: list[ListFailure]
+) -> tuple[TrustedList, tuple[TrustedList, ...]]:
+    """Verify a list of lists; the older ones are pivots, of which each names who signs after it.
+
+    Args:
+        newest: the list of lists.
+        pivots: older ones, in any order; one that does not hold is told and passed over.
+        signers: who may sign the oldest.
+        failures: where the pivots that do not hold are told.
+
+    Returns:
+        The list, and the pivots that hold.
 
     Raises:
         FormatError: `trusted-list.malformed`.
-        VerificationError: as `load_trusted_lists`.
+        VerificationError: as `load_trusted_lists`; `trusted-list.not-lotl`.
     """
-    *pivots, newest = sorted(candidates, key=lambda one: one.claimed_sequence_number)
-    announced = frozenset(signers)
-    for pivot in pivots:
+    verified = []
+    for pivot in sorted(pivots, key=lambda one: one.claimed_sequence_number):
         try:
-            announced |= _own_signers(_verify_top(pivot, announced))
+            verified.append(verify_pivot(pivot, newest, signers))
+            signers = following_signers(verified[-1], signers)
         except (FormatError, VerificationError) as e:
             failures.append(ListFailure(pivot.source, pivot.claimed_territory, e.code, e.message))
-    return _verify_top(newest, announced)
+    return _verify_top(newest, signers), tuple(verified)
 
 
-def _verify_top(candidate: UnverifiedList, signers: Collection[str]) -> TrustedList:
+def verify_pivot(pivot: UnverifiedList, newest: UnverifiedList, signers: Signers) -> TrustedList:
+    """Verify a list of lists that is older than another.
+
+    Raises:
+        FormatError: `trusted-list.malformed`.
+        VerificationError: `trusted-list.not-older`; as `verify_list_of_lists`.
+    """
+    if pivot.claimed_sequence_number >= newest.claimed_sequence_number:
+        raise VerificationError(
+            "trusted-list.not-older",
+            f"{pivot.source} is number {pivot.claimed_sequence_number}, not older than number"
+            f" {newest.claimed_sequence_number} in {newest.source}",
+        )
+    return _verify_top(pivot, signers)
+
+
+def following_signers(pivot: TrustedList, signers: Signers) -> Signers:
+    """Who may sign after a verified pivot: those that it names, in place of all who were not published after it."""
+    named = frozenset().union(*(pointer.signers for pointer in pivot.pointers if pointer.type == LIST_OF_LISTS))
+    if not named:
+        return signers
+    later = {digest: period for digest, period in signers.items() if period.since and period.since > pivot.issued}
+    until = min((period.since for period in later.values() if period.since), default=None)
+    return {**dict.fromkeys(named, SigningPeriod(until=until)), **later}
+
+
+def _verify_top(candidate: UnverifiedList, signers: Signers) -> TrustedList:
     verified = candidate.verify(signers=signers)
-    if not verified.signer.is_valid_at(verified.issued):  # a signer that was retired must not speak for today
+    if not verified.is_list_of_lists:
+        raise VerificationError(
+            "trusted-list.not-lotl", f"{verified} is not the list of the lists: its type is {verified.type}",
+            clause="TS 119 612 clause 5.3.3",
+        )  # fmt: skip
+    until = signers[verified.signer.sha256].until or verified.signer.not_after
+    if not verified.signer.is_valid_at(verified.issued) or verified.issued >= until:
         raise VerificationError(
             "trusted-list.signer-validity",
-            f"{verified} was issued outside the validity of its signer's certificate",
+            f"{verified} was issued on {format_time(verified.issued)}, outside the validity of its signer's certificate"
+            f" or after its signer was retired",
             clause="TS 119 612 clause 5.7.1",
         )
-    return verified
-
-
-def _own_signers(top: TrustedList) -> frozenset[str]:
-    return frozenset().union(*(pointer.signers for pointer in top.pointers if pointer.type == LIST_OF_LISTS))
+    # A signer that was retired must not speak for today: what it signed answers for its own time.
+    return replace(verified, signer_until=min(until, verified.signer.not_after))
 
 
 def pointers_to(top: TrustedList, territory: str | None = None) -> tuple[Pointer, ...]:
@@ -173,8 +215,8 @@ def _latest(lists: Sequence[TrustedList], failures: list[ListFailure]) -> list[T
     latest: dict[str, TrustedList] = {}
     for one in sorted(lists, key=lambda one: one.sequence_number):
         older = latest.get(one.territory)
-        if older is not None:
-            message = f"{older} is older than number {one.sequence_number} in {one.source}"
-            failures.append(ListFailure(older.source, None, "trusted-list.superseded", message))
+        if older is not None and older.sha256 != one.sha256:  # a copy is no second list
+            message = f"{older} gives way to number {one.sequence_number} in {one.source}"
+            failures.append(ListFailure(older.source, older.territory, "trusted-list.superseded", message))
         latest[one.territory] = one
     return list(latest.values())

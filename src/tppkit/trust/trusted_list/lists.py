@@ -14,13 +14,12 @@ from tppkit._clock import as_utc, format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
 from tppkit.trust.anchors import Anchors
+from tppkit.trust.path.links import read_link
+from tppkit.trust.path.verifier import require_validity
 from tppkit.trust.trusted_list.model import TrustedList
-from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, judge
+from tppkit.trust.trusted_list.qualified_status import Judgement, Listing, Purpose, check_freshness, is_granted, judge
 from tppkit.trust.trusted_list.services import IssuingService, ServiceIndex
 from tppkit.trust.trusted_list.uris import (
-    GRANTED,
-    QUALIFIED_CA,
-    SERVICE_PURPOSES,
     TERRITORIES_OF_COUNTRIES,
 )
 
@@ -76,7 +75,7 @@ class QualifiedStatus:
 class TrustedLists:
     """Trusted lists whose signatures were verified.
 
-    Which services issued a certificate is remembered for the last 4096 certificates.
+    Which services issued a certificate themselves is remembered for up to 4096 certificates.
 
     Attributes:
         list_of_lists: the list that names the signers of the others, or None when the caller named them.
@@ -125,7 +124,7 @@ class TrustedLists:
             code = "trusted-list.purpose"
         validity = _check_validity(certificate, at)
         if validity is not None:
-            code, findings = code or validity.code, (*findings, validity)
+            code, findings = code or validity.code, tuple(dict.fromkeys((*findings, validity)))
         return QualifiedStatus(
             at, both if code is None else (), at_time.with_device and code is None, code, at_issuance, at_time, findings
         )
@@ -168,6 +167,8 @@ class TrustedLists:
     def make_anchors(self, *, purpose: Purpose, at: datetime) -> Anchors:
         """The authorities that the lists grant for a purpose at a time, to build chains to.
 
+        One that cannot be read or is not valid then is passed over, and told by the findings of the anchors.
+
         Args:
             purpose: `web`, `eseal` or `esign`.
             at: the time, aware.
@@ -178,13 +179,15 @@ class TrustedLists:
         at = as_utc(at)
         if self.list_of_lists is not None:
             self._require_fresh(self.list_of_lists, at)
-        fresh = [one for one in self.lists if check_freshness(one, at) is None]
-        roots = {certificate.der: certificate for one in fresh for certificate in _granted(one, purpose, at)}
+        granted = (service.issuer for service in self._index.authorities() if is_granted(service, purpose, at))
+        refusals = {certificate: _why_no_anchor(certificate, at) for certificate in dict.fromkeys(granted)}
+        roots = tuple(certificate for certificate, refusal in refusals.items() if refusal is None)
         if not roots:
+            but = f", but {len(refusals)} that cannot be used then" if refusals else ""
             raise ConfigurationError(
-                "trust.no-anchors", f"no list that is good at {format_time(at)} grants an authority for {purpose}"
+                "trust.no-anchors", f"no list that is good at {format_time(at)} grants an authority for {purpose}{but}"
             )
-        return Anchors(tuple(roots.values()))
+        return Anchors(roots, findings=tuple(refusal for refusal in refusals.values() if refusal))
 
     def _require_fresh(self, one: TrustedList, at: datetime) -> None:
         finding = check_freshness(one, at)
@@ -199,9 +202,9 @@ class TrustedLists:
             return known
         services = self._index.find(certificate, intermediates=intermediates)
         found = services, judge(certificate, services, at=certificate.not_before, list_of_lists=self.list_of_lists)
-        if services:  # more intermediates may find what these did not
+        if services and all(service.direct for service in services):  # other intermediates may give another answer
             if len(self._remembered) >= _REMEMBERED:
-                self._remembered.pop(next(iter(self._remembered)), None)
+                self._remembered.clear()  # one step, as other threads remember at the same time
             self._remembered[certificate.der] = found
         return found
 
@@ -210,10 +213,12 @@ class TrustedLists:
         countries = certificate.issuer.values(_COUNTRY)
         territory = TERRITORIES_OF_COUNTRIES.get(countries[0].upper(), countries[0].upper()) if countries else None
         clause = "TS 119 615 clause 4.3"
+        is_lacking = territory is not None and not self._has_list(territory) and self._points_to(territory)
         for failure in self.failures:
-            if territory is not None and failure.territory == territory:
+            # A file that cannot be read names no territory: it may be the list that is lacking.
+            if failure.territory == territory or (is_lacking and failure.territory is None):
                 yield Finding(failure.code, Severity.ERROR, failure.message, clause)
-        if territory is not None and not self._has_list(territory) and self._points_to(territory):
+        if is_lacking:
             message = f"the trusted list of {territory}, where the issuer is established, is not among the lists"
             yield Finding("trusted-list.missing", Severity.ERROR, message, clause)
         if self._index.is_named(certificate.issuer):
@@ -238,23 +243,21 @@ def _first_code(judgement: Judgement) -> str | None:
 
 
 def _check_validity(certificate: EidasCertificate, at: datetime) -> Finding | None:
-    clause = "RFC 5280 section 4.1.2.5"
-    if at < certificate.not_before:
-        begins = format_time(certificate.not_before)
-        message = f"{certificate.subject} is not valid before {begins}"
-        return Finding("certificate.not-yet-valid", Severity.ERROR, message, clause)
-    if at > certificate.not_after:
-        message = f"{certificate.subject} expired on {format_time(certificate.not_after)}, before {format_time(at)}"
-        return Finding("certificate.expired", Severity.ERROR, message, clause)
+    try:
+        require_validity(certificate, at)
+    except CertificateRejected as e:
+        return Finding(e.code, Severity.ERROR, e.message, e.clause)
     return None
 
 
-def _granted(trusted_list: TrustedList, purpose: Purpose, at: datetime) -> Iterable[EidasCertificate]:
-    for provider in trusted_list.providers:
-        for service in provider.services:
-            instance = service.at(at)
-            if instance is None or instance.type != QUALIFIED_CA or instance.status_name != GRANTED:
-                continue
-            purposes = {SERVICE_PURPOSES.get(uri) for uri in instance.information}
-            if purpose in purposes and not instance.unknown_critical:
-                yield from service.current.identity.certificates
+def _why_no_anchor(certificate: EidasCertificate, at: datetime) -> Finding | None:
+    """Why path validation cannot use an authority at a moment, or None."""
+    try:
+        read_link(certificate)
+    except CertificateRejected as e:
+        return Finding(e.code, Severity.WARNING, f"passed over: {e.message}", e.clause)
+    if certificate.is_valid_at(at):
+        return None
+    ends = f"{format_time(certificate.not_before)} to {format_time(certificate.not_after)}"
+    return Finding("path.expired" if at > certificate.not_after else "path.not-yet-valid", Severity.NOTICE,
+        f"passed over: the listed authority {certificate.subject} is valid from {ends}")  # fmt: skip

@@ -2,11 +2,32 @@
 
 A digest stands here only where two independent sources have it. Compare them with the Journal before you rely on them: they are
 what everything else hangs on. Another set replaces them as an argument, or as files in the folder of the lists.
+
+A set that was retired is believed for what it signed before, and for questions about that time only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class SigningPeriod:
+    """When someone may sign the list of the lists, as far as is known beyond the certificate.
+
+    Attributes:
+        since: when it was published that they may, aware UTC: an earlier pivot does not retire them. None where any pivot does.
+        until: when they were retired, aware UTC; None when they were not.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+Signers = Mapping[str, SigningPeriod]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +37,23 @@ class SignerNotice:
     Attributes:
         name: where it was published.
         address: where to read it.
+        period: when they may sign.
         sha256: digests of the certificates' DER, lower-case hexadecimal.
     """
 
     name: str
     address: str
+    period: SigningPeriod
     sha256: tuple[str, ...]
 
 
+# The latest first. `since` of the present set is the day by which it was in use.
 NOTICES = (
     # As the DSS demonstrations' key store of 15 April 2026, and pyHanko 0.38 (one of the six), have them.
     SignerNotice(
         "Official Journal C/2026/1944",
         "https://eur-lex.europa.eu/eli/C/2026/1944/oj",
+        SigningPeriod(since=datetime(2026, 4, 15, tzinfo=UTC)),
         (
             "236103f03a8031ae8f47f9059bf8de38564cdbfebedde4a597d50f8980aa653b",
             "b63d416744e7098bf9ec2caa596a93bc2468e37f8284ba65ecc061711bcbaa18",
@@ -43,12 +68,15 @@ NOTICES = (
     SignerNotice(
         "pivot list 300",
         "https://ec.europa.eu/tools/lotl/eu-lotl-pivot-300.xml",
+        SigningPeriod(until=datetime(2024, 1, 21, 8, 58, tzinfo=UTC)),
         ("f7e8e4e554fb7c7a8f6f360e0ca2f59d466c8f9539a25963f5ed37e905f0c797",),
     ),
-    # As the DSS demonstrations' key store of that time and iText 9 have them.
+    # As the DSS demonstrations' key store of that time and iText 9 have them. Of these, the list of lists number 332, issued
+    # then, names one only, which is in the present set too: the others were retired by then.
     SignerNotice(
         "Official Journal C 276, 16.8.2019, p. 1",
         "https://eur-lex.europa.eu/legal-content/EN/TXT/?uri=uriserv:OJ.C_.2019.276.01.0001.01.ENG",
+        SigningPeriod(until=datetime(2023, 9, 27, 9, 0, 29, tzinfo=UTC)),
         (
             "435504bfd802edf4db08cbd7c7729a0d45b227797b727e4e6ea1d31684166342",
             "5400ab712c41aaf0c40b505e264d5494d8af4180f8f62955d16223b3290f97c3",
@@ -62,4 +90,7 @@ NOTICES = (
     ),
 )  # fmt: skip
 
-LOTL_SIGNERS = frozenset(digest for notice in NOTICES for digest in notice.sha256)
+# A certificate of two sets has the period of the later one.
+LOTL_SIGNERS: Signers = MappingProxyType(
+    {digest: notice.period for notice in reversed(NOTICES) for digest in notice.sha256}
+)

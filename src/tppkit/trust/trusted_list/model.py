@@ -98,9 +98,11 @@ class Service:
 
     Attributes:
         instances: the present one first, then its history, later ones first.
+        complete_since: before this moment (aware UTC) a state may be missing, as one could not be read; None when all could.
     """
 
     instances: tuple[ServiceInstance, ...]
+    complete_since: datetime | None = None
 
     @property
     def current(self) -> ServiceInstance:
@@ -108,7 +110,9 @@ class Service:
         return self.instances[0]
 
     def at(self, moment: datetime) -> ServiceInstance | None:
-        """The instance in force at a moment (aware UTC), or None before the first."""
+        """The instance in force at a moment (aware UTC), or None before the first, or where the history has a gap."""
+        if self.complete_since is not None and moment < self.complete_since:
+            return None
         begun = [instance for instance in self.instances if instance.since <= moment]
         return max(begun, key=lambda instance: instance.since, default=None)
 
@@ -170,6 +174,7 @@ class TrustedList:
         source: where it came from, for messages.
         signer: the certificate that signed it.
         findings: what could not be read.
+        signer_until: of a list of lists, until when its signer is believed, aware UTC; None where that was not asked.
     """
 
     type: str
@@ -185,6 +190,7 @@ class TrustedList:
     source: str
     signer: EidasCertificate
     findings: tuple[Finding, ...] = ()
+    signer_until: datetime | None = None
 
     @property
     def is_list_of_lists(self) -> bool:

@@ -16,8 +16,10 @@ from typing import Literal
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import Finding, Severity
-from tppkit.trust.trusted_list.model import ServiceInstance, TrustedList
+from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity
+from tppkit.trust.anchors import Anchors
+from tppkit.trust.path.verifier import PathVerifier
+from tppkit.trust.trusted_list.model import Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.services import IssuingService
 from tppkit.trust.trusted_list.uris import (
     DEVICE_AS_IN_CERTIFICATE,
@@ -108,10 +110,23 @@ def judge(
         purposes = frozenset().union(*(opinion.purposes for opinion in granting))
         best = max(granting, key=lambda opinion: len(opinion.purposes))
         with_device = all(opinion.with_device for opinion in granting)
-        return Judgement(at, tuple(p for p in PURPOSES if p in purposes), with_device, best.listing, best.findings)
+        findings = (*best.findings, *_check_conflicts(opinions, purposes, at))
+        return Judgement(at, tuple(p for p in PURPOSES if p in purposes), with_device, best.listing, findings)
     deciding = (denying or sorted(opinions, key=lambda opinion: opinion.listing is None) or [_Opinion(None)])[0]
     findings = tuple(dict.fromkeys(finding for opinion in [deciding, *opinions] for finding in opinion.findings))
     return Judgement(at, (), False, deciding.listing, findings)
+
+
+def _check_conflicts(opinions: Iterable[_Opinion], purposes: frozenset[Purpose], at: datetime) -> Iterable[Finding]:
+    """A warning for each state that does not grant what another state of the same key grants."""
+    for listing in (opinion.listing for opinion in opinions if opinion.listing):
+        instance = listing.instance
+        if instance.type == QUALIFIED_CA and not _grants(instance, at) and purposes & _allowed_purposes(instance, at):
+            message = (
+                f"{listing.issuer.trusted_list} names the key twice: the service {instance.name} is"
+                f" {instance.status_name} since {format_time(instance.since)}, another is granted"
+            )
+            yield Finding("trusted-list.conflict", Severity.WARNING, message, _CLAUSE)
 
 
 def _error(code: str, message: str, clause: str = _CLAUSE) -> Finding:
@@ -123,23 +138,44 @@ def _opinion(
 ) -> _Opinion:
     instance = service.service.at(at)
     if instance is None:
-        first = min(one.since for one in service.service.instances)
-        name = service.service.current.name
-        message = f"the service {name} is listed since {format_time(first)}, not yet at {format_time(at)}"
-        return _Opinion(None, findings=(_error("trusted-list.not-yet-listed", message),))
+        return _Opinion(None, findings=(_why_no_state(service.service, at),))
     matched_by = service.matched_by(instance)
     listing = Listing(service, instance, matched_by or "none")
     for one in (list_of_lists, service.trusted_list):
         finding = None if one is None else check_freshness(one, at)
         if finding is not None:
             return _Opinion(listing, findings=(finding,))
-    finding = _check_instance(service, instance, at, matched_by)
+    finding = _check_instance(service, instance, at, matched_by) or _check_chain(certificate, service, at)
     return _Opinion(listing, findings=(finding,)) if finding else _apply(certificate, listing, at)
+
+
+def _why_no_state(service: Service, at: datetime) -> Finding:
+    name = service.current.name
+    if service.complete_since is not None and at < service.complete_since:
+        known = format_time(service.complete_since)
+        message = f"the history of the service {name} cannot be read before {known}, so it says nothing about {format_time(at)}"
+        return _error("trusted-list.unreadable-history", message, "TS 119 612 clause 5.6")
+    first = format_time(min(one.since for one in service.instances))
+    message = f"the service {name} is listed since {first}, not yet at {format_time(at)}"
+    return _error("trusted-list.not-yet-listed", message)
+
+
+def is_granted(service: IssuingService, purpose: Purpose, at: datetime) -> bool:
+    """Whether a list that is good at a moment (aware UTC) grants a service for a purpose, and names its key."""
+    instance = service.service.at(at)
+    if instance is None or check_freshness(service.trusted_list, at) is not None:
+        return False
+    refusal = _check_instance(service, instance, at, service.matched_by(instance))
+    return refusal is None and purpose in _allowed_purposes(instance, at)
 
 
 def check_freshness(trusted_list: TrustedList, at: datetime) -> Finding | None:
     """The finding `trusted-list.expired` or `trusted-list.closed` when a list cannot answer for a moment, else None."""
     clause = "TS 119 612 clause 5.3.15"
+    if trusted_list.signer_until is not None and at > trusted_list.signer_until:
+        ended = format_time(trusted_list.signer_until)
+        message = f"the signer of {trusted_list} is believed until {ended}, so it says nothing about {format_time(at)}"
+        return _error("trusted-list.expired", message, clause)
     if trusted_list.next_update is None:
         if at <= trusted_list.issued:
             return None
@@ -182,6 +218,17 @@ def _check_instance(
     return None
 
 
+def _check_chain(certificate: EidasCertificate, service: IssuingService, at: datetime) -> Finding | None:
+    """What speaks against the chain of authorities between a certificate and a listed root, at a moment."""
+    if service.direct:
+        return None
+    try:
+        PathVerifier(Anchors((service.issuer,), service.between)).verify(certificate, at=at)
+    except (CertificateRejected, ConfigurationError) as e:
+        return Finding(e.code, Severity.ERROR, e.message, e.clause)
+    return None
+
+
 def _grants(instance: ServiceInstance, at: datetime) -> bool:
     status = instance.status_name
     return status == GRANTED or (status in GRANTED_BEFORE_EIDAS and at < EIDAS_STARTS)
@@ -189,6 +236,9 @@ def _grants(instance: ServiceInstance, at: datetime) -> bool:
 
 def _apply(certificate: EidasCertificate, listing: Listing, at: datetime) -> _Opinion:
     """Join what the certificate claims with what the list says of it."""
+    if certificate.extensions.is_precertificate:
+        message = f"{certificate.subject} is a pre-certificate, not a certificate"
+        return _Opinion(listing, findings=(_error("certificate.precertificate", message, "RFC 6962 section 3.1"),))
     qualifiers = {
         qualifier
         for qualification in listing.instance.qualifications

@@ -6,15 +6,15 @@ A list's frame must be right; within it, what cannot be read becomes a finding a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from tppkit._clock import parse_time
+from tppkit._clock import format_time, parse_time
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import Finding, FormatError, Severity
+from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.trusted_list.model import DigitalIdentity, Pointer, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.qualifications import Qualification, read_qualifications
 from tppkit.trust.trusted_list.uris import ADDITIONAL_TYPES, QUALIFICATIONS, TSL
@@ -22,6 +22,8 @@ from tppkit.trust.trusted_list.xml_document import Element, parse_xml
 from tppkit.trust.trusted_list.xml_signature import verify_and_remove_signature
 
 MAX_FINDINGS = 100
+# Six months have 184 days at most; operators round up.
+MAX_GOOD_FOR = timedelta(days=190)
 _ROOT = f"{TSL}TrustServiceStatusList"
 _LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 # What stands in an extension without bearing on whether a certificate is qualified.
@@ -63,12 +65,20 @@ class UnverifiedList:
         Raises:
             FormatError: `trusted-list.malformed`.
             VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-                `trusted-list.signature`.
+                `trusted-list.signature`, `trusted-list.next-update`.
 
-        Source: ETSI TS 119 612 annex B and clause 5.7.
+        Source: ETSI TS 119 612 annex B and clauses 5.3.15 and 5.7.
         """
         signer = verify_and_remove_signature(self._root, signers=signers, what=self.source)
-        return _read_list(self._root, self._data, self.source, signer)
+        verified = _read_list(self._root, self._data, self.source, signer)
+        if verified.next_update is not None and verified.next_update - verified.issued > MAX_GOOD_FOR:
+            raise VerificationError(
+                "trusted-list.next-update",
+                f"{verified} was issued on {format_time(verified.issued)} and would be good until"
+                f" {format_time(verified.next_update)}, for more than six months",
+                clause="TS 119 612 clause 5.3.15",
+            )
+        return verified
 
 
 def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -> TrustedList:
@@ -82,7 +92,7 @@ def verify_trusted_list(data: bytes, *, signers: Collection[str], source: str) -
     Raises:
         FormatError: `trusted-list.malformed`, `trusted-list.too-large`.
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
-            `trusted-list.signature`.
+            `trusted-list.signature`, `trusted-list.next-update`.
         ConfigurationError: `extra.missing`.
     """
     return UnverifiedList(data, source=source).verify(signers=signers)
@@ -189,12 +199,26 @@ def _service(reading: _Reading, element: Element) -> Service | None:
     current = None if information is None else _instance(reading, information, current=True)
     if current is None:
         return None  # without its present state, its past says nothing about now
-    history = (
+    history = [
         _instance(reading, instance, current=False)
         for instance in element.findall(f"{TSL}ServiceHistory/{TSL}ServiceHistoryInstance")
-    )
+    ]
     past = sorted((instance for instance in history if instance is not None), key=lambda i: i.since, reverse=True)
-    return Service((current, *past))
+    return Service((current, *past), _complete_since([current, *history]))
+
+
+def _complete_since(states: Sequence[ServiceInstance | None]) -> datetime | None:
+    """The beginning of the oldest state after which none is unreadable; None when all are readable.
+
+    States stand in the list with the latest first. Where they do not, an unreadable one may belong anywhere, so only the
+    present state counts.
+    """
+    if None not in states:
+        return None
+    readable = [state.since for state in states if state is not None]
+    if readable != sorted(readable, reverse=True):
+        return readable[0]
+    return readable[states.index(None) - 1]
 
 
 def _instance(reading: _Reading, element: Element, *, current: bool) -> ServiceInstance | None:

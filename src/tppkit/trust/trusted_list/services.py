@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import DistinguishedName, EidasCertificate, der
+from tppkit.certificates import DistinguishedName, EidasCertificate
 from tppkit.errors import FormatError
+from tppkit.trust.path.links import read_key_bits
+from tppkit.trust.path.strength import is_signed_by
 from tppkit.trust.trusted_list.model import DigitalIdentity, Provider, Service, ServiceInstance, TrustedList
 from tppkit.trust.trusted_list.uris import QUALIFIED_CA
 
@@ -37,7 +38,7 @@ class IssuingService:
         service: the service.
         issuer: the certificate of its key with which the signature was verified.
         key_ids: the identifiers that its key is known by.
-        direct: whether it issued the certificate itself; otherwise an authority below it did.
+        between: authorities that may stand between it and the certificate; empty when it issued the certificate itself.
     """
 
     trusted_list: TrustedList
@@ -45,7 +46,12 @@ class IssuingService:
     service: Service
     issuer: EidasCertificate
     key_ids: frozenset[bytes]
-    direct: bool
+    between: tuple[EidasCertificate, ...] = ()
+
+    @property
+    def direct(self) -> bool:
+        """Whether it issued the certificate itself; otherwise an authority below it did."""
+        return not self.between
 
     def matched_by(self, instance: ServiceInstance) -> str | None:
         """How a state of the service names the issuer's key.
@@ -107,8 +113,9 @@ class ServiceIndex:
             intermediates: authorities that may stand between, and certificates of services that the lists give without.
         """
         below = [certificate]
-        for depth in range(MAX_DEPTH):
-            found = [match for one in below for match in self._issuers(one, intermediates, direct=depth == 0)]
+        between: tuple[EidasCertificate, ...] = ()
+        for _ in range(MAX_DEPTH):
+            found = [match for one in below for match in self._issuers(one, intermediates, between)]
             if found:
                 return tuple({(id(match.service), match.issuer.der): match for match in found}.values())
             below = [
@@ -116,26 +123,37 @@ class ServiceIndex:
                 for authority in intermediates[:MAX_INTERMEDIATES]
                 if authority.extensions.is_ca
                 and authority.is_valid_at(certificate.not_before)
-                and any(is_issued_by(one, authority) for one in below)
+                and any(is_signed_by(one, authority) for one in below)
             ]
             if not below:
                 break
+            between += tuple(below)
         return ()
+
+    def authorities(self) -> Iterator[IssuingService]:
+        """Every service by each certificate of its key that the lists give."""
+        for entries in self._entries.values():
+            for entry in entries:
+                for issuer, ids in _keys_of(entry, ()):
+                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, ids)
 
     def is_named(self, name: DistinguishedName) -> bool:
         """Whether any service has this name."""
         return name_key(name) in self._entries
 
     def _issuers(
-        self, certificate: EidasCertificate, intermediates: Sequence[EidasCertificate], *, direct: bool
+        self,
+        certificate: EidasCertificate,
+        intermediates: Sequence[EidasCertificate],
+        between: tuple[EidasCertificate, ...],
     ) -> Iterator[IssuingService]:
         verified: dict[bytes, bool] = {}
         for entry in self._entries.get(name_key(certificate.issuer), ())[:MAX_SERVICES_OF_NAME]:
             for issuer, ids in _keys_of(entry, intermediates):
                 if issuer.der not in verified:
-                    verified[issuer.der] = is_issued_by(certificate, issuer)
+                    verified[issuer.der] = is_signed_by(certificate, issuer)
                 if verified[issuer.der]:
-                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, ids, direct)
+                    yield IssuingService(entry.trusted_list, entry.provider, entry.service, issuer, ids, between)
 
 
 def _keys_of(
@@ -158,17 +176,6 @@ def name_key(name: DistinguishedName) -> NameKey:
     return frozenset([(oid, " ".join(value.split()).casefold()) for rdn in name.rdns for oid, value in rdn])
 
 
-def is_issued_by(certificate: EidasCertificate, issuer: EidasCertificate) -> bool:
-    """Whether `issuer`'s name and key are those that `certificate` was issued with."""
-    if name_key(certificate.issuer) != name_key(issuer.subject):
-        return False
-    try:
-        certificate.x509.verify_directly_issued_by(issuer.x509)
-    except (InvalidSignature, ValueError, TypeError, UnsupportedAlgorithm):
-        return False
-    return True
-
-
 def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
     """The identifiers that hashes of a certificate's key give; none when the key cannot be read.
 
@@ -176,19 +183,20 @@ def computed_key_ids(certificate: EidasCertificate) -> frozenset[bytes]:
     """
     try:
         key = certificate.public_key
-        sha1 = x509.SubjectKeyIdentifier.from_public_key(key).digest
-        whole = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        bits = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))[1]
+        content = read_key_bits(certificate)
     except FormatError:
         return frozenset()
-    content = whole[bits.start + 1 : bits.end]
+    sha1 = x509.SubjectKeyIdentifier.from_public_key(key).digest
+    whole = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     hashed = [hashlib.new(name, content).digest() for name in ("sha256", "sha384", "sha512")]
     return frozenset({sha1, *(one[:20] for one in hashed), *hashed, hashlib.sha256(whole).digest()})
 
 
 def _has_key(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:
+    if issuer.der in identity.certificates_der:
+        return True
     ids = computed_key_ids(issuer)
-    return any(one.der == issuer.der or ids & computed_key_ids(one) for one in identity.certificates)
+    return any(ids & computed_key_ids(one) for one in identity.certificates)
 
 
 def _names_subject(identity: DigitalIdentity, issuer: EidasCertificate) -> bool:

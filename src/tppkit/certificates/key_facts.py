@@ -1,0 +1,79 @@
+"""Type and size of a public key, read from its identifiers; nothing is loaded or checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from tppkit.certificates import der
+from tppkit.errors import FormatError
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFacts:
+    """The public key.
+
+    Attributes:
+        type: `rsa`, `rsa-pss` (an RSA key for PSS signatures only), `ec`, `ed25519`, `ed448`, or `unknown`.
+        bits: size of modulus or field in bits, None when unknown.
+        curve: `P-256`, `P-384`, … for `ec`, else None.
+    """
+
+    type: str
+    bits: int | None = None
+    curve: str | None = None
+
+
+_KEY_TYPES: Mapping[str, KeyFacts] = MappingProxyType(
+    {
+        "1.3.101.112": KeyFacts("ed25519", 256),
+        "1.3.101.113": KeyFacts("ed448", 448),
+    }
+)
+_CURVES: Mapping[str, KeyFacts] = MappingProxyType(
+    {
+        "1.2.840.10045.3.1.7": KeyFacts("ec", 256, "P-256"),
+        "1.3.132.0.34": KeyFacts("ec", 384, "P-384"),
+        "1.3.132.0.35": KeyFacts("ec", 521, "P-521"),
+        "1.3.132.0.10": KeyFacts("ec", 256, "secp256k1"),
+        "1.3.36.3.3.2.8.1.1.7": KeyFacts("ec", 256, "brainpoolP256r1"),
+        "1.3.36.3.3.2.8.1.1.11": KeyFacts("ec", 384, "brainpoolP384r1"),
+        "1.3.36.3.3.2.8.1.1.13": KeyFacts("ec", 512, "brainpoolP512r1"),
+    }
+)
+_RSA: Mapping[str, str] = MappingProxyType(
+    {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
+)  # RFC 4055
+_EC = "1.2.840.10045.2.1"
+
+
+def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
+    """Type and size of the key in a SubjectPublicKeyInfo, an element of `data`; `unknown` when it cannot be read.
+
+    Source: RFC 3279, RFC 4055, RFC 5480, RFC 8410.
+    """
+    # Loading a key costs more than all the rest of a certificate (a point is checked to be on its curve), so type and size
+    # are read here; `EidasCertificate.public_key` loads it where it is used.
+    try:
+        algorithm = der.read_element(data, key.start, key.end)
+        facts = _read_algorithm(data[algorithm.offset : algorithm.end])
+        if facts.type not in ("rsa", "rsa-pss"):
+            return facts
+        bits = der.read_element(data, algorithm.end, key.end)
+        modulus = der.read_element(data, der.read_element(data, bits.start + 1, bits.end).start, bits.end)
+        return KeyFacts(facts.type, int.from_bytes(data[modulus.start : modulus.end], "big").bit_length())
+    except (FormatError, ValueError, IndexError):
+        return KeyFacts("unknown")
+
+
+@lru_cache(maxsize=64)  # there are few algorithms, and every key names one
+def _read_algorithm(encoded: bytes) -> KeyFacts:
+    kind, *parameters = der.read_children(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
+    oid = der.read_oid(encoded, kind)
+    if oid in _RSA:
+        return KeyFacts(_RSA[oid])
+    if oid == _EC:
+        return _CURVES.get(der.read_oid(encoded, parameters[0]), KeyFacts("ec"))
+    return _KEY_TYPES.get(oid, KeyFacts("unknown"))

@@ -1,0 +1,93 @@
+"""Whether an OCSP responder was revoked itself, by the CRLs of the authority that certified it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from answering import make_crl, make_ocsp
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from tppkit.errors import CertificateRejected
+from tppkit.testpki.profiles import key_usage
+from tppkit.trust import Anchors, PathVerifier, RevocationChecker, RevocationEvidence
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+CRL_URL = "http://crl.example.com/1.crl"
+
+
+@pytest.fixture(scope="module")
+def root(certify):
+    return certify("Root")
+
+
+@pytest.fixture(scope="module")
+def leaf(certify, root):
+    return certify("leaf", root, ca=False)
+
+
+@pytest.fixture(scope="module")
+def responder(certify, root):
+    point = x509.DistributionPoint([x509.UniformResourceIdentifier(CRL_URL)], None, None, None)
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.OCSP_SIGNING])
+    extensions = (key_usage("digital_signature"), (usage, False), (x509.CRLDistributionPoints([point]), False))
+    return certify("Responder", root, extensions=extensions)
+
+
+@pytest.fixture
+def judging(root, leaf, responder):
+    """A verifier with one response of the responder, and these CRLs."""
+
+    def judging(*crls, **options) -> PathVerifier:
+        answers = RevocationEvidence(crls, (make_ocsp(leaf, root, at=AT, responder=responder),))
+        return PathVerifier(Anchors((root.certificate,)), revocation=RevocationChecker(evidence=answers, **options))
+
+    return judging
+
+
+def outcome(paths: PathVerifier, leaf, at: datetime = AT) -> list[str]:
+    try:
+        return [finding.code for finding in paths.verify(leaf.certificate, at=at).findings]
+    except CertificateRejected as e:
+        return [e.code, *(finding.code for finding in e.findings)]
+
+
+def test_a_responder_of_which_nothing_is_known_is_noted_or_refused_as_is_asked_for(judging, leaf):
+    assert outcome(judging(), leaf) == ["ocsp.responder-unchecked"]
+    required = judging(require_responder_status=True)
+    assert outcome(required, leaf) == ["revocation.unknown", "ocsp.responder-unchecked"]
+
+
+def test_a_fetched_list_clears_the_responder(judging, leaf, root):
+    asked: list[str] = []
+
+    def fetch(url, *, max_bytes, timeout, body=None, content_type=None):
+        asked.append(url)
+        return make_crl(root, at=AT).der
+
+    paths = judging(fetch=fetch, require_responder_status=True)
+    assert outcome(paths, leaf) == []
+    assert asked == [CRL_URL]
+
+
+def partial_list(root, *revoked):
+    """A list for end entities that have the responder's distribution point: it does not speak of the leaf."""
+    point = x509.IssuingDistributionPoint(
+        full_name=[x509.UniformResourceIdentifier(CRL_URL)], relative_name=None, only_contains_user_certs=False,
+        only_contains_ca_certs=False, only_some_reasons=None, indirect_crl=False, only_contains_attribute_certs=False,
+    )  # fmt: skip
+    return make_crl(root, *revoked, at=AT, extensions=[(point, True)])
+
+
+def test_a_kept_list_clears_the_responder_for_as_long_as_it_is_fresh(judging, leaf, root):
+    paths = judging(partial_list(root), require_responder_status=True)
+    assert outcome(paths, leaf) == []
+    assert paths.verify(leaf.certificate, at=AT).not_after == AT + HOUR
+
+
+def test_a_revoked_responder_is_not_believed(judging, leaf, root, responder):
+    refused = outcome(judging(partial_list(root, responder)), leaf)
+    assert refused[0] == "revocation.unknown"
+    assert "ocsp.responder-revoked" in refused

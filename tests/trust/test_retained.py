@@ -1,0 +1,32 @@
+"""Kept answers about revocation, read from files."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from answering import make_crl, make_ocsp
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from tppkit.errors import FormatError
+from tppkit.trust import RevocationEvidence, load_revocation
+
+AT = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+def test_files_of_both_kinds_are_read(certify, tmp_path):
+    issuing = certify("Issuing")
+    leaf = certify("leaf", issuing, ca=False)
+    crl, response = make_crl(issuing, at=AT), make_ocsp(leaf, issuing, at=AT)
+    (tmp_path / "a.crl").write_bytes(crl.der)
+    (tmp_path / "b.pem").write_bytes(crl.x509.public_bytes(Encoding.PEM))
+    (tmp_path / "c.ors").write_bytes(response.der)
+    assert load_revocation(sorted(tmp_path.iterdir())) == RevocationEvidence((crl,), (response,))
+
+
+@pytest.mark.parametrize("content", [b"", b"neither", b"\x30\x03\x0a\x01\x00\x00"])
+def test_a_file_that_is_neither_is_refused(tmp_path, content):
+    (tmp_path / "file").write_bytes(content)
+    with pytest.raises(FormatError) as refused:
+        load_revocation([tmp_path / "file"])
+    assert refused.value.code == "revocation.unreadable"
