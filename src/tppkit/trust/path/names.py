@@ -1,20 +1,20 @@
 """When two distinguished names are the same name (RFC 5280 section 7.1).
 
 Neither case, nor runs of white space, nor the kind of string tells names apart: a PrintableString and a UTF8String of one text
-are the same value. Names that cannot be read are the same only byte by byte.
+are the same value. A value that is no string is the same only byte by byte.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable
 
 from cryptography import x509
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import DistinguishedName, EidasCertificate, der
+from tppkit.certificates.names import read_name
 
 ComparableRdn = frozenset[tuple[str, str | bytes]]
-ComparableName = tuple[ComparableRdn, ...] | bytes
+ComparableName = tuple[ComparableRdn, ...]
 
 
 def comparable_rdn(rdn: x509.RelativeDistinguishedName) -> ComparableRdn:
@@ -24,24 +24,25 @@ def comparable_rdn(rdn: x509.RelativeDistinguishedName) -> ComparableRdn:
 
 def comparable_subject(certificate: EidasCertificate) -> ComparableName:
     """What is equal for two holders of one name."""
-    return _comparable(lambda: certificate.x509.subject, certificate.subject_der)
+    return _comparable(certificate.subject)
 
 
 def comparable_issuer(certificate: EidasCertificate) -> ComparableName:
     """The same of the issuer's name."""
-    return _comparable(lambda: certificate.x509.issuer, certificate.issuer_der)
+    return _comparable(certificate.issuer)
 
 
-def comparable_name(name: x509.Name) -> ComparableName:
-    """The same of any name."""
-    return tuple([comparable_rdn(rdn) for rdn in name.rdns])
+def comparable_der(encoded: bytes) -> ComparableName:
+    """The same of DER of a name.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    return _comparable(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
 
 
-def _comparable(read: Callable[[], x509.Name], der: bytes) -> ComparableName:
-    try:
-        return comparable_name(read())
-    except ValueError:
-        return der
+def _comparable(name: DistinguishedName) -> ComparableName:
+    return tuple([frozenset([(oid, _folded(value)) for oid, value in rdn]) for rdn in name.rdns])
 
 
 def _folded(value: str | bytes) -> str | bytes:

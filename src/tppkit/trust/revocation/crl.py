@@ -12,10 +12,10 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import Link, read_link
-from tppkit.trust.path.names import ComparableName, comparable_name
+from tppkit.trust.path.names import ComparableName, comparable_der
 from tppkit.trust.path.strength import signature_weakness
 from tppkit.trust.revocation.answers import Answer
 from tppkit.trust.revocation.status import Source, State
@@ -80,17 +80,26 @@ def parse_crl(data: bytes) -> Crl:
         is_pem = data.lstrip().startswith(b"-----BEGIN")
         parsed = x509.load_pem_x509_crl(data) if is_pem else x509.load_der_x509_crl(data)
         _ = parsed.extensions, parsed.signature_algorithm_oid
-        der = parsed.public_bytes(Encoding.DER)
+        encoded = parsed.public_bytes(Encoding.DER)
         return Crl(
-            der=der,
-            sha256=hashlib.sha256(der).hexdigest(),
-            issuer=comparable_name(parsed.issuer),
+            der=encoded,
+            sha256=hashlib.sha256(encoded).hexdigest(),
+            issuer=_issuer_of(parsed.tbs_certlist_bytes),
             this_update=parsed.last_update_utc,
             next_update=parsed.next_update_utc,
             x509=parsed,
         )
-    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+    except (FormatError, ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
         raise FormatError("crl.malformed", f"this is not a CRL: {(str(e).splitlines() or [''])[0][:120]}") from e
+
+
+def _issuer_of(to_be_signed: bytes) -> ComparableName:
+    # TBSCertList ::= SEQUENCE { version INTEGER OPTIONAL, signature, issuer, … } (RFC 5280 section 5.1)
+    whole = der.read_whole(to_be_signed, tag=der.SEQUENCE)
+    first = der.read_element(to_be_signed, whole.start, whole.end)
+    algorithm = der.read_element(to_be_signed, first.end, whole.end) if first.tag == der.INTEGER else first
+    issuer = der.read_element(to_be_signed, algorithm.end, whole.end)
+    return comparable_der(to_be_signed[issuer.offset : issuer.end])
 
 
 def verify_crl(crl: Crl, *, certificate: EidasCertificate, issuer: EidasCertificate) -> Answer:

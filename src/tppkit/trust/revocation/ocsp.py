@@ -23,7 +23,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.chain_rules import PROCESSED
 from tppkit.trust.path.links import Link, read_key_bits, read_link
-from tppkit.trust.path.names import comparable_name
+from tppkit.trust.path.names import comparable_der
 from tppkit.trust.path.strength import (
     check_key,
     check_signature_algorithm,
@@ -313,7 +313,7 @@ def _is_named(response: OcspResponse, certificate: EidasCertificate | x509.Certi
     parsed = certificate.x509 if isinstance(certificate, EidasCertificate) else certificate
     name, key_hash = response.x509.responder_name, response.x509.responder_key_hash
     if name is not None:
-        return comparable_name(name) == comparable_name(parsed.subject)
+        return comparable_der(name.public_bytes()) == comparable_der(parsed.subject.public_bytes())
     return key_hash == x509.SubjectKeyIdentifier.from_public_key(parsed.public_key()).digest
 
 
