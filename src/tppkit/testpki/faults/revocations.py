@@ -63,13 +63,13 @@ def crl_without_end(bench: Bench) -> FaultCase:
     return bench.sound(crls=(bench.crl(next_update=None),))
 
 
-@fault("crl.signature")
+@fault("crl.signature", "revocation.unknown")
 def forged_crl(bench: Bench) -> FaultCase:
     """Another authority's key signed the revocation list."""
     return bench.sound(crls=(bench.crl(key=bench.pki.qseal_ca.key),))
 
 
-@fault("crl.weak-signature")
+@fault("crl.weak-signature", "revocation.unknown")
 def crl_with_sha1(bench: Bench) -> FaultCase:
     """The revocation list is signed with SHA-1."""
     return bench.sound(crls=(bench.crl(hash_name="sha1"),))
@@ -81,13 +81,13 @@ def crl_of_another_authority(bench: Bench) -> FaultCase:
     return bench.sound(crls=(bench.crl(issuer=bench.pki.qseal_ca),))
 
 
-@fault("crl.critical-extension")
+@fault("crl.critical-extension", "revocation.unknown")
 def crl_with_unknown_critical_extension(bench: Bench) -> FaultCase:
     """The revocation list has a critical extension that nobody knows."""
     return bench.sound(crls=(bench.crl(further=(Extension("2.999.7", b"\x05\x00", critical=True),)),))
 
 
-@fault("crl.delta")
+@fault("crl.delta", "revocation.unknown")
 def delta_crl(bench: Bench) -> FaultCase:
     """The revocation list has only what changed since another."""
     return bench.sound(crls=(bench.crl(further=(Extension(_DELTA_CRL, der.write_integer(1), critical=True),)),))
@@ -106,19 +106,19 @@ def _scope(*, authorities_only: bool = False, indirect: bool = False) -> Extensi
     return extension_of(point, True)
 
 
-@fault("crl.scope")
+@fault("crl.scope", "revocation.unknown")
 def crl_of_authorities_only(bench: Bench) -> FaultCase:
     """The revocation list is about authorities only."""
     return bench.sound(crls=(bench.crl(further=(_scope(authorities_only=True),)),))
 
 
-@fault("crl.indirect")
+@fault("crl.indirect", "revocation.unknown")
 def indirect_crl(bench: Bench) -> FaultCase:
     """The revocation list is one about several authorities' certificates."""
     return bench.sound(crls=(bench.crl(further=(_scope(indirect=True),)),))
 
 
-@fault("crl.key-usage")
+@fault("crl.key-usage", "revocation.unknown")
 def crl_of_an_authority_that_may_not(bench: Bench) -> FaultCase:
     """The issuing authority's key is not for revocation lists."""
     usage = extension_of(*key_usage("key_cert_sign"))
@@ -147,7 +147,7 @@ def unknown_to_ocsp(bench: Bench) -> FaultCase:
     return bench.sound(ocsp=(bench.ocsp(bench.single(known=False)),))
 
 
-@fault("ocsp.status")
+@fault("ocsp.status", "revocation.unknown")
 def ocsp_try_later(bench: Bench) -> FaultCase:
     """The OCSP responder has no answer now."""
     return bench.sound(ocsp=(write_refusal(TRY_LATER),))
@@ -161,31 +161,31 @@ def ocsp_about_another_certificate(bench: Bench) -> FaultCase:
     return bench.sound(ocsp=(bench.ocsp(single._replace(cert_id=other)),))
 
 
-@fault("ocsp.signature")
+@fault("ocsp.signature", "revocation.unknown")
 def forged_ocsp(bench: Bench) -> FaultCase:
     """Another key than the responder's signed the OCSP answer."""
     return bench.sound(ocsp=(bench.ocsp(key=bench.pki.qseal.key),))
 
 
-@fault("ocsp.weak-signature")
+@fault("ocsp.weak-signature", "revocation.unknown")
 def ocsp_with_sha1(bench: Bench) -> FaultCase:
     """The OCSP answer is signed with SHA-1."""
     return bench.sound(ocsp=(bench.ocsp(hash_name="sha1"),))
 
 
-@fault("ocsp.stranger")
+@fault("ocsp.stranger", "revocation.unknown")
 def ocsp_of_a_stranger(bench: Bench) -> FaultCase:
     """The OCSP responder was certified by another authority."""
     return bench.sound(ocsp=(bench.ocsp(responder=bench.pki.responder(bench.pki.qseal_ca)),))
 
 
-@fault("ocsp.stranger")
+@fault("ocsp.stranger", "revocation.unknown")
 def ocsp_of_a_provider(bench: Bench) -> FaultCase:
     """A provider's certificate, which is not for OCSP, signed the answer."""
     return bench.sound(ocsp=(bench.ocsp(responder=bench.pki.other_qwac),))
 
 
-@fault("ocsp.stranger")
+@fault("ocsp.stranger", "revocation.unknown")
 def expired_responder(bench: Bench) -> FaultCase:
     """The OCSP responder's certificate expired."""
     start = bench.pki.not_before
@@ -196,7 +196,7 @@ def expired_responder(bench: Bench) -> FaultCase:
     return bench.sound(ocsp=(bench.ocsp(responder=bench.responder(bench.pki.qwac_ca, change=change)),))
 
 
-@fault("ocsp.stranger")
+@fault("ocsp.stranger", "revocation.unknown")
 def responder_without_purpose(bench: Bench) -> FaultCase:
     """The OCSP responder's certificate is not for OCSP."""
     responder = bench.responder(
