@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from certificates import judging, reading
 from harness import Line, Subject, against
+from testpki import making
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, make_pki
 from tppkit.trust import PathVerifier, make_anchors
@@ -92,6 +93,7 @@ def lines() -> Iterator[Line]:
     yield from reading()
     yield from judging()
     yield from believing()
+    yield from making()
     yield start_up()
 
 

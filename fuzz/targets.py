@@ -17,6 +17,7 @@ from typing import NamedTuple
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.x509 import ocsp
 
 from tppkit.certificates import (
     EidasCertificate,
@@ -40,6 +41,8 @@ from tppkit.httpsig.wire import parse_request
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import provider_name, qwac_extensions
+from tppkit.testpki.services import parse_ocsp_request
+from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
 
@@ -192,6 +195,22 @@ def trusted_lists() -> list[bytes]:
     return [frame.format(content).encode() for content in (scheme, scheme + signature)]
 
 
+def ocsp_requests() -> list[bytes]:
+    """A request about one certificate, with and without a nonce."""
+    builder = ocsp.OCSPRequestBuilder()
+    builder = builder.add_certificate(pki().qwac.certificate.x509, pki().qwac_ca.certificate.x509, hashes.SHA256())
+    nonced = builder.add_extension(x509.OCSPNonce(b"0123456789"), critical=False)
+    return [one.build().public_bytes(Encoding.DER) for one in (builder, nonced)]
+
+
+def timestamp_requests() -> list[bytes]:
+    """A request for a time stamp with policy, nonce and certificate."""
+    sha256 = der.write_element(der.SEQUENCE, der.write_oid("2.16.840.1.101.3.4.2.1"))
+    imprint = der.write_element(der.SEQUENCE, sha256, der.write_element(der.OCTET_STRING, bytes(32)))
+    further = der.write_oid("1.2.3"), der.write_integer(7), b"\x01\x01\xff"
+    return [der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)]
+
+
 def header(name: str) -> Callable[[], list[bytes]]:
     """One header of the sealed request."""
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
@@ -216,6 +235,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "raw-request": Target(bytes_target(parse_request), raw_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
+    "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),
+    "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

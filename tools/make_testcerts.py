@@ -15,39 +15,41 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tppkit.testpki import make_pki, make_provider, write_pki
+from tppkit.testpki.files import GUIDE, MANIFEST, manifest_json
 
 FOLDER = Path(__file__).parents[1] / "testcerts"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS = 7300
+LEFT_OUT = (".der", ".p12", ".csr", ".b64")
 README = """# Test certificates
 
 TEST KEYS ONLY. Everybody can make these private keys again from a published seed; nothing real may ever trust them.
 
 `tools/make_testcerts.py` writes this folder and `tools/make_testcerts.py --check` (part of `make lint`) makes it again byte
 for byte: P-256 keys from seed 1, valid from 2026-01-01 for twenty years, deterministic ECDSA. `manifest.json` names every
-file. `other-*` belong to another provider, `reader-qwac` to a provider without the payment-initiation role.
+file. `other-*` belong to another provider, `reader-qwac` to a provider without the payment-initiation role. The forms `.der`,
+`.p12`, `.csr` and `.b64`, which `tppkit pki create` writes too, are left out here. The trusted lists are those of the first day.
 """
 
 
 def make(folder: Path) -> None:
     """Write everything into a folder that is not there."""
     pki = make_pki(at=AT, days=DAYS, seed=1)
-    other = make_provider(
-        organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST", dns_name="other.test.example.com"
-    )
     reader = make_provider(roles=["PSP_AI"])
-    further = (
-        pki.issue_qwac(other, label="other-qwac"),
-        pki.issue_qseal(other, label="other-qseal"),
-        pki.issue_qwac(reader, label="reader-qwac"),
-    )
-    write_pki(pki, folder, further=further)
-    (folder / "README.md").write_text(README, "utf-8")
+    manifest = write_pki(pki, folder, further=(pki.issue_qwac(reader, label="reader-qwac"),))
+    for entry in manifest["files"]:  # the other forms say the same
+        entry["further_paths"] = [name for name in entry["further_paths"] if not name.endswith(LEFT_OUT)]
+    for path in folder.iterdir():
+        if path.name.endswith(LEFT_OUT):
+            path.unlink()
+    (folder / MANIFEST).write_bytes(manifest_json(manifest))
+    (folder / GUIDE).write_text(README, "utf-8")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file of a folder by name."""
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.is_dir() else {}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def main() -> int:

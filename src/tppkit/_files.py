@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
@@ -72,6 +73,24 @@ def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder against other programs that change it in the same way; waits for them.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{folder} cannot be opened: {e.strerror}") from e
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager

@@ -768,6 +768,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the PKCS#12 file cannot be opened",
             "check the password",
         ),
+        "pki.already-revoked": Code(
+            "the certificate is revoked already",
+            "nothing is left to do",
+        ),
         "pki.country": Code(
             "the country is not two capital letters",
             "give an ISO 3166 code such as LT",
@@ -780,25 +784,53 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
         ),
+        "pki.foreign-key": Code(
+            "a key or file lies outside the folder, or does not belong to its certificate",
+            "use a folder that tppkit pki create made, unchanged",
+        ),
         "pki.key-kind": Code(
             "the key kind is not known",
-            "give p256, p384, rsa2048, rsa3072 or rsa4096",
+            "give p256, p384, rsa2048, rsa3072 or rsa4096; for a QSealC also ed25519",
+        ),
+        "pki.label": Code(
+            "the label cannot be the stem of file names",
+            "give letters, digits, dots, hyphens and underscores, at most 64",
         ),
         "pki.name": Code(
             "a name is empty, too long or not printable",
             "give printable characters, at most 64 bytes in UTF-8 (256 characters for the authority's name)",
         ),
+        "pki.not-issued-here": Code(
+            "the certificate was not issued by an authority of this folder",
+            "name the folder whose authority issued it",
+        ),
+        "pki.not-test": Code(
+            "an authority does not say TEST in its name",
+            "never sign with a real authority's key; make a test PKI with tppkit pki create",
+        ),
         "pki.organization-identifier": Code(
             "the organizationIdentifier has none of the known forms",
             "give for example PSDLT-BL-LB000000",
+        ),
+        "pki.policy": Code(
+            "the policy of QWACs is not known",
+            "give gen or ev",
+        ),
+        "pki.reason": Code(
+            "the reason of a revocation is not known",
+            "give for example keyCompromise or superseded",
+        ),
+        "pki.request": Code(
+            "a certificate request cannot be used or mended",
+            "make a new one with tppkit pki csr",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",
             "give for example PSP_PI,PSP_AI",
         ),
-        "pki.seeded-rsa": Code(
-            "RSA keys cannot be made from a seed",
-            "use p256 or p384 with a seed, or no seed",
+        "pki.services-url": Code(
+            "the address of the PKI's services is unusable",
+            "give http://host[:port][/path], without a slash at its end",
         ),
         "pki.unusable": Code(
             "the folder is no test PKI",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import pytest
 
-from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.testpki import Issued, Pki, make_pki, make_provider
+from tppkit.testpki.crl import Revocation
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that pkilint imports; the tests' own warnings stay errors
     from pkilint import etsi, finding_filter, loader
-    from pkilint.pkix import certificate, extension, name
+    from pkilint.pkix import certificate, crl, extension, name
     from pkilint.validation import ValidationFindingSeverity as Weight
     from pkilint.validation import ValidationResult
 
@@ -41,6 +43,16 @@ def etsi_results(der: bytes) -> list[ValidationResult]:
         etsi.create_decoding_validators(kind), etsi.create_validators(kind)
     )
     return finding_filter.filter_results(etsi.create_etsi_finding_filters(kind), container.validate(document.root))[0]
+
+
+def crl_results(der: bytes) -> list[ValidationResult]:
+    """By RFC 5280, for a revocation list."""
+    validity = crl.create_validity_validator_container()
+    container = crl.create_pkix_crl_validator_container(
+        certificate.create_decoding_validators(name.ATTRIBUTE_TYPE_MAPPINGS, extension.EXTENSION_MAPPINGS),
+        [crl.create_issuer_validator_container([]), validity, crl.create_extensions_validator_container([])],
+    )
+    return container.validate(loader.load_crl(der, "crl").root)
 
 
 def above_info(results: list[ValidationResult]) -> set[str]:
@@ -76,3 +88,25 @@ def test_the_linter_sees_a_fault(pki):
     # So that the tests above can fail.
     provider = make_provider(organization_identifier="PSDZZ-BL-1", country="LT")
     assert linted(pki.issue_qwac(provider, label="a")) != set()
+
+
+# What the linter would rather not see and ETSI's profiles want, and Ed25519, which was asked for.
+DISCOURAGED = {
+    ("qwac", "cabf.serverauth.subscriber.unknown_extension_present"),
+    ("qwac", "cabf.serverauth.subscriber.subject_key_identifier_extension_present"),
+    ("qwac", "cabf.ev_guidelines.common_name_attribute_present"),
+    ("qseal", "etsi.en_319_412_2.gen-4.2.5-1.discouraged_public_key_type"),
+}
+
+
+@pytest.mark.parametrize("options", [{"policy": "ev"}, {"qscd": True}, {"seal_key": "ed25519"}, {"key": "p384"}])
+def test_nor_of_certificates_with_other_options(pki, options):
+    made = make_pki(at=pki.not_before, seed=1, days=90, **options)
+    assert {finding for issued in made.issued for finding in linted(issued)} - DISCOURAGED == LOCALHOST
+
+
+def test_the_linter_has_nothing_to_say_of_revocation_lists(pki):
+    revoked = (Revocation(pki.qwac.certificate.serial, pki.not_before, "keyCompromise"),)
+    made = replace(pki, revocations={"issuing-ca-qwac": revoked})
+    for issuer in made.issuers:
+        assert above_info(crl_results(made.crl(issuer, at=pki.not_before))) == set()

@@ -43,7 +43,10 @@ def test_the_day_is_counted_in_utc():
 )
 def test_another_seed_day_validity_or_kind_gives_other_bytes(other):
     first, second = make_pki(at=AT, seed=7), make_pki(**{"at": AT, "seed": 7, **other})
-    assert not set(fingerprints(first)[3:]) & set(fingerprints(second)[3:])
+    leaves = {issued.label for issued in first.issued if issued.kind in ("qwac", "qseal", "server", "ocsp")}
+    assert len(leaves) == 7
+    for label in leaves:
+        assert first.members[label].certificate != second.members[label].certificate
 
 
 def test_a_seed_gives_the_same_keys_on_every_day():
@@ -137,7 +140,12 @@ def test_a_certificate_with_its_key_shows_no_key():
         ({"at": datetime(2026, 6, 1)}, "time.naive"),
         ({"key": "p521"}, "pki.key-kind"),
         ({"key": ""}, "pki.key-kind"),
-        ({"key": "rsa2048", "seed": 1}, "pki.seeded-rsa"),
+        ({"key": "ed25519"}, "pki.key-kind"),
+        ({"seal_key": "p521"}, "pki.key-kind"),
+        ({"policy": "ov"}, "pki.policy"),
+        ({"services_url": "ftp://host"}, "pki.services-url"),
+        ({"services_url": "http://host/"}, "pki.services-url"),
+        ({"services_url": "http://host/a b"}, "pki.services-url"),
     ],
 )
 def test_a_pki_that_cannot_be_made_is_refused(arguments, code):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 
 import pytest
@@ -13,8 +14,16 @@ from tppkit.certificates import EidasCertificate, read_sources
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import write_pki
 
-LABELS = ["root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "server"]
-LEAVES = LABELS[3:]
+LABELS = [
+    "root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "other-qwac", "other-qseal", "server",
+    "ocsp-qwac", "ocsp-qseal", "tsa", "lotl-signer", "list-signer",
+]  # fmt: skip
+KINDS = [
+    "root", "issuing-ca", "issuing-ca", "qwac", "qseal", "qwac", "qseal", "server", "ocsp", "ocsp", "tsa", "list-signer",
+    "list-signer",
+]  # fmt: skip
+LEAVES = LABELS[3:8]
+KEYS = {"path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths"}
 
 
 @pytest.fixture(scope="module")
@@ -28,19 +37,48 @@ def public_bytes(key) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
+def files_in(path) -> set[str]:
+    return {str(p.relative_to(path)) for p in path.rglob("*") if p.is_file()}
+
+
 def everything(path) -> dict[str, bytes]:
     return {str(p.relative_to(path)): p.read_bytes() if p.is_file() else b"" for p in path.rglob("*")}
 
 
 def test_the_folder_holds_what_was_promised_and_nothing_else(folder):
-    expected = {f"{label}{suffix}" for label in LABELS for suffix in (".pem", ".key")}
-    expected |= {f"{label}-chain.pem" for label in LEAVES} | {"manifest.json"}
-    assert {path.name for path in folder.iterdir()} == expected
+    expected = {f"{label}{suffix}" for label in LABELS for suffix in (".pem", ".der", ".key")}
+    expected |= {f"{label}{suffix}" for label in LEAVES for suffix in ("-chain.pem", ".p12", ".csr", ".b64")}
+    expected |= {f"callback-{use}.{suffix}" for use in ("test", "live") for suffix in ("key", "pub")}
+    expected |= {f"{label}.crl" for label in LABELS[:3]} | {"manifest.json", "README.md"}
+    expected |= {f"trusted-lists/{name}" for name in ("eu-lotl.xml", "LT.xml", "lotl-signers/lotl-signer.pem")}
+    assert files_in(folder) == expected
+
+
+def test_the_manifest_names_every_file_and_no_other(folder):
+    entries = json.loads((folder / "manifest.json").read_text())["files"]
+    named = [name for e in entries for name in (e["path"], e["key_path"], *e["further_paths"]) if name]
+    assert len(named) == len(set(named))
+    assert set(named) == files_in(folder) - {"manifest.json", "README.md"}
+
+
+@pytest.mark.parametrize("with_faults", [False, True])
+def test_the_readme_names_every_file_and_no_other(pki, tmp_path, with_faults):
+    write_pki(pki, tmp_path / "pki", with_faults=with_faults)
+    readme = (tmp_path / "pki" / "README.md").read_text()
+    named = set(re.findall(r"`([a-z][a-z-]+(?:\.[a-z]+|/))`", readme))
+    assert {name for name in named if name.endswith(".pem")} == {f"{label}.pem" for label in LABELS}
+    assert {"manifest.json", "callback-test.key", "callback-live.key", "trusted-lists/"} <= named
+    assert all((tmp_path / "pki" / name).exists() for name in named)
+    assert ("faults/" in named) == with_faults
+    for ending in (".der", ".key", "-chain.pem", ".p12", ".csr", ".b64", "*.crl", ".pub"):
+        assert f"`{ending}`" in readme
 
 
 def test_only_the_owner_can_read_keys(folder):
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()}
-    assert {name: mode for name, mode in modes.items() if mode != (0o600 if name.endswith(".key") else 0o644)} == {}
+    modes = {name: stat.S_IMODE((folder / name).stat().st_mode) for name in files_in(folder)}
+    private = {name for name, mode in modes.items() if mode == 0o600}
+    assert private == {name for name in modes if name.endswith((".key", ".p12"))}
+    assert {mode for name, mode in modes.items() if name not in private} == {0o644}
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -52,7 +90,7 @@ def test_a_key_loads_again_and_fits_its_certificate(folder, label):
 
 @pytest.mark.parametrize("label", LEAVES)
 def test_a_chain_is_the_leaf_with_its_authority_behind_it(pki, folder, label):
-    issued = getattr(pki, label)
+    issued = pki.members[label]
     chain = [source.der for source in read_sources((folder / f"{label}-chain.pem").read_bytes())]
     assert chain == [issued.certificate.der, *(authority.der for authority in issued.chain)]
     assert len(chain) == 2
@@ -67,10 +105,13 @@ def test_the_manifest_names_the_provider(pki, folder):
 
 def test_the_manifest_names_every_certificate_as_it_is(folder):
     files = json.loads((folder / "manifest.json").read_text())["files"]
+    files, others = files[: len(LABELS)], files[len(LABELS) :]
     assert [entry["path"] for entry in files] == [f"{label}.pem" for label in LABELS]
-    assert [entry["kind"] for entry in files] == ["root", "issuing-ca", "issuing-ca", "qwac", "qseal", "server"]
+    assert [entry["kind"] for entry in files] == KINDS
+    assert [entry["kind"] for entry in others] == ["callback-key"] * 2 + ["crl"] * 3 + ["trusted-list"] * 2
+    assert all(set(entry) == KEYS for entry in others)
     for entry in files:
-        assert set(entry) == {"path", "kind", "key_path", "sha256", "not_after", "expected"}
+        assert set(entry) == KEYS
         certificate = EidasCertificate.from_pem((folder / entry["path"]).read_bytes())
         assert entry["sha256"] == certificate.sha256
         assert parse_time(entry["not_after"]) == certificate.not_after
@@ -82,10 +123,12 @@ def test_the_manifest_that_was_written_is_returned(pki, tmp_path):
     assert write_pki(pki, tmp_path / "pki") == json.loads((tmp_path / "pki" / "manifest.json").read_text())
 
 
-def test_further_certificates_are_written_alike(pki, other_qseal, tmp_path):
-    manifest = write_pki(pki, tmp_path / "pki", further=(other_qseal,))
-    assert manifest["files"][-1]["sha256"] == other_qseal.certificate.sha256
-    for name in ("other-qseal.pem", "other-qseal.key", "other-qseal-chain.pem"):
+def test_further_certificates_are_written_alike(pki, tmp_path):
+    third = pki.issue_qseal(pki.provider, label="third-qseal")
+    manifest = write_pki(pki, tmp_path / "pki", further=(third,))
+    (entry,) = (entry for entry in manifest["files"] if entry["path"] == "third-qseal.pem")
+    assert entry["sha256"] == third.certificate.sha256
+    for name in ("third-qseal.pem", "third-qseal.key", "third-qseal-chain.pem", "third-qseal.p12"):
         assert (tmp_path / "pki" / name).is_file()
 
 

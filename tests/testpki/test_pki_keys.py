@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, x25519
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import ConfigurationError
-from tppkit.testpki import KEY_KINDS, KeySource
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource
+from tppkit.testpki.keys import kind_of_key, load_key
 
 SIZES = {"p256": 256, "p384": 384, "rsa2048": 2048, "rsa3072": 3072, "rsa4096": 4096}
 
@@ -64,8 +69,35 @@ def test_an_unknown_kind_is_refused(kind):
     assert refused.value.code == "pki.key-kind"
 
 
-@pytest.mark.parametrize("kind", ["rsa2048", "rsa3072", "rsa4096"])
-def test_rsa_keys_from_a_seed_are_refused(kind):
-    with pytest.raises(ConfigurationError) as refused:
-        KeySource(kind, seed=0)
-    assert refused.value.code == "pki.seeded-rsa"
+def test_an_rsa_key_from_a_seed_is_the_same_again_and_sound():
+    first, again = KeySource("rsa2048", seed=0), KeySource("rsa2048", seed=0)
+    key = first.make_key("a")
+    assert key.private_numbers() == again.make_key("a").private_numbers()
+    assert key.key_size == 2048
+    key.public_key().verify(key.sign(b"data", PKCS1v15(), SHA256()), b"data", PKCS1v15(), SHA256())
+
+
+@pytest.mark.parametrize("kind", SEAL_KEY_KINDS[:3] + SEAL_KEY_KINDS[-1:])
+def test_the_kind_of_a_key_is_known_again(kind):
+    assert kind_of_key(KeySource().make_key("a", kind=kind)) == kind
+
+
+def test_a_key_of_another_kind_counts_as_p256():
+    assert kind_of_key(ec.generate_private_key(ec.SECP521R1())) == "p256"
+
+
+@pytest.mark.parametrize("data", [b"", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", b"\x00\xff"])
+def test_what_is_no_key_is_refused(data):
+    with pytest.raises(FormatError) as refused:
+        load_key(data)
+    assert refused.value.code == "pem.malformed"
+
+
+def test_a_key_that_is_encrypted_or_of_no_use_is_refused():
+    ours = ec.generate_private_key(ec.SECP256R1())
+    encrypted = ours.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"x"))
+    agreement = x25519.X25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    for data in (encrypted, agreement):
+        with pytest.raises(FormatError) as refused:
+            load_key(data)
+        assert refused.value.code == "pem.malformed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import subprocess
 
@@ -105,3 +106,31 @@ def test_keys_are_sound(written):
     pki, folder = written
     for issued in pki.issued:
         assert "Key is valid" in openssl("pkey", "-in", folder / f"{issued.label}.key", "-noout", "-check")
+
+
+@pytest.mark.parametrize("label", ["qwac", "qseal", "other-qwac", "other-qseal", "server"])
+def test_every_form_says_the_same(written, label):
+    pki, folder = written
+    stem = folder / label
+    bundle = openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:test", "-noenc")
+    assert bundle.count("BEGIN CERTIFICATE") == 2
+    assert bundle.count("BEGIN PRIVATE KEY") == 1
+    assert f"friendlyName: {label}" in bundle
+    with pytest.raises(subprocess.CalledProcessError):
+        openssl("pkcs12", "-in", f"{stem}.p12", "-passin", "pass:wrong", "-noenc")
+    keys = {
+        openssl("pkey", "-in", f"{stem}.key", "-pubout"), openssl("x509", "-in", f"{stem}.pem", "-noout", "-pubkey"),
+        openssl("x509", "-inform", "DER", "-in", f"{stem}.der", "-noout", "-pubkey"),
+        openssl("req", "-in", f"{stem}.csr", "-noout", "-pubkey"),
+    }  # fmt: skip
+    assert len(keys) == 1
+    openssl("req", "-in", f"{stem}.csr", "-noout", "-verify")
+    assert base64.b64decode((folder / f"{label}.b64").read_text()) == pki.members[label].certificate.der
+
+
+@pytest.mark.parametrize("label", ["root", "issuing-ca-qwac", "issuing-ca-qseal"])
+def test_revocation_lists_are_signed_by_their_authority(written, label):
+    _, folder = written
+    text = openssl("crl", "-inform", "DER", "-in", folder / f"{label}.crl", "-noout", "-text")
+    assert "No Revoked Certificates" in text
+    openssl("crl", "-inform", "DER", "-in", folder / f"{label}.crl", "-noout", "-CAfile", folder / f"{label}.pem")

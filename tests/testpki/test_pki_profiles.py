@@ -107,9 +107,9 @@ def test_a_leaf_says_where_its_status_is(leaf):
 
 
 def test_keys_are_identified_along_the_chain(pki):
-    issuers = {"root": pki.root, "qwac": pki.qwac_ca, "server": pki.qwac_ca, "qseal": pki.qseal_ca}
+    issuers = {issuer.certificate.subject: issuer for issuer in (*pki.issuers, *pki.issued)}
     for issued in pki.issued:
-        issuer = issuers.get(issued.kind, pki.root)
+        issuer = issuers[issued.certificate.issuer]
         named = extension(issued, x509.AuthorityKeyIdentifier).value.key_identifier
         assert named == extension(issuer, x509.SubjectKeyIdentifier).value.digest
 
@@ -123,6 +123,15 @@ def test_authorities_are_no_more_than_authorities(pki):
 
 def test_every_authority_says_that_it_is_for_tests(pki):
     assert all("TEST" in value for ca in pki.authorities for value in ca.subject.values("2.5.4.3"))
+
+
+def test_every_certificate_says_that_it_is_for_tests(pki):
+    assert all("TEST" in str(issued.certificate.subject) for issued in pki.issued)
+    nameless = make_provider(name="Real Bank")
+    for issued in (pki.issue_qwac(nameless, label="a"), pki.issue_qseal(nameless, label="b")):
+        (policy,) = extension(issued, x509.CertificatePolicies).value
+        assert "TEST" not in str(issued.certificate.subject)
+        assert "TEST" in policy.policy_qualifiers[0].explicit_text
 
 
 def test_the_server_is_this_machine(pki):

@@ -91,10 +91,9 @@ def _folder(directory: Path | None) -> Path:
 def _make_certificates(story: Story, folder: Path) -> _Cast:
     with story.step("Make a test PKI") as told:
         pki = make_pki(at=utc_now())
-        other = make_provider(organization_identifier="PSDDE-BAFIN-999999", name="Another Provider TEST")
         reader = make_provider(roles=["PSP_AI"])
-        cast = _Cast(pki, pki.issue_qseal(other, label="other-qseal"), pki.issue_qwac(reader, label="reader-qwac"))
-        write_pki(pki, folder / "pki", further=(cast.other_seal, cast.reader))
+        cast = _Cast(pki, pki.other_qseal, pki.issue_qwac(reader, label="reader-qwac"))
+        write_pki(pki, folder / "pki", further=(cast.reader,))
         told.append(
             "A root, issuing authorities for QWACs and QSealCs, and what they issued: pki/manifest.json names each file."
         )

@@ -19,6 +19,7 @@ from tppkit._files import PRIVATE, write_new
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.app import Sandbox, SandboxSettings
 from tppkit.sandbox.http1 import BoundedHttp
+from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.sandbox.tls import make_http_protocol
 
 _PSD2, _APPROVAL, _CONTROL = 0, 1, 3
@@ -66,14 +67,6 @@ class Addresses:
             raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
 
 
-class _Server(uvicorn.Server):
-    """One of several servers in a loop: signals are handled once, by whoever started them all."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 class SandboxServer:
     """A sandbox with its listening sockets; `serve()` serves until `stop()`.
 
@@ -97,22 +90,12 @@ class SandboxServer:
                 control_url=f"http://localhost:{self._sockets[_CONTROL].getsockname()[1]}", api_key=None, pki=str(self.sandbox.pki),
             )  # fmt: skip
             apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
-            self._servers = {offset: _Server(self._config(app, offset)) for offset, app in apps.items()}
+            self._servers = {offset: QuietServer(self._config(app, offset)) for offset, app in apps.items()}
             self._opened = opened.pop_all()
 
     def _config(self, app: Any, offset: int) -> uvicorn.Config:
-        return uvicorn.Config(
-            app,
-            http=make_http_protocol(self.sandbox.tls, inner=BoundedHttp) if offset == _PSD2 else BoundedHttp,
-            lifespan="off",
-            ws="none",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=75,
-            timeout_graceful_shutdown=2,
-        )
+        http = make_http_protocol(self.sandbox.tls, inner=BoundedHttp) if offset == _PSD2 else BoundedHttp
+        return make_config(app, http=http)
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""
@@ -174,18 +157,7 @@ def run_sandbox(settings: SandboxSettings) -> Iterator[SandboxServer]:
 
 def _listen(settings: SandboxSettings, offset: int) -> socket.socket:
     host = "127.0.0.1" if offset == _CONTROL else settings.host  # control moves the clock: never for others
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(
-        family, socket.SOCK_STREAM, socket.IPPROTO_TCP
-    )  # asyncio sets TCP_NODELAY only where it sees TCP
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((host, settings.port + offset if settings.port else 0))
-        bound.listen()  # until somebody listens, another could bind the same port
-    except (OSError, OverflowError) as e:
-        bound.close()
-        raise ConfigurationError("port.unavailable", f"{host} port {settings.port + offset} cannot be used: {e}") from e
-    return bound
+    return listen(host, settings.port + offset if settings.port else 0)
 
 
 def _host(settings: SandboxSettings) -> str:

@@ -1,41 +1,54 @@
-"""A test PKI as files: certificates, private keys for their owner's eyes, a manifest that names each."""
+"""A test PKI as files, in every form that a TPP or a bank asks for, with a manifest and a guide that name each.
+
+For each certificate LABEL: `LABEL.pem`, `LABEL.der`, `LABEL.key` (mode 0600). For a leaf also `LABEL-chain.pem` (the issuing
+authority behind it), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate).
+For each authority `LABEL.crl`. The trusted lists stand in `trusted-lists`, with the signer of the list of lists as
+`trust.load_trusted_lists` wants it. An entry of the manifest names the other files of a certificate in `further_paths`.
+"""
 
 from __future__ import annotations
 
+import base64
 import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
 from tppkit._files import PRIVATE, new_folder, write_new
 from tppkit.certificates import EidasCertificate
-from tppkit.testpki.authority import Issued, Pki
-from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.authority import Pki
+from tppkit.testpki.bundle import write_pkcs12
+from tppkit.testpki.draft import Draft
+from tppkit.testpki.fault_files import FAULTS_FOLDER, make_faults
+from tppkit.testpki.guide import make_guide
+from tppkit.testpki.issued import Issued
+from tppkit.testpki.pem import PkiFile, certificate_pem, key_pem, pem_block
+from tppkit.testpki.request import write_request
+from tppkit.testpki.trusted_lists import LIST_FILES, make_trusted_lists
 
-MANIFEST = "manifest.json"
+MANIFEST, GUIDE = "manifest.json", "README.md"
+TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
+_LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
+P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
+_LEAVES = frozenset({"qwac", "qseal", "server"})
+_LEAF_ENDINGS = ("-chain.pem", ".b64", ".csr", ".p12")
+ENDINGS = (".pem", ".der", ".key", *_LEAF_ENDINGS)
 
 
-def certificate_pem(certificate: EidasCertificate) -> bytes:
-    """The certificate as PEM."""
-    return certificate.x509.public_bytes(Encoding.PEM)
-
-
-def key_pem(key: PrivateKey) -> bytes:
-    """The private key as unencrypted PKCS#8 PEM: for test keys only."""
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
-def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) -> dict[str, Any]:
-    """Write every certificate and key into a new folder, all or nothing.
-
-    For each: `LABEL.pem`, `LABEL.key` (mode 0600), and for a leaf `LABEL-chain.pem` with the issuing authority behind it.
+def write_pki(
+    pki: Pki, directory: Path, *, further: tuple[Issued, ...] = (), with_faults: bool = False
+) -> dict[str, Any]:
+    """Write everything into a new folder, all or nothing.
 
     Args:
         pki: the PKI.
         directory: absent or an empty folder.
         further: certificates issued besides, written alike.
+        with_faults: also write the catalogue of faults, in the folder `faults`.
 
     Returns:
         The manifest that was written, as CLI.md describes it.
@@ -44,32 +57,121 @@ def write_pki(pki: Pki, directory: Path, *, further: tuple[Issued, ...] = ()) ->
         ConfigurationError: `file.exists`, `file.unwritable`.
     """
     everything = (*pki.issued, *further)
-    manifest = {
-        "organization_identifier": pki.provider.organization_identifier.text,
-        "roles": list(pki.provider.roles),
-        "files": [_entry(issued) for issued in everything],
-    }
+    manifest = make_manifest(pki, everything)
+    faults = list(make_faults(pki)) if with_faults else []
+    manifest["files"] += [entry for entry, _ in faults]
     with new_folder(directory) as folder:
         for issued in everything:
-            _write(issued, folder)
-        write_new(folder / MANIFEST, (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode())
+            write_files(folder, files_of(pki, issued))
+        write_files(folder, callback_files(pki))
+        write_files(folder, crl_files(pki, at=pki.not_before))
+        (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
+        write_files(folder, list_files(pki, at=pki.not_before))
+        if faults:
+            (folder / FAULTS_FOLDER).mkdir()
+        for _, files in faults:
+            write_files(folder, files)
+        write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD, with_faults=with_faults).encode())
+        write_new(folder / MANIFEST, manifest_json(manifest))
     return manifest
 
 
-def _entry(issued: Issued) -> dict[str, Any]:
+def make_manifest(pki: Pki, everything: tuple[Issued, ...]) -> dict[str, Any]:
+    """What stands in the folder, as CLI.md describes it."""
+    entries = [entry_of(issued) for issued in everything]
+    entries += [_entry(f"{label}.pub", "callback-key", key_path=f"{label}.key") for label in pki.callback_keys]
+    entries += [_entry(f"{issuer.label}.crl", "crl") for issuer in pki.issuers]
+    entries += [_entry(f"{TRUSTED_LISTS}/{LIST_FILES[0]}", "trusted-list", further=[_LOTL_SIGNER])]
+    entries += [_entry(f"{TRUSTED_LISTS}/{name}", "trusted-list") for name in LIST_FILES[1:]]
     return {
-        "path": f"{issued.label}.pem",
-        "kind": issued.kind,
-        "key_path": f"{issued.label}.key",
-        "sha256": issued.certificate.sha256,
-        "not_after": format_time(issued.certificate.not_after),
-        "expected": [],
+        "organization_identifier": pki.provider.organization_identifier.text,
+        "roles": list(pki.provider.roles),
+        "files": entries,
     }
 
 
-def _write(issued: Issued, folder: Path) -> None:
-    pem = certificate_pem(issued.certificate)
-    write_new(folder / f"{issued.label}.pem", pem)
-    write_new(folder / f"{issued.label}.key", key_pem(issued.key), mode=PRIVATE)
-    if issued.chain:
-        write_new(folder / f"{issued.label}-chain.pem", pem + b"".join(map(certificate_pem, issued.chain)))
+def manifest_json(manifest: dict[str, Any]) -> bytes:
+    """The manifest as it is written."""
+    return (json.dumps(manifest, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def entry_of(issued: Issued) -> dict[str, Any]:
+    """The manifest's entry of a certificate."""
+    endings = (".der", *(_LEAF_ENDINGS if issued.kind in _LEAVES else ()))
+    further = [f"{issued.label}{ending}" for ending in endings]
+    entry = certificate_entry(issued.certificate, label=issued.label, kind=issued.kind, further=further)
+    return entry | {"key_path": f"{issued.label}.key"}
+
+
+def certificate_entry(
+    certificate: EidasCertificate, *, label: str, kind: str, further: Sequence[str]
+) -> dict[str, Any]:
+    """The manifest's entry of a certificate without key.
+
+    Args:
+        certificate: the certificate.
+        label: stem of its files.
+        kind: as CLI.md names it.
+        further: its other files.
+    """
+    entry = _entry(f"{label}.pem", kind, further=further)
+    return entry | {"sha256": certificate.sha256, "not_after": format_time(certificate.not_after)}
+
+
+def _entry(path: str, kind: str, *, key_path: str | None = None, further: Sequence[str] = ()) -> dict[str, Any]:
+    return {
+        "path": path, "kind": kind, "key_path": key_path, "sha256": None, "not_after": None, "expected": [],
+        "further_paths": list(further),
+    }  # fmt: skip
+
+
+def write_files(folder: Path, files: Iterable[PkiFile]) -> None:
+    """Write files that are not there yet.
+
+    Raises:
+        ConfigurationError: `file.exists`, `file.unwritable`.
+    """
+    for name, content, mode in files:
+        write_new(folder / name, content, mode=mode)
+
+
+def files_of(pki: Pki, issued: Issued) -> Iterator[PkiFile]:
+    """Every file of one certificate."""
+    label, certificate = issued.label, issued.certificate
+    pem = certificate_pem(certificate)
+    yield PkiFile(f"{label}.pem", pem)
+    yield PkiFile(f"{label}.der", certificate.der)
+    yield PkiFile(f"{label}.key", key_pem(issued.key), PRIVATE)
+    if issued.kind in _LEAVES:
+        chain = (certificate, *issued.chain)
+        yield PkiFile(f"{label}-chain.pem", b"".join(map(certificate_pem, chain)))
+        yield PkiFile(f"{label}.b64", base64.b64encode(certificate.der) + b"\n")
+        yield PkiFile(f"{label}.csr", request_pem(issued))
+        bundle = write_pkcs12(issued.key, chain, name=label, password=P12_PASSWORD, random=pki.keys.random_bytes)
+        yield PkiFile(f"{label}.p12", bundle, PRIVATE)
+
+
+def request_pem(issued: Issued) -> bytes:
+    """PEM of the request for this certificate."""
+    draft = Draft.of(issued.certificate)
+    return pem_block("CERTIFICATE REQUEST", write_request(draft.subject, draft.extensions, issued.key))
+
+
+def callback_files(pki: Pki) -> Iterator[PkiFile]:
+    """Private and public keys of the legacy interface's callbacks."""
+    for label, key in pki.callback_keys.items():
+        yield PkiFile(f"{label}.key", key_pem(key), PRIVATE)
+        yield PkiFile(f"{label}.pub", key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+
+
+def list_files(pki: Pki, *, at: datetime) -> Iterator[PkiFile]:
+    """The trusted lists, and the certificate that the list of lists is verified with."""
+    for name, content in make_trusted_lists(pki, at=at).items():
+        yield PkiFile(f"{TRUSTED_LISTS}/{name}", content)
+    yield PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
+
+
+def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:
+    """The revocation list of each authority, issued at a time and good for as long as the leaf certificates."""
+    for issuer in pki.issuers:
+        yield PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days))

@@ -1,24 +1,29 @@
 """The certificates of a test PKI: names, extensions and validity, as production profiles have them.
 
 Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities). Every authority says TEST in
-its name, so no test certificate can be taken for a production one.
+its name, and every provider's certificate in the organisation's name or in its policy, so that none can be taken for one of
+production.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
 
 from tppkit.certificates import (
+    EidasCertificate,
+    EidasRequest,
     OrganizationIdentifier,
     PdsLocation,
     Psd2Statement,
     RoleOfPsp,
+    der,
     oids,
     parse_organization_identifier,
 )
@@ -29,13 +34,18 @@ from tppkit.errors import ConfigurationError, FormatError
 Extension = tuple[x509.ExtensionType, bool]
 
 _ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
-_SERVICES = "http://pki.test.example.com"
+SERVICES_URL = "http://pki.test.example.com"
 _COUNTRY = re.compile(r"[A-Z]{2}")
 _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 # Countries that only identifiers have: VAT's codes of Greece and Northern Ireland, and LEI's of the whole world.
 _ESTABLISHED = {"EL": "GR", "XI": "GB", "XG": ""}
 _UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # name no authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
 _TEXT_LIMIT = 64
+_QCP_L_QSCD = "0.4.0.194112.1.3"
+# Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
+QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("2.23.140.1.1", "0.4.0.194112.1.4")}
+)
 _NCA_NAME_LIMIT = 256
 
 
@@ -112,6 +122,44 @@ def make_provider(
     return provider
 
 
+def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
+    """The provider that a test certificate or request was made for.
+
+    Raises:
+        ConfigurationError: as `make_provider`.
+    """
+    identifier, psd2 = certificate.organization_identifier, certificate.qc.psd2
+    values = certificate.subject.values
+    return make_provider(
+        organization_identifier=identifier.text if identifier else "",
+        name=" ".join(values(oids.ORGANIZATION)),
+        country=" ".join(values(oids.COUNTRY)),
+        roles=certificate.roles,
+        nca_name=psd2.nca_name if psd2 else None,
+        dns_name=next(iter(certificate.extensions.dns_names), DEFAULT_DNS_NAME),
+    )
+
+
+def is_dns_name(text: str) -> bool:
+    """Whether a text is a DNS name in lower case, as certificates have it."""
+    return _DNS_NAME.fullmatch(text) is not None
+
+
+def policy_of(qwac: EidasCertificate) -> str:
+    """Which of `QWAC_POLICIES` a QWAC was made with."""
+    return next((name for name, stated in QWAC_POLICIES.items() if stated == qwac.extensions.policies), "gen")
+
+
+def make_other_provider(provider: Provider) -> Provider:
+    """Another organisation, for what must be refused: one of two, whichever `provider` is not."""
+    for identifier in ("PSDDE-BAFIN-999999", "PSDFI-FINFSA-9999999-9"):
+        if identifier != provider.organization_identifier.text:
+            break
+    return make_provider(
+        organization_identifier=identifier, name="Another Provider TEST", dns_name="other.test.example.com"
+    )
+
+
 def _check(provider: Provider) -> None:
     if not _COUNTRY.fullmatch(provider.country):
         raise ConfigurationError(
@@ -130,7 +178,7 @@ def _check(provider: Provider) -> None:
             "pki.role",
             f"the roles {', '.join(provider.roles) or 'none'} are not one or more, each once, of {', '.join(oids.ROLE_OIDS)}",
         )
-    if not _DNS_NAME.fullmatch(provider.dns_name) or len(provider.dns_name) > _TEXT_LIMIT:
+    if not is_dns_name(provider.dns_name) or len(provider.dns_name) > _TEXT_LIMIT:
         raise ConfigurationError("pki.dns-name", f"{provider.dns_name[:80]!r} is not a lower-case DNS name")
 
 
@@ -142,6 +190,25 @@ def authority_name(common_name: str) -> x509.Name:
             NameOID.ORGANIZATION_NAME: "tppkit TEST Trust Services",
             _ORGANIZATION_IDENTIFIER: "NTRLT-000000000",
             NameOID.COMMON_NAME: common_name,
+        }
+    )
+
+
+def qwac_name(provider: Provider, *, policy: str = "gen") -> x509.Name:
+    """The name of a QWAC; one with the EV policy also says how the organisation is registered (EV guidelines 7.1.4.2)."""
+    if policy != "ev":
+        return provider_name(provider, provider.dns_name)
+    country, reference = provider.country, provider.organization_identifier.reference or ""
+    return _name(
+        {
+            NameOID.JURISDICTION_COUNTRY_NAME: country,
+            NameOID.BUSINESS_CATEGORY: "Private Organization",
+            NameOID.SERIAL_NUMBER: reference,
+            NameOID.COUNTRY_NAME: country,
+            NameOID.LOCALITY_NAME: "TEST",
+            NameOID.ORGANIZATION_NAME: provider.name,
+            _ORGANIZATION_IDENTIFIER: provider.organization_identifier.text,
+            NameOID.COMMON_NAME: provider.dns_name,
         }
     )
 
@@ -179,25 +246,38 @@ def authority_extensions(*, path_length: int | None) -> list[Extension]:
     ]
 
 
-def qwac_extensions(provider: Provider) -> list[Extension]:
-    """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3)."""
+def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, policy: str = "gen") -> list[Extension]:
+    """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3).
+
+    Args:
+        provider: whom it is for.
+        services_url: where the authority's services answer.
+        policy: one of `QWAC_POLICIES`.
+    """
     return [
         key_usage("digital_signature"),
         (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
-        _policies(oids.POLICY_QNCP_W_GEN),
+        _policies(provider, *QWAC_POLICIES[policy]),
         _qc_statements(provider, "web"),
-        *_information("qwac"),
+        *([_registration(provider.organization_identifier)] if policy == "ev" else []),
+        *_information("qwac", services_url),
     ]
 
 
-def qseal_extensions(provider: Provider) -> list[Extension]:
-    """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4)."""
+def qseal_extensions(provider: Provider, *, services_url: str = SERVICES_URL, qscd: bool = False) -> list[Extension]:
+    """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4).
+
+    Args:
+        provider: whom it is for.
+        services_url: where the authority's services answer.
+        qscd: state that the key is in a qualified device (which no test key is).
+    """
     return [
         key_usage("content_commitment"),
-        _policies(oids.POLICY_QCP_L),
-        _qc_statements(provider, "eseal"),
-        *_information("qseal"),
+        _policies(provider, _QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
+        _qc_statements(provider, "eseal", sscd=qscd),
+        *_information("qseal", services_url),
     ]
 
 
@@ -218,28 +298,45 @@ def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePubli
     ]
 
 
-def _policies(oid: str) -> Extension:
-    return x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier(oid), None)]), False
+def _policies(provider: Provider, *stated: str) -> Extension:
+    """The policies; the first says TEST where the organisation's name does not."""
+    notice = None if "TEST" in provider.name else [x509.UserNotice(None, "TEST certificate, not to be relied on")]
+    first, *others = (x509.ObjectIdentifier(oid) for oid in stated)
+    stating = [x509.PolicyInformation(first, notice), *(x509.PolicyInformation(oid, None) for oid in others)]
+    return x509.CertificatePolicies(stating), False
 
 
-def _qc_statements(provider: Provider, qc_type: str) -> Extension:
+def _registration(identifier: OrganizationIdentifier) -> Extension:
+    """The organizationIdentifier again, in the parts of the CA/Browser Forum's extension (EV guidelines 7.1.2.4)."""
+    reference = "-".join(part for part in (identifier.authority, identifier.reference) if part)
+    value = der.write_element(
+        der.SEQUENCE,
+        der.write_text(identifier.scheme or "", tag=der.PRINTABLE_STRING),
+        der.write_text(identifier.country or "", tag=der.PRINTABLE_STRING),
+        der.write_text(reference),
+    )
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier("2.23.140.3.1"), value), False
+
+
+def _qc_statements(provider: Provider, qc_type: str, *, sscd: bool = False) -> Extension:
     value = write_qc_statements(
         qc_type=qc_type,
         psd2=Psd2Statement(
             tuple(RoleOfPsp(oids.ROLE_OIDS[r], r) for r in provider.roles), provider.nca_name, provider.nca_id
         ),
         pds=(PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),),
+        sscd=sscd,
     )
     return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value), False
 
 
-def _information(issuer: str) -> list[Extension]:
+def _information(issuer: str, services_url: str) -> list[Extension]:
     access = [
-        (AuthorityInformationAccessOID.OCSP, f"{_SERVICES}/ocsp"),
-        (AuthorityInformationAccessOID.CA_ISSUERS, f"{_SERVICES}/issuing-ca-{issuer}.der"),
+        (AuthorityInformationAccessOID.OCSP, f"{services_url}/ocsp"),
+        (AuthorityInformationAccessOID.CA_ISSUERS, f"{services_url}/issuing-ca-{issuer}.der"),
     ]
     descriptions = [x509.AccessDescription(method, x509.UniformResourceIdentifier(url)) for method, url in access]
     point = x509.DistributionPoint(
-        [x509.UniformResourceIdentifier(f"{_SERVICES}/issuing-ca-{issuer}.crl")], None, None, None
+        [x509.UniformResourceIdentifier(f"{services_url}/issuing-ca-{issuer}.crl")], None, None, None
     )
     return [(x509.AuthorityInformationAccess(descriptions), False), (x509.CRLDistributionPoints([point]), False)]

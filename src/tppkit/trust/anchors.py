@@ -44,7 +44,8 @@ def make_anchors(certificates: Iterable[EidasCertificate], *, all_believed: bool
         ConfigurationError: `trust.no-anchors`, there is no authority among them; `trust.no-root`, there is, but none is
             self-signed.
     """
-    authorities = [certificate for certificate in certificates if certificate.extensions.is_ca]
+    # A folder often has the same authority in several forms.
+    authorities = list({c.sha256: c for c in certificates if c.extensions.is_ca}.values())
     if not authorities:
         raise ConfigurationError("trust.no-anchors", "no certification authority stands in the trust material")
     roots = authorities if all_believed else [one for one in authorities if _is_self_signed(one)]

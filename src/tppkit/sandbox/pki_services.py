@@ -1,0 +1,170 @@
+"""The authorities of a test PKI over HTTP: OCSP, revocation lists, time stamps, issuing certificates and trusted lists.
+
+`POST /ocsp` and `GET /ocsp/{base64}` (RFC 6960 appendix A), `GET /{authority}.crl` (RFC 5280 section 4.2.1.13),
+`GET /{authority}.der`, `POST /tsa` (RFC 3161 section 3.4), and the trusted lists under their file names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from tppkit._clock import utc_now
+from tppkit._files import read_bounded
+from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.sandbox.listening import QuietServer, listen, make_config
+from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
+from tppkit.testpki.folder import REVOCATIONS, PkiFolder, open_pki
+from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
+from tppkit.testpki.trusted_lists import LIST_FILES
+from tppkit.web import read_message
+
+_OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
+_CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"
+_MAX_LIST_BYTES = 32 * 1024 * 1024
+
+
+class PkiServices:
+    """An ASGI application (`app`) that answers for the test PKI in a folder; what is issued or revoked there meanwhile counts.
+
+    Args:
+        folder: what `pki create` made.
+        now: the present, aware.
+
+    Raises:
+        ConfigurationError: as `testpki.folder.open_pki`.
+    """
+
+    def __init__(self, folder: Path, *, now: Callable[[], datetime]) -> None:
+        self._path = folder
+        self._now = now
+        self._opened = open_pki(folder)
+        self._stamp = _stamp(folder)
+        self.app = Starlette(
+            routes=[
+                Route("/ocsp", self._post_ocsp, methods=["POST"]),
+                Route("/ocsp/{request:path}", self._get_ocsp, methods=["GET"]),
+                Route("/tsa", self._timestamp, methods=["POST"]),
+                Route("/{authority}.crl", self._crl, methods=["GET"]),
+                Route("/{authority}.der", self._certificate, methods=["GET"]),
+                Route("/{name}.xml", self._list, methods=["GET"]),
+            ],
+            exception_handlers={TppkitError: _refuse},
+        )
+
+    @property
+    def _folder(self) -> PkiFolder:
+        stamp = _stamp(self._path)
+        if stamp != self._stamp:
+            self._opened, self._stamp = open_pki(self._path), stamp
+        return self._opened
+
+    async def _post_ocsp(self, request: Request) -> Response:
+        return self._answer_ocsp(await _body(request))
+
+    async def _get_ocsp(self, request: Request) -> Response:
+        return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
+
+    def _answer_ocsp(self, asked: bytes) -> Response:
+        return Response(answer_ocsp(self._folder.pki, asked, at=self._now()), media_type=_OCSP)
+
+    async def _timestamp(self, request: Request) -> Response:
+        serial = secrets.randbits(63) | 1
+        answer = answer_timestamp(self._folder.pki, await _body(request), at=self._now(), serial=serial)
+        return Response(answer, media_type=_TSP)
+
+    async def _crl(self, request: Request) -> Response:
+        folder = self._folder
+        for issuer in folder.pki.issuers:
+            if issuer.label == request.path_params["authority"]:
+                now = self._now()
+                return Response(folder.pki.crl(issuer, at=now, number=int(now.timestamp())), media_type=_CRL)
+        return _not_found()
+
+    async def _certificate(self, request: Request) -> Response:
+        for issuer in self._folder.pki.issuers:
+            if issuer.label == request.path_params["authority"]:
+                return Response(issuer.certificate.der, media_type=_CERTIFICATE)
+        return _not_found()
+
+    async def _list(self, request: Request) -> Response:
+        names = {path.name: path for path in (self._path / TRUSTED_LISTS).glob("*.xml")}
+        path = names.get(f"{request.path_params['name']}.xml")
+        return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_XML) if path else _not_found()
+
+
+class PkiServer:
+    """The same on a port of this machine's loopback.
+
+    Args:
+        folder: what `pki create` made.
+        port: 0 takes a free one.
+        now: the present, aware.
+
+    Raises:
+        ConfigurationError: `port.unavailable`, and as `PkiServices`.
+    """
+
+    def __init__(self, folder: Path, *, port: int, now: Callable[[], datetime] = utc_now) -> None:
+        services = PkiServices(folder, now=now)
+        self._socket = listen("127.0.0.1", port)
+        base = f"http://localhost:{self._socket.getsockname()[1]}"
+        self.addresses = {
+            "ocsp_url": f"{base}/ocsp", "tsa_url": f"{base}/tsa", "crl_url": f"{base}/issuing-ca-qwac.crl",
+            "lists_url": f"{base}/{LIST_FILES[0]}", "pki": str(folder),
+        }  # fmt: skip
+        self._server = QuietServer(make_config(services.app))
+
+    async def serve(self, *, on_ready: Callable[[], None]) -> None:
+        """Serve until `stop()` is called; `on_ready` is called once it answers."""
+        running = asyncio.ensure_future(self._server.serve([self._socket]))
+        while not running.done() and not self._server.started:
+            await asyncio.sleep(0.01)
+        try:
+            on_ready()
+        except BaseException:
+            self.stop()
+            await running
+            raise
+        await running
+
+    async def serve_until_stopped(self, *, on_ready: Callable[[], None]) -> None:
+        """Serve until the process is told to end."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, self.stop)
+        await self.serve(on_ready=on_ready)
+
+    def stop(self) -> None:
+        """Ask it to finish."""
+        self._server.should_exit = True
+
+
+async def _body(request: Request) -> bytes:
+    message = await read_message(request.scope, request.receive, max_body_bytes=MAX_REQUEST_BYTES)
+    return message.body
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    if isinstance(error, ConfigurationError):  # the folder's fault, which is no affair of who asks
+        return PlainTextResponse("the test PKI's folder cannot be used now\n", status_code=503)
+    status = 413 if isinstance(error, TppkitError) and error.code == "message.too-large" else 400
+    return PlainTextResponse(f"{error}\n", status_code=status)
+
+
+def _not_found() -> Response:
+    return PlainTextResponse("this test PKI has nothing here\n", status_code=404)
+
+
+def _stamp(folder: Path) -> tuple[int, ...]:
+    """Changes when the folder's contents do."""
+    files = (folder / MANIFEST, folder / REVOCATIONS)
+    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)

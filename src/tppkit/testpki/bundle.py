@@ -1,0 +1,134 @@
+"""PKCS#12 files that are the same again for the same salts: `cryptography` takes its salts from the machine.
+
+AES-256-CBC with PBKDF2 for key and certificates, HMAC-SHA-256 over the whole: what OpenSSL 3 and Java write today.
+
+Sources: RFC 7292 section 4 and appendix B, RFC 8018 (PBES2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Callable, Sequence
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.kdf.pbkdf2 import PBKDF2HMAC
+from cryptography.hazmat.primitives.padding import PKCS7
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from tppkit.certificates import EidasCertificate, der
+from tppkit.testpki.keys import PrivateKey
+
+ROUNDS = 2048
+_DATA, _ENCRYPTED_DATA = "1.2.840.113549.1.7.1", "1.2.840.113549.1.7.6"
+_SHROUDED_KEY, _CERTIFICATE = "1.2.840.113549.1.12.10.1.2", "1.2.840.113549.1.12.10.1.3"
+_X509 = "1.2.840.113549.1.9.22.1"
+_FRIENDLY_NAME, _LOCAL_KEY_ID = "1.2.840.113549.1.9.20", "1.2.840.113549.1.9.21"
+_PBES2, _PBKDF2 = "1.2.840.113549.1.5.13", "1.2.840.113549.1.5.12"
+_HMAC_SHA256, _AES_256_CBC, _SHA256 = "1.2.840.113549.2.9", "2.16.840.1.101.3.4.1.42", "2.16.840.1.101.3.4.2.1"
+_BMP_STRING, _NULL = 0x1E, b"\x05\x00"
+_BLOCK = 64  # of SHA-256
+
+Random = Callable[[str, int], bytes]
+
+
+def write_pkcs12(
+    key: PrivateKey, chain: Sequence[EidasCertificate], *, name: str, password: str, random: Random
+) -> bytes:
+    """DER of a PKCS#12 file.
+
+    Args:
+        key: the private key.
+        chain: its certificate, then the authorities above.
+        name: friendly name of key and certificate.
+        password: ASCII.
+        random: gives salts and initialisation vectors: (label, number of bytes) -> bytes.
+    """
+    own = hashlib.sha1(chain[0].der, usedforsecurity=False).digest()
+    attributes = _attributes(name, own)
+    certificates = [_bag(_CERTIFICATE, _certificate(c), attributes if c is chain[0] else b"") for c in chain]
+    private = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    algorithm, encrypted = _encrypt(private, password, random(f"{name} p12 key", 24))
+    shrouded = der.write_element(der.SEQUENCE, algorithm, der.write_element(der.OCTET_STRING, encrypted))
+    safes = der.write_element(
+        der.SEQUENCE,
+        _encrypted_safe(
+            der.write_element(der.SEQUENCE, *certificates), password, random(f"{name} p12 certificates", 24)
+        ),
+        _content(der.write_element(der.SEQUENCE, _bag(_SHROUDED_KEY, shrouded, attributes))),
+    )
+    mac = _mac(safes, password, random(f"{name} p12 mac", 8))
+    return der.write_element(der.SEQUENCE, der.write_integer(3), _content(safes), mac)
+
+
+def _content(data: bytes) -> bytes:
+    octets = der.write_element(der.OCTET_STRING, data)
+    return der.write_element(der.SEQUENCE, der.write_oid(_DATA), der.write_element(0xA0, octets))
+
+
+def _encrypted_safe(data: bytes, password: str, random: bytes) -> bytes:
+    algorithm, encrypted = _encrypt(data, password, random)
+    info = der.write_element(der.SEQUENCE, der.write_oid(_DATA), algorithm, der.write_element(0x80, encrypted))
+    content = der.write_element(0xA0, der.write_element(der.SEQUENCE, der.write_integer(0), info))
+    return der.write_element(der.SEQUENCE, der.write_oid(_ENCRYPTED_DATA), content)
+
+
+def _bag(kind: str, value: bytes, attributes: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, der.write_oid(kind), der.write_element(0xA0, value), attributes)
+
+
+def _certificate(certificate: EidasCertificate) -> bytes:
+    octets = der.write_element(der.OCTET_STRING, certificate.der)
+    return der.write_element(der.SEQUENCE, der.write_oid(_X509), der.write_element(0xA0, octets))
+
+
+def _attributes(name: str, key_id: bytes) -> bytes:
+    values = (
+        (_FRIENDLY_NAME, der.write_text(name, tag=_BMP_STRING)),
+        (_LOCAL_KEY_ID, der.write_element(der.OCTET_STRING, key_id)),
+    )
+    written = (
+        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, value)) for oid, value in values
+    )
+    return der.write_element(der.SET, *sorted(written))
+
+
+def _encrypt(data: bytes, password: str, random: bytes) -> tuple[bytes, bytes]:
+    """The AlgorithmIdentifier and the ciphertext."""
+    salt, vector = random[:8], random[8:]
+    key = PBKDF2HMAC(hashes.SHA256(), 32, salt, ROUNDS).derive(password.encode("ascii"))
+    padder, encryptor = PKCS7(128).padder(), Cipher(algorithms.AES256(key), modes.CBC(vector)).encryptor()
+    encrypted = encryptor.update(padder.update(data) + padder.finalize()) + encryptor.finalize()
+    parameters = der.write_element(
+        der.SEQUENCE,
+        der.write_element(der.OCTET_STRING, salt),
+        der.write_integer(ROUNDS),
+        _algorithm(_HMAC_SHA256, _NULL),
+    )
+    scheme = _algorithm(_AES_256_CBC, der.write_element(der.OCTET_STRING, vector))
+    return _algorithm(_PBES2, der.write_element(der.SEQUENCE, _algorithm(_PBKDF2, parameters), scheme)), encrypted
+
+
+def _algorithm(oid: str, parameters: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, der.write_oid(oid), parameters)
+
+
+def _mac(data: bytes, password: str, salt: bytes) -> bytes:
+    key = _derive_mac_key(password.encode("utf-16-be") + b"\x00\x00", salt)
+    value = der.write_element(der.OCTET_STRING, hmac.digest(key, data, "sha256"))
+    digest = der.write_element(der.SEQUENCE, _algorithm(_SHA256, _NULL), value)
+    return der.write_element(der.SEQUENCE, digest, der.write_element(der.OCTET_STRING, salt), der.write_integer(ROUNDS))
+
+
+def _derive_mac_key(password: bytes, salt: bytes) -> bytes:
+    """RFC 7292 appendix B.2 for SHA-256, purpose 3 (MAC), where one round of output is enough."""
+
+    def filled(text: bytes) -> bytes:
+        size = _BLOCK * -(-len(text) // _BLOCK)
+        return (text * (size // len(text) + 1))[:size]
+
+    value = b"\x03" * _BLOCK + filled(salt) + filled(password)
+    for _ in range(ROUNDS):
+        value = hashlib.sha256(value).digest()
+    return value

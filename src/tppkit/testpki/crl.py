@@ -1,0 +1,85 @@
+"""Certificate revocation lists, written.
+
+Source: RFC 5280 section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tppkit.certificates import der, oids
+from tppkit.testpki.draft import Extension, write_extension, write_time
+from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
+
+_CRL_NUMBER, _REASON_CODE = "2.5.29.20", "2.5.29.21"
+
+# RFC 5280 section 5.3.1.
+REASONS: Mapping[str, int] = MappingProxyType({
+    "unspecified": 0, "keyCompromise": 1, "cACompromise": 2, "affiliationChanged": 3, "superseded": 4,
+    "cessationOfOperation": 5, "certificateHold": 6, "removeFromCRL": 8, "privilegeWithdrawn": 9, "aACompromise": 10,
+})  # fmt: skip
+
+
+class Revocation(NamedTuple):
+    """One revoked certificate: serial number, since when (aware UTC), and why (one of `REASONS`)."""
+
+    serial: int
+    at: datetime
+    reason: str = "unspecified"
+
+
+def write_crl(
+    *,
+    issuer: bytes,
+    key: PrivateKey,
+    authority_key_identifier: bytes,
+    revoked: Iterable[Revocation],
+    this_update: datetime,
+    next_update: datetime | None,
+    number: int,
+    hash_name: str | None = None,
+    further: tuple[Extension, ...] = (),
+) -> bytes:
+    """DER of a revocation list of version 2, signed.
+
+    Args:
+        issuer: DER of the issuer's name.
+        key: the issuer's key.
+        authority_key_identifier: the issuer's key identifier.
+        revoked: what is revoked.
+        this_update: when it is issued, aware UTC.
+        next_update: when the next one comes, aware UTC; None leaves it out, as no authority may.
+        number: CRL number.
+        hash_name: one of `signing.HASHES`; the one that fits the key by default.
+        further: extensions beside authority key identifier and number.
+    """
+    identifier = der.write_element(der.SEQUENCE, der.write_element(0x80, authority_key_identifier))
+    extensions = (
+        Extension(oids.AUTHORITY_KEY_IDENTIFIER, identifier),
+        Extension(_CRL_NUMBER, der.write_integer(number)),
+        *further,
+    )
+    entries = [_entry(revocation) for revocation in revoked]
+    to_be_signed = der.write_element(
+        der.SEQUENCE,
+        der.write_integer(1),
+        signature_algorithm(key, hash_name or default_hash(key)),
+        issuer,
+        write_time(this_update),
+        write_time(next_update) if next_update else b"",
+        der.write_element(der.SEQUENCE, *entries) if entries else b"",
+        der.write_element(0xA0, der.write_element(der.SEQUENCE, *map(write_extension, extensions))),
+    )
+    return sign_der(to_be_signed, key, hash_name=hash_name)
+
+
+def _entry(revocation: Revocation) -> bytes:
+    parts = [der.write_integer(revocation.serial), write_time(revocation.at)]
+    if revocation.reason != "unspecified":  # which RFC 5280 wants left out
+        reason = Extension(_REASON_CODE, der.write_element(0x0A, bytes([REASONS[revocation.reason]])))
+        parts.append(der.write_element(der.SEQUENCE, write_extension(reason)))
+    return der.write_element(der.SEQUENCE, *parts)

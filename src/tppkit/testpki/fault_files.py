@@ -1,0 +1,68 @@
+"""The catalogue of faults as files, each with the codes that a check of it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tppkit._clock import format_time
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
+from tppkit.testpki.authority import Pki
+from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase
+from tppkit.testpki.faults.sound import sound_pki
+from tppkit.testpki.pem import PkiFile, pem_block
+
+FAULTS_FOLDER = "faults"
+
+
+def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
+    """The manifest's entry and the files of every fault.
+
+    An entry names, beside what every entry has, the use that the certificate claims (`as`), the time at which it is judged
+    (`at`), the revocation lists and OCSP answers to judge it with, and what is wrong (`summary`).
+
+    Args:
+        pki: the PKI whose authorities and keys they are made with.
+    """
+    pki = sound_pki(pki)
+    for fault in FAULTS.values():
+        bench = Bench(pki, fault.name)
+        case = fault.make(bench)
+        files = list(_files(fault, case))
+        yield _entry(bench, fault, case, [file.name for file in files]), files
+
+
+def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
+    stem = f"{FAULTS_FOLDER}/{fault.name}"
+    chain = b"".join(pem_block("CERTIFICATE", encoded) for encoded in (case.leaf, *case.intermediates))
+    yield PkiFile(f"{stem}.pem", chain)
+    for kind, answers in (("crl", case.crls), ("ocsp", case.ocsp)):
+        for number, answer in enumerate(answers, 1):
+            yield PkiFile(f"{stem}-{number}.{kind}", answer)
+
+
+def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
+    leaf = EidasCertificate.from_der(case.leaf)
+    sound = bench.issued(fault.use)
+    return {
+        "path": names[0],
+        "kind": "fault",
+        "key_path": f"{sound.label}.key" if _has_key_of(leaf, sound.certificate) else None,
+        "sha256": leaf.sha256,
+        "not_after": format_time(leaf.not_after),
+        "expected": list(fault.expected),
+        "as": fault.use.value,
+        "at": format_time(bench.at),
+        "crl": [name for name in names if name.endswith(".crl")],
+        "ocsp": [name for name in names if name.endswith(".ocsp")],
+        "further_paths": names[1:],
+        "summary": fault.summary,
+    }
+
+
+def _has_key_of(leaf: EidasCertificate, sound: EidasCertificate) -> bool:
+    try:
+        return leaf.public_key == sound.public_key
+    except FormatError:
+        return False

@@ -1,0 +1,190 @@
+"""What a fault is: one thing wrong with a certificate, its chain or what is said of its revocation, and the codes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from tppkit.certificates import Use, der, oids
+from tppkit.testpki.authority import Pki
+from tppkit.testpki.crl import Revocation, write_crl
+from tppkit.testpki.draft import Draft, Extension, write_name
+from tppkit.testpki.issued import Drafted, Issued, for_key, key_identifier, public_key_bits, sign_draft
+from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
+
+QWAC, SEAL = Use.QWAC, Use.QSEALC
+Change = Callable[[Draft], Draft]
+
+
+class FaultCase(NamedTuple):
+    """A fault, made.
+
+    Attributes:
+        leaf: DER of the certificate.
+        intermediates: DER of the authorities sent along.
+        crls: DER of revocation lists that were kept.
+        ocsp: DER of OCSP answers that were kept.
+    """
+
+    leaf: bytes
+    intermediates: tuple[bytes, ...] = ()
+    crls: tuple[bytes, ...] = ()
+    ocsp: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One row of the catalogue.
+
+    Attributes:
+        name: short name, also the stem of its files.
+        summary: what is wrong, in one line.
+        use: what the certificate claims to be.
+        expected: every code that a check of it gives, sorted.
+        make: makes it.
+    """
+
+    name: str
+    summary: str
+    use: Use
+    expected: tuple[str, ...]
+    make: Callable[[Bench], FaultCase]
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What a fault is made with.
+
+    Attributes:
+        pki: a sound PKI.
+        name: the fault's name, from which its keys and serial numbers come.
+    """
+
+    pki: Pki
+    name: str
+
+    @property
+    def at(self) -> datetime:
+        """When faults are judged: a day and a half after the PKI begins."""
+        return judged_at(self.pki)
+
+    def issued(self, use: Use) -> Issued:
+        """The sound certificate of that use."""
+        return self.pki.qwac if use is QWAC else self.pki.qseal
+
+    def issuer(self, use: Use) -> Issued:
+        """Its authority."""
+        return self.pki.qwac_ca if use is QWAC else self.pki.qseal_ca
+
+    def draft(self, use: Use) -> Draft:
+        """The sound certificate before it was signed, with a serial number of its own."""
+        return replace(Draft.of(self.issued(use).certificate), serial=self._serial("leaf"))
+
+    def case(self, use: Use, leaf: bytes, **further: Any) -> FaultCase:
+        """A case whose chain is sound."""
+        return FaultCase(leaf, (self.issuer(use).certificate.der,), **further)
+
+    def sound(self, **further: Any) -> FaultCase:
+        """The sound QWAC, about which something is said."""
+        return self.case(QWAC, self.pki.qwac.certificate.der, **further)
+
+    def authority(
+        self, label: str, *, issuer: Issued | None = None, change: Change | None = None, hash_name: str | None = None
+    ) -> Issued:
+        """Another issuing authority with a P-256 key of its own, sound but for what `change` makes of it.
+
+        Args:
+            label: its name.
+            issuer: who signs it; the root by default.
+            change: makes something wrong of it.
+            hash_name: as for `Draft.sign`.
+        """
+        issuer = issuer or self.pki.root
+        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
+        draft = Draft.of(self.pki.qwac_ca.certificate)
+        subject = tuple(
+            attribute._replace(text=label) if attribute.oid == oids.COMMON_NAME else attribute
+            for attribute in draft.subject
+        )
+        draft = _identified(draft, Drafted.public_key_of(key), issuer)
+        draft = replace(draft, subject=subject, serial=self._serial(label))
+        return sign_draft(
+            Drafted(change(draft) if change else draft, key), issuer, label, "issuing-ca", hash_name=hash_name
+        )
+
+    def root(self, label: str) -> Issued:
+        """Another root with a P-256 key of its own, that nobody believes."""
+        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
+        draft = Draft.of(self.pki.root.certificate)
+        subject = tuple(
+            attribute._replace(text=label) if attribute.oid == oids.COMMON_NAME else attribute
+            for attribute in draft.subject
+        )
+        public, name = Drafted.public_key_of(key), write_name(subject)
+        draft = replace(_for(draft, public, name, key_identifier(public)), subject=subject, serial=self._serial(label))
+        return sign_draft(Drafted(draft, key), None, label, "root")
+
+    def below(self, *authorities: Issued, change: Change | None = None) -> FaultCase:
+        """A sound QWAC of the first authority; all of them are sent along."""
+        issuer = authorities[0]
+        draft = self.draft(QWAC)
+        draft = _identified(draft, draft.public_key, issuer)
+        signed = (change(draft) if change else draft).sign(issuer.key)
+        return FaultCase(signed, tuple(authority.certificate.der for authority in authorities))
+
+    def crl(self, *revoked: Revocation, issuer: Issued | None = None, **changes: Any) -> bytes:
+        """DER of a revocation list of the authority for QWACs, sound but for what is changed (arguments of `write_crl`)."""
+        issuer = issuer or self.pki.qwac_ca
+        stated: dict[str, Any] = {
+            "issuer": issuer.name, "key": issuer.key, "authority_key_identifier": issuer.key_identifier, "revoked": revoked,
+            "this_update": self.at - timedelta(hours=12), "next_update": self.at + timedelta(days=7), "number": 2,
+        }  # fmt: skip
+        return write_crl(**(stated | changes))
+
+    def revoked(self, reason: str = "keyCompromise") -> Revocation:
+        """The revocation of the sound QWAC, twelve hours before it is judged."""
+        return Revocation(self.pki.qwac.certificate.serial, self.at - timedelta(hours=12), reason)
+
+    def single(self, **changes: Any) -> Single:
+        """What a sound OCSP answer says of the sound QWAC: good; but for what is changed (fields of `Single`)."""
+        issuer, leaf = self.pki.qwac_ca, self.pki.qwac.certificate
+        cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
+        return Single(cert_id, None, self.at - timedelta(hours=1), self.at + timedelta(hours=23))._replace(**changes)
+
+    def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
+        """DER of an OCSP answer of the delegated responder, sound but for what is changed (arguments of `write_answer`)."""
+        responder = responder or self.pki.responder(self.pki.qwac_ca)
+        stated: dict[str, Any] = {
+            "responder_key_hash": key_identifier(responder.public_key_der), "key": responder.key,
+            "certificates": (responder.certificate.der,), "produced_at": self.at - timedelta(hours=1),
+        }  # fmt: skip
+        return write_answer([single or self.single()], **(stated | changes))
+
+    def responder(self, issuer: Issued, *, change: Change | None = None) -> Issued:
+        """Another delegated responder, sound but for what `change` makes of it."""
+        key = self.pki.keys.make_key(f"fault {self.name} responder", kind="p256")
+        draft = Draft.of(self.pki.responder(self.pki.qwac_ca).certificate)
+        draft = replace(_identified(draft, Drafted.public_key_of(key), issuer), serial=self._serial("responder"))
+        return sign_draft(Drafted(change(draft) if change else draft, key), issuer, "responder", "ocsp")
+
+    def _serial(self, label: str) -> int:
+        return self.pki.keys.make_serial(f"fault {self.name} {label}")
+
+
+def judged_at(pki: Pki) -> datetime:
+    """When the faults of a PKI are judged, aware UTC: a day and a half after it begins."""
+    return pki.not_before + timedelta(hours=36)
+
+
+def _identified(draft: Draft, public_key: bytes, issuer: Issued) -> Draft:
+    """The draft for another key and issuer, with the identifiers of both."""
+    return _for(draft, public_key, issuer.name, issuer.key_identifier)
+
+
+def _for(draft: Draft, public_key: bytes, issuer_name: bytes, issuer_key: bytes) -> Draft:
+    authority = der.write_element(der.SEQUENCE, der.write_element(0x80, issuer_key))
+    return for_key(replace(draft, issuer=issuer_name), public_key).with_extension(
+        Extension(oids.AUTHORITY_KEY_IDENTIFIER, authority)
+    )

@@ -1,0 +1,75 @@
+"""RSA keys that are the same again for the same bytes: for seeded test PKIs only, where everybody may know them.
+
+The library makes RSA keys from the machine's randomness alone, so the primes are searched here: a candidate from the given
+bytes, the next numbers sieved by small primes, then Miller-Rabin (FIPS 186-5 appendix B.3.1).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+PUBLIC_EXPONENT = 65537
+_SIEVE_LIMIT = 1 << 16
+_WINDOW = 1 << 14
+_BASES = (2, 3, 5, 7, 11, 13, 17, 19)  # fixed: nobody chooses these candidates against the test
+
+
+def make_rsa_key(bits: int, random: bytes) -> rsa.RSAPrivateKey:
+    """The RSA key of `bits` bits that belongs to these bytes.
+
+    Args:
+        bits: size of the modulus, even.
+        random: at least `bits // 8` bytes.
+    """
+    half = bits // 16
+    p = _next_prime(random[:half])
+    q = _next_prime(random[half : 2 * half])
+    if p < q:
+        p, q = q, p
+    d = pow(PUBLIC_EXPONENT, -1, (p - 1) * (q - 1))
+    public = rsa.RSAPublicNumbers(PUBLIC_EXPONENT, p * q)
+    return rsa.RSAPrivateNumbers(p, q, d, d % (p - 1), d % (q - 1), pow(q, -1, p), public).private_key()
+
+
+@cache
+def _small_primes() -> tuple[int, ...]:
+    marked = bytearray([1]) * _SIEVE_LIMIT
+    for number in range(2, 1 << 8):
+        if marked[number]:
+            marked[number * number :: number] = bytes(len(range(number * number, _SIEVE_LIMIT, number)))
+    return tuple(number for number in range(3, _SIEVE_LIMIT) if marked[number])
+
+
+def _next_prime(random: bytes) -> int:
+    """The first fitting prime at or above these bytes, whose two highest bits are set so that the product has full size."""
+    size = 8 * len(random)
+    start = int.from_bytes(random, "big") | 3 << (size - 2) | 1
+    while True:
+        composite = bytearray(_WINDOW)  # of start, start + 2, start + 4, …
+        for prime in _small_primes():
+            first = (-start * ((prime + 1) // 2)) % prime  # where start + 2 * first is divisible
+            composite[first::prime] = b"\x01" * len(range(first, _WINDOW, prime))
+        for place in range(_WINDOW):
+            candidate = start + 2 * place
+            if not composite[place] and candidate % PUBLIC_EXPONENT != 1 and _is_prime(candidate):
+                return candidate
+        start += 2 * _WINDOW
+
+
+def _is_prime(number: int) -> bool:
+    odd = number - 1
+    twos = (odd & -odd).bit_length() - 1
+    odd >>= twos
+    for base in _BASES:
+        value = pow(base, odd, number)
+        if value in (1, number - 1):
+            continue
+        for _ in range(twos - 1):
+            value = value * value % number
+            if value == number - 1:
+                break
+        else:
+            return False
+    return True

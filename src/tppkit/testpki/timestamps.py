@@ -1,0 +1,163 @@
+"""Time stamps: a time-stamping authority's request and answer, for tests.
+
+    TimeStampReq ::= SEQUENCE { version, messageImprint, reqPolicy OPTIONAL, nonce OPTIONAL, certReq DEFAULT FALSE, … }
+    TSTInfo      ::= SEQUENCE { version, policy, messageImprint, serialNumber, genTime, …, nonce OPTIONAL, … }
+
+Sources: RFC 3161 sections 2.4.1 and 2.4.2, RFC 5652 section 5 (SignedData), RFC 5816 (ESSCertIDv2).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tppkit.certificates import EidasCertificate, der
+from tppkit.errors import FormatError
+from tppkit.testpki.draft import write_generalized_time, write_time
+from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.signing import sign_bytes, signature_algorithm
+
+POLICY = "2.999.3161.1"  # an example arc (ITU-T X.660): this authority is for tests
+_SIGNED_DATA, _TST_INFO = "1.2.840.113549.1.7.2", "1.2.840.113549.1.9.16.1.4"
+_CONTENT_TYPE, _MESSAGE_DIGEST, _SIGNING_TIME = "1.2.840.113549.1.9.3", "1.2.840.113549.1.9.4", "1.2.840.113549.1.9.5"
+_SIGNING_CERTIFICATE_V2 = "1.2.840.113549.1.9.16.2.47"
+_SHA256 = "2.16.840.1.101.3.4.2.1"
+_DIGEST_SIZES: Mapping[str, int] = MappingProxyType(
+    {_SHA256: 32, "2.16.840.1.101.3.4.2.2": 48, "2.16.840.1.101.3.4.2.3": 64}
+)
+_GRANTED, _REJECTION = 0, 2
+_BAD_ALGORITHM, _BAD_DATA_FORMAT, _UNACCEPTED_POLICY = 0, 5, 15  # PKIFailureInfo, bits
+MAX_REQUEST_BYTES = 4096
+
+
+class TimeStampRequest(NamedTuple):
+    """What is asked for.
+
+    Attributes:
+        imprint: DER of the messageImprint, as it came.
+        algorithm: dotted identifier of its hash.
+        digest: the hash value.
+        policy: dotted identifier, or None.
+        nonce: DER of the nonce, or empty.
+        with_certificate: the authority's certificate is wanted in the answer.
+    """
+
+    imprint: bytes
+    algorithm: str
+    digest: bytes
+    policy: str | None
+    nonce: bytes
+    with_certificate: bool
+
+
+def parse_timestamp_request(data: bytes) -> TimeStampRequest:
+    """Read a TimeStampReq.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    if len(data) > MAX_REQUEST_BYTES:
+        raise FormatError("der.malformed", f"a time-stamp request of {len(data)} bytes is too long")
+    parts = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
+    if len(parts) < 2:
+        raise FormatError("der.malformed", "a time-stamp request lacks version or messageImprint")
+    imprint = der.read_children(data, der.expect(parts[1], der.SEQUENCE))
+    if len(imprint) != 2:
+        raise FormatError("der.malformed", "a messageImprint is not a pair", offset=parts[1].offset)
+    algorithm = der.read_children(data, der.expect(imprint[0], der.SEQUENCE))
+    if not algorithm:
+        raise FormatError("der.malformed", "the hash is not named", offset=imprint[0].offset)
+    digest = der.expect(imprint[1], der.OCTET_STRING)
+    rest = {part.tag: part for part in parts[2:]}
+    policy, nonce, wanted = rest.get(der.OID), rest.get(der.INTEGER), rest.get(der.BOOLEAN)
+    return TimeStampRequest(
+        imprint=data[parts[1].offset : parts[1].end],
+        algorithm=der.read_oid(data, algorithm[0]),
+        digest=data[digest.start : digest.end],
+        policy=der.read_oid(data, policy) if policy else None,
+        nonce=data[nonce.offset : nonce.end] if nonce else b"",
+        with_certificate=wanted is not None and data[wanted.start : wanted.end] == b"\xff",
+    )
+
+
+def answer_timestamp_request(
+    data: bytes, *, certificate: EidasCertificate, key: PrivateKey, at: datetime, serial: int
+) -> bytes:
+    """DER of a TimeStampResp: a token, or why there is none.
+
+    Args:
+        data: DER of the TimeStampReq.
+        certificate: the authority's.
+        key: its key.
+        at: the time that is stamped, aware UTC, to the second.
+        serial: the token's serial number.
+    """
+    try:
+        request = parse_timestamp_request(data)
+    except FormatError:
+        return _refuse(_BAD_DATA_FORMAT)
+    if _DIGEST_SIZES.get(request.algorithm) != len(request.digest):
+        return _refuse(_BAD_ALGORITHM)
+    if request.policy not in (None, POLICY):
+        return _refuse(_UNACCEPTED_POLICY)
+    status = der.write_element(der.SEQUENCE, der.write_integer(_GRANTED))
+    return der.write_element(
+        der.SEQUENCE, status, write_token(request, certificate=certificate, key=key, at=at, serial=serial)
+    )
+
+
+def _refuse(failure: int) -> bytes:
+    bits = (1 << (23 - failure)).to_bytes(3, "big").rstrip(b"\x00")
+    info = der.write_element(der.BIT_STRING, bytes([7 - failure % 8]), bits)
+    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, der.write_integer(_REJECTION), info))
+
+
+def write_token(
+    request: TimeStampRequest, *, certificate: EidasCertificate, key: PrivateKey, at: datetime, serial: int
+) -> bytes:
+    """DER of a TimeStampToken: a CMS SignedData around a TSTInfo."""
+    info = der.write_element(
+        der.SEQUENCE, der.write_integer(1), der.write_oid(POLICY), request.imprint, der.write_integer(serial),
+        write_generalized_time(at), request.nonce,
+    )  # fmt: skip
+    sha256 = der.write_element(der.SEQUENCE, der.write_oid(_SHA256))
+    certificates = der.write_element(0xA0, certificate.der) if request.with_certificate else b""
+    content = der.write_element(
+        der.SEQUENCE, der.write_oid(_TST_INFO), der.write_element(0xA0, der.write_element(der.OCTET_STRING, info))
+    )
+    signed_data = der.write_element(
+        der.SEQUENCE, der.write_integer(3), der.write_element(der.SET, sha256), content, certificates,
+        der.write_element(der.SET, _signer_info(info, sha256, certificate, key, at)),
+    )  # fmt: skip
+    return der.write_element(der.SEQUENCE, der.write_oid(_SIGNED_DATA), der.write_element(0xA0, signed_data))
+
+
+def _signer_info(info: bytes, sha256: bytes, certificate: EidasCertificate, key: PrivateKey, at: datetime) -> bytes:
+    cert_id = der.write_element(
+        der.SEQUENCE, der.write_element(der.OCTET_STRING, hashlib.sha256(certificate.der).digest())
+    )
+    attributes = sorted(  # DER sorts the members of a SET OF
+        [
+            _attribute(_CONTENT_TYPE, der.write_oid(_TST_INFO)),
+            _attribute(_SIGNING_TIME, write_time(at)),
+            _attribute(_MESSAGE_DIGEST, der.write_element(der.OCTET_STRING, hashlib.sha256(info).digest())),
+            _attribute(
+                _SIGNING_CERTIFICATE_V2, der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, cert_id))
+            ),
+        ]
+    )
+    signature = sign_bytes(key, der.write_element(der.SET, *attributes), "sha256")
+    issuer = der.write_element(
+        der.SEQUENCE, certificate.x509.issuer.public_bytes(), der.write_integer(certificate.serial)
+    )
+    return der.write_element(
+        der.SEQUENCE, der.write_integer(1), issuer, sha256, der.write_element(0xA0, *attributes),
+        signature_algorithm(key, "sha256"), der.write_element(der.OCTET_STRING, signature),
+    )  # fmt: skip
+
+
+def _attribute(oid: str, value: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.SET, value))

@@ -1,0 +1,237 @@
+"""`pki serve` as a process, asked by programs that are not ours: OpenSSL and curl."""
+
+from __future__ import annotations
+
+import base64
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from tppkit._clock import utc_now
+from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki.pem import pem_block
+from tppkit.testpki.request import make_request
+
+TPPKIT = str(Path(sys.executable).with_name("tppkit"))
+
+
+@dataclass(frozen=True)
+class Served:
+    """A folder, and the process that answers for it."""
+
+    folder: Path
+    process: subprocess.Popen[bytes]
+    urls: dict[str, str]
+
+    @property
+    def base(self) -> str:
+        return self.urls["ocsp_url"].removesuffix("/ocsp")
+
+    def ocsp(self, *labels: str, options: tuple[str, ...] = (), issuer: str = "issuing-ca-qwac") -> str:
+        certificates = [word for label in labels for word in ("-cert", str(self.folder / f"{label}.pem"))]
+        return openssl(
+            "ocsp", "-issuer", self.folder / f"{issuer}.pem", *options, *certificates, "-url", self.urls["ocsp_url"],
+            "-CAfile", self.folder / "root.pem", "-verify_other", self.folder / f"{issuer}.pem",
+        )  # fmt: skip
+
+    def revoke(self, label: str, reason: str = "keyCompromise") -> None:
+        subprocess.run([TPPKIT, "pki", "revoke", str(self.folder / f"{label}.pem"), "--reason", reason], check=True)
+
+
+def openssl(*arguments: object, check: bool = True) -> str:
+    done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, timeout=30, check=False)
+    assert not check or done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    folder, ready = tmp_path / "pki", tmp_path / "ready.json"
+    write_pki(make_pki(at=utc_now()), folder)
+    command = [TPPKIT, "pki", "serve", str(folder), "--port", "0", "--ready-file", str(ready)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        for _ in range(500):
+            if ready.exists() or process.poll() is not None:
+                break
+            time.sleep(0.02)
+        yield Served(folder, process, json.loads(ready.read_text()))
+        process.send_signal(signal.SIGTERM)
+        said = b"".join(process.communicate(timeout=20))
+        assert process.returncode == 0
+        assert b"Traceback" not in said
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_openssl_asks_by_ocsp(served):
+    for options in ((), ("-no_nonce",), ("-sha256",), ("-sha1", "-no_nonce")):
+        said = served.ocsp("qwac", options=options)
+        assert "Response verify OK" in said
+        assert "qwac.pem: good" in said
+        assert "WARNING" not in said.replace(
+            "WARNING: no nonce in response", "" if "-no_nonce" in options else "WARNING"
+        )
+    several = served.ocsp("qwac", "other-qwac", "server")
+    assert [f"{label}.pem: good" in several for label in ("qwac", "other-qwac", "server")] == [True] * 3
+    assert "qseal.pem: good" in served.ocsp("qseal", issuer="issuing-ca-qseal")
+    assert "issuing-ca-qwac.pem: good" in served.ocsp("issuing-ca-qwac", issuer="root")
+
+
+def test_answers_change_with_what_is_issued_and_revoked(served):
+    assert "qwac.pem: good" in served.ocsp("qwac")
+    served.revoke("qwac")
+    said = served.ocsp("qwac", "other-qwac")
+    assert "qwac.pem: revoked" in said
+    assert "Reason: keyCompromise" in said
+    assert "other-qwac.pem: good" in said
+    open_pki(served.folder).issue("qwac", make_provider(), label="new")
+    assert "new.pem: good" in served.ocsp("new")
+    request = served.folder.parent / "theirs.csr"
+    request.write_bytes(
+        pem_block("CERTIFICATE REQUEST", make_request(make_provider(), "qwac", KeySource().make_key("a")))
+    )
+    subprocess.run(
+        [TPPKIT, "pki", "issue", "csr", str(served.folder), "--csr", str(request), "--label", "theirs"], check=True
+    )
+    assert "theirs.pem: good" in served.ocsp("theirs")
+    served.revoke("theirs")
+    assert "theirs.pem: revoked" in served.ocsp("theirs")
+
+
+def test_curl_asks_by_get(served):
+    request = served.folder.parent / "request.der"
+    openssl(
+        "ocsp", "-issuer", served.folder / "issuing-ca-qwac.pem", "-cert", served.folder / "qwac.pem", "-no_nonce", "-reqout", request
+    )  # fmt: skip
+    answer = served.folder.parent / "answer.der"
+    for encoded in (
+        quote(base64.b64encode(request.read_bytes()), safe=""),
+        base64.b64encode(request.read_bytes()).decode(),
+    ):
+        command = ["curl", "-sSf", "-o", str(answer), "-w", "%{content_type}", f"{served.urls['ocsp_url']}/{encoded}"]
+        assert subprocess.run(command, capture_output=True, check=True).stdout == b"application/ocsp-response"
+        said = openssl(
+            "ocsp", "-respin", answer, "-issuer", served.folder / "issuing-ca-qwac.pem", "-cert", served.folder / "qwac.pem",
+            "-CAfile", served.folder / "root.pem", "-verify_other", served.folder / "issuing-ca-qwac.pem",
+        )  # fmt: skip
+        assert "qwac.pem: good" in said
+
+
+def stamped(served: Served, *options: str) -> tuple[Path, Path]:
+    data, query, answer = (served.folder.parent / name for name in ("data", "query.tsq", "answer.tsr"))
+    data.write_bytes(b"what is stamped")
+    openssl("ts", "-query", "-data", data, *options, "-out", query)
+    got = httpx.post(
+        served.urls["tsa_url"], content=query.read_bytes(), headers={"Content-Type": "application/timestamp-query"}
+    )
+    assert got.headers["content-type"] == "application/timestamp-reply"
+    answer.write_bytes(got.content)
+    return query, answer
+
+
+def test_openssl_verifies_time_stamps(served):
+    folder = served.folder
+    above = folder.parent / "above.pem"
+    above.write_bytes((folder / "issuing-ca-qseal.pem").read_bytes() + (folder / "tsa.pem").read_bytes())
+    for hash_name in ("-sha256", "-sha384", "-sha512"):
+        for options in (("-cert",), (), ("-no_nonce",)):
+            query, answer = stamped(served, hash_name, *options)
+            trust = ("-CAfile", folder / "root.pem", "-untrusted", above)
+            assert "Verification: OK" in openssl("ts", "-verify", "-queryfile", query, "-in", answer, *trust)
+            data = folder.parent / "data"
+            assert "Verification: OK" in openssl("ts", "-verify", "-data", data, "-in", answer, *trust)
+            data.write_bytes(b"something else")
+            assert "Verification: FAILED" in openssl("ts", "-verify", "-data", data, "-in", answer, *trust, check=False)
+    _, answer = stamped(served, "-sha1")
+    assert "Status: Rejected" in openssl("ts", "-reply", "-in", answer, "-text")
+    answer.write_bytes(httpx.post(served.urls["tsa_url"], content=b"garbage").content)
+    assert "the data submitted has the wrong format" in openssl("ts", "-reply", "-in", answer, "-text")
+
+
+def test_lists_authorities_and_trusted_lists_are_there(served):
+    for label in ("root", "issuing-ca-qwac", "issuing-ca-qseal"):
+        got = httpx.get(f"{served.base}/{label}.der")
+        assert (got.headers["content-type"], got.content) == (
+            "application/pkix-cert",
+            (served.folder / f"{label}.der").read_bytes(),
+        )
+        (served.folder.parent / "now.crl").write_bytes(httpx.get(f"{served.base}/{label}.crl").content)
+        said = openssl(
+            "crl", "-in", served.folder.parent / "now.crl", "-noout", "-CAfile", served.folder / f"{label}.pem"
+        )
+        assert "verify OK" in said
+    for name in ("eu-lotl.xml", "LT.xml"):
+        got = httpx.get(f"{served.base}/{name}")
+        assert got.content == (served.folder / "trusted-lists" / name).read_bytes()
+    assert served.urls["lists_url"] == f"{served.base}/eu-lotl.xml"
+
+
+def test_what_cannot_be_answered_is_refused_and_it_goes_on(served):
+    asked = [
+        ("POST", "/ocsp", b"x" * 100_000, 413),
+        ("POST", "/tsa", b"x" * 100_000, 413),
+        ("GET", "/ocsp/%00%ff", b"", 400),
+        ("GET", "/ocsp/!!!!", b"", 400),
+        ("GET", "/ocsp", b"", 405),
+        ("GET", "/tsa", b"", 405),
+        ("PUT", "/ocsp", b"", 405),
+        ("GET", "/", b"", 404),
+        ("GET", "/qwac.der", b"", 404),
+        ("GET", "/qwac.key", b"", 404),
+        ("GET", "/nobody.crl", b"", 404),
+        ("GET", "/..%2fmanifest.xml", b"", 404),
+        ("GET", "/lotl-signers%2fx.xml", b"", 404),
+    ]
+    with httpx.Client(base_url=served.base) as client:
+        answered = [(m, path, client.request(m, path, content=body).status_code) for m, path, body, _ in asked]
+        assert answered == [(m, path, status) for m, path, _, status in asked]
+        for garbage in (b"", b"garbage", b"\x30\x80\x00\x00", b"\x30\x03\x02\x01\x01"):
+            assert client.post("/ocsp", content=garbage).content == bytes.fromhex("30030a0101")  # malformedRequest
+    assert "qwac.pem: good" in served.ocsp("qwac")
+
+
+def test_a_folder_that_was_damaged_meanwhile_is_refused_until_it_is_whole(served):
+    manifest = (served.folder / "manifest.json").read_bytes()
+    (served.folder / "manifest.json").write_bytes(b"{")
+    got = httpx.get(f"{served.base}/root.der")
+    assert got.status_code == 503
+    assert str(served.folder) not in got.text
+    (served.folder / "manifest.json").write_bytes(manifest)
+    assert httpx.get(f"{served.base}/root.der").status_code == 200
+
+
+def test_openssl_verifies_with_revocation_lists(tmp_path):
+    folder = tmp_path / "pki"
+    write_pki(make_pki(at=utc_now()), folder)
+
+    def verify(label: str, option: str) -> str:
+        lists = [
+            word for name in ("root", "issuing-ca-qwac") for word in ("-CRLfile", str(tmp_path / f"{name}.crl.pem"))
+        ]
+        for name in ("root", "issuing-ca-qwac"):
+            openssl("crl", "-inform", "DER", "-in", folder / f"{name}.crl", "-out", tmp_path / f"{name}.crl.pem")
+        return openssl(
+            "verify", option, *lists, "-CAfile", folder / "root.pem", "-untrusted", folder / "issuing-ca-qwac.pem",
+            folder / f"{label}.pem", check=False,
+        )  # fmt: skip
+
+    for option in ("-crl_check", "-crl_check_all"):
+        assert verify("qwac", option).endswith("qwac.pem: OK\n")
+    open_pki(folder).revoke(open_pki(folder).pki.qwac.certificate, at=utc_now())
+    for option in ("-crl_check", "-crl_check_all"):
+        assert "certificate revoked" in verify("qwac", option)
+        assert verify("other-qwac", option).endswith("other-qwac.pem: OK\n")
+    open_pki(folder).revoke(open_pki(folder).pki.qwac_ca.certificate, at=utc_now())
+    assert verify("other-qwac", "-crl_check").endswith("other-qwac.pem: OK\n")
+    assert "certificate revoked" in verify("other-qwac", "-crl_check_all")

@@ -1,0 +1,126 @@
+"""Each fault of the catalogue is found by `cert check`, and nothing else is: run with what the manifest says."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from tppkit.certificates import EidasCertificate
+from tppkit.cli.cert_check import check
+from tppkit.codes import CODES
+from tppkit.testpki import Pki, make_pki, make_provider, write_pki
+from tppkit.testpki.faults import FAULTS
+
+BAFIN = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_CB"])
+VAT = make_provider(organization_identifier="VATLT-123456789")
+OPTIONS: dict[str, dict[str, Any]] = {
+    "p256": {}, "p384": {"key": "p384"}, "rsa2048": {"key": "rsa2048"}, "ed25519": {"seal_key": "ed25519"},
+    "ev": {"policy": "ev", "qscd": True}, "one-day": {"days": 1}, "long": {"days": 3000}, "german": {"provider": BAFIN},
+    "vat": {"provider": VAT}, "loopback": {"services_url": "http://localhost:8448"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Written:
+    folder: Path
+    entries: list[dict[str, Any]]
+
+    @property
+    def faults(self) -> list[dict[str, Any]]:
+        return [entry for entry in self.entries if entry["kind"] == "fault"]
+
+    def arguments(self, entry: dict[str, Any]) -> list[str]:
+        answers = [(f"--{kind}", str(self.folder / name)) for kind in ("crl", "ocsp") for name in entry[kind]]
+        return [
+            str(self.folder / entry["path"]), "--as", entry["as"], "--at", entry["at"], "--trust",
+            str(self.folder / "root.pem"), *(word for pair in answers for word in pair), "--json",
+        ]  # fmt: skip
+
+    def check(self, entry: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        done = CliRunner().invoke(check, self.arguments(entry), standalone_mode=False)
+        assert done.exception is None, (entry["path"], done.exception)
+        return done.return_value, json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module", params=["p256", *(name for name in OPTIONS if name != "p256")])
+def written(request, pki: Pki, rsa_pki: Pki, tmp_path_factory) -> Written:
+    known = {"p256": pki, "rsa2048": rsa_pki}
+    made = known.get(request.param) or make_pki(at=pki.not_before, seed=1, **OPTIONS[request.param])
+    folder = tmp_path_factory.mktemp("faults") / request.param
+    return Written(folder, write_pki(made, folder, with_faults=True)["files"])
+
+
+def test_every_fault_is_found_and_nothing_else(written):
+    assert len(written.faults) == len(FAULTS)
+    differing = {}
+    for entry in written.faults:
+        exit_code, verdict = written.check(entry)
+        errors = {finding["code"] for finding in verdict["findings"] if finding["severity"] == "error"}
+        found = {finding["code"] for finding in verdict["findings"]}
+        if found != set(entry["expected"]) or exit_code != bool(errors) or (verdict["code"] in errors) != bool(errors):
+            differing[entry["path"]] = (found, entry["expected"], exit_code)
+    assert differing == {}
+
+
+@pytest.mark.parametrize("written", ["p256", "rsa2048", "p384", "ed25519", "german"], indirect=True)
+def test_nothing_is_found_in_sound_certificates_of_the_same_pki(written):
+    for label, kind in (("qwac", "qwac"), ("qseal", "qseal"), ("other-qwac", "qwac"), ("other-qseal", "qseal")):
+        sound = {"path": f"{label}-chain.pem", "as": kind, "at": written.faults[0]["at"], "ocsp": []}
+        for crls in ([], ["root.crl", f"issuing-ca-{kind}.crl"]):
+            exit_code, verdict = written.check(sound | {"crl": crls})
+            assert (exit_code, verdict["verdict"], verdict["findings"]) == (0, "holds", [])
+
+
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_the_manifest_says_all_that_is_needed(written):
+    for entry in written.faults:
+        assert entry.keys() == {
+            "path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths", "as", "at", "crl", "ocsp",
+            "summary",
+        }  # fmt: skip
+        leaf, *_ = re.findall(
+            "-----BEGIN.*?END CERTIFICATE-----\n", (written.folder / entry["path"]).read_text(), re.DOTALL
+        )
+        assert EidasCertificate.from_pem(leaf).sha256 == entry["sha256"]
+        assert entry["further_paths"] == [*entry["crl"], *entry["ocsp"]]
+        assert entry["expected"] == sorted(entry["expected"]) != []
+        assert entry["key_path"] in ("qwac.key", "qseal.key", None)
+        assert (written.folder / (entry["key_path"] or "qwac.key")).is_file()
+    named = {name for entry in written.faults for name in (entry["path"], *entry["further_paths"])}
+    assert named == {f"faults/{path.name}" for path in (written.folder / "faults").iterdir()}
+
+
+def test_the_catalogue_has_at_least_eighty_faults_each_with_one_line():
+    assert len(FAULTS) >= 80
+    for name, fault in FAULTS.items():
+        assert name == fault.name
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name)
+        assert re.fullmatch(r"[A-Z][^\n]{8,110}[^.\n]", fault.summary), fault.summary
+        assert set(fault.expected) <= set(CODES)
+    assert len({fault.summary for fault in FAULTS.values()}) == len(FAULTS)
+
+
+def test_the_faults_that_the_field_knows_are_all_there():
+    codes = {code for fault in FAULTS.values() for code in fault.expected}
+    assert codes >= {
+        "certificate.expired", "certificate.not-yet-valid", "certificate.no-client-auth", "organization-identifier.missing",
+        "organization-identifier.authority-mismatch", "qcstatements.not-web", "qcstatements.no-psd2", "qcstatements.role-mismatch",
+        "qcstatements.bare-statement", "qcstatements.flattened-roles", "qcstatements.explicit-tag", "qcstatements.string-type",
+        "certificate.critical-extension", "certificate.weak-key", "path.weak-signature", "path.signature", "trust.no-path",
+        "path.length", "revocation.revoked", "revocation.stale", "ocsp.stranger",
+    }  # fmt: skip
+
+
+def test_the_same_seed_gives_the_same_faults(pki, tmp_path):
+    for name in ("a", "b"):
+        made = make_pki(at=pki.not_before, seed=9, policy="ev")
+        write_pki(made, tmp_path / name, with_faults=True)
+    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name / "faults").iterdir()} for name in ("a", "b"))
+    assert len(first) >= len(FAULTS)
+    assert first == second

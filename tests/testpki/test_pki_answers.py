@@ -1,0 +1,200 @@
+"""OCSP and time-stamp requests from anybody: read, answered, or refused; never more than a typed error."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from contextlib import suppress
+from datetime import timedelta
+from urllib.parse import quote
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import der
+from tppkit.errors import FormatError
+from tppkit.testpki.issued import public_key_bits
+from tppkit.testpki.ocsp import make_cert_id
+from tppkit.testpki.services import (
+    MAX_REQUEST_BYTES,
+    answer_ocsp,
+    answer_timestamp,
+    ocsp_request_of_path,
+    parse_ocsp_request,
+)
+from tppkit.testpki.timestamps import parse_timestamp_request
+
+SHA512 = "2.16.840.1.101.3.4.2.3"
+
+
+def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
+    builder = ocsp.OCSPRequestBuilder().add_certificate(
+        issued.certificate.x509, pki.qwac_ca.certificate.x509, hash_ or hashes.SHA256()
+    )
+    if nonce is not None:
+        builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
+    return builder.build().public_bytes(Encoding.DER)
+
+
+def cert_id(pki, serial: int, *, algorithm: str) -> bytes:
+    known = make_cert_id(pki.qwac_ca.name, public_key_bits(pki.qwac_ca.public_key_der), serial, hash_name="sha256")
+    return der.write_element(
+        der.SEQUENCE,
+        der.write_element(der.SEQUENCE, der.write_oid(algorithm)),
+        der.write_element(der.OCTET_STRING, known.issuer_name_hash),
+        der.write_element(der.OCTET_STRING, known.issuer_key_hash),
+        der.write_integer(serial),
+    )
+
+
+def request_for(*cert_ids: bytes) -> bytes:
+    listed = der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, one) for one in cert_ids))
+    return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed))
+
+
+def timestamp_request(*further: bytes, algorithm: str = "2.16.840.1.101.3.4.2.1", size: int = 32) -> bytes:
+    hashed = der.write_element(der.SEQUENCE, der.write_oid(algorithm))
+    imprint = der.write_element(der.SEQUENCE, hashed, der.write_element(der.OCTET_STRING, bytes(size)))
+    return der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)
+
+
+def status_of(answer: bytes) -> str:
+    return ocsp.load_der_ocsp_response(answer).response_status.name
+
+
+@pytest.mark.parametrize("hash_", [hashes.SHA1(), hashes.SHA256()])
+def test_an_answer_is_about_what_was_asked_and_repeats_the_nonce(pki, hash_):
+    answer = ocsp.load_der_ocsp_response(
+        answer_ocsp(pki, asked(pki, pki.qwac, hash_=hash_, nonce=b"0123456789"), at=pki.not_before)
+    )
+    assert answer.certificate_status is ocsp.OCSPCertStatus.GOOD
+    assert (answer.serial_number, answer.hash_algorithm.name) == (pki.qwac.certificate.serial, hash_.name)
+    assert answer.extensions.get_extension_for_class(x509.OCSPNonce).value.nonce == b"0123456789"
+    assert (answer.this_update_utc, answer.next_update_utc) == (pki.not_before, pki.not_before + timedelta(hours=24))
+
+
+def test_a_certificate_that_was_never_issued_is_unknown(pki):
+    answer = answer_ocsp(pki, request_for(cert_id(pki, 12345, algorithm="2.16.840.1.101.3.4.2.1")), at=pki.not_before)
+    assert ocsp.load_der_ocsp_response(answer).certificate_status is ocsp.OCSPCertStatus.UNKNOWN
+
+
+def test_an_authority_of_others_is_refused(pki, rsa_pki):
+    request = ocsp.OCSPRequestBuilder().add_certificate(
+        rsa_pki.qwac.certificate.x509, rsa_pki.qwac_ca.certificate.x509, hashes.SHA256()
+    )
+    answer = answer_ocsp(pki, request.build().public_bytes(Encoding.DER), at=pki.not_before)
+    assert status_of(answer) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_hash_that_is_not_known_is_refused_wherever_it_stands(pki, place):
+    algorithms = ["2.16.840.1.101.3.4.2.1"] * 2
+    algorithms[place] = SHA512
+    ids = [cert_id(pki, pki.qwac.certificate.serial, algorithm=algorithm) for algorithm in algorithms]
+    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize("request_", [b"", b"garbage", b"\x30\x00", b"\x30\x02\x30\x00", bytes(MAX_REQUEST_BYTES + 1)])
+def test_a_malformed_request_is_answered_so(pki, request_):
+    with pytest.raises(FormatError):
+        parse_ocsp_request(request_)
+    assert status_of(answer_ocsp(pki, request_, at=pki.not_before)) == "MALFORMED_REQUEST"
+
+
+@given(st.binary(max_size=80))
+def test_only_format_errors_escape_from_ocsp_requests(data):
+    with suppress(FormatError):
+        parse_ocsp_request(data)
+
+
+@given(st.data())
+def test_mutated_ocsp_requests_are_always_answered(pki, data):
+    whole = asked(pki, pki.qwac, nonce=b"0123456789")
+    start = data.draw(st.integers(0, len(whole) - 1))
+    changed = (
+        whole[:start] + data.draw(st.binary(min_size=1, max_size=3)) + whole[start + data.draw(st.integers(0, 3)) :]
+    )
+    assert status_of(answer_ocsp(pki, changed, at=pki.not_before)) in (
+        "SUCCESSFUL",
+        "MALFORMED_REQUEST",
+        "UNAUTHORIZED",
+    )
+
+
+@given(st.binary(max_size=200))
+def test_a_request_in_a_path_comes_back(data):
+    data = b"\x30" + data  # as every request begins
+    encoded = base64.b64encode(data).decode()
+    assert ocsp_request_of_path(encoded) == ocsp_request_of_path(quote(encoded, safe="")) == data
+
+
+@given(st.text(max_size=40))
+def test_only_format_errors_escape_from_paths(path):
+    with suppress(FormatError):
+        ocsp_request_of_path(path)
+
+
+def test_a_timestamp_request_is_read_in_full():
+    request = timestamp_request(der.write_oid("1.2.3"), der.write_integer(7), b"\x01\x01\xff")
+    read = parse_timestamp_request(request)
+    assert (read.policy, read.nonce, read.with_certificate) == ("1.2.3", der.write_integer(7), True)
+    assert (read.algorithm, read.digest) == ("2.16.840.1.101.3.4.2.1", bytes(32))
+    assert parse_timestamp_request(timestamp_request()).with_certificate is False
+
+
+def refusal_of(pki, request: bytes) -> tuple[int, str] | None:
+    """The status, and the failure's bits; None when a token was given."""
+    answer = answer_timestamp(pki, request, at=pki.not_before, serial=1)
+    status, *token = der.read_children(answer, der.read_whole(answer, tag=der.SEQUENCE))
+    if token:
+        return None
+    number, info = der.read_children(answer, status)
+    return der.read_integer(answer, number), answer[info.start : info.end].hex()
+
+
+@pytest.mark.parametrize(
+    ("request_", "refusal"),
+    [
+        (timestamp_request(), None),
+        (timestamp_request(algorithm="2.16.840.1.101.3.4.2.2", size=48), None),
+        (b"", (2, "0204")),  # badDataFormat is bit 5
+        (b"garbage", (2, "0204")),
+        (timestamp_request(size=31), (2, "0780")),  # badAlg is bit 0
+        (timestamp_request(algorithm="1.3.14.3.2.26", size=20), (2, "0780")),
+        (timestamp_request(der.write_oid("1.2.3")), (2, "000001")),  # unacceptedPolicy is bit 15
+        (timestamp_request(der.write_integer(1 << 40_000)), (2, "0204")),
+    ],
+)
+def test_a_timestamp_is_refused_with_the_reason_of_the_standard(pki, request_, refusal):
+    assert refusal_of(pki, request_) == refusal
+
+
+@given(st.binary(max_size=80))
+def test_only_format_errors_escape_from_timestamp_requests(data):
+    with suppress(FormatError):
+        parse_timestamp_request(data)
+
+
+@given(st.data())
+def test_mutated_timestamp_requests_are_always_answered(pki, data):
+    whole = timestamp_request(der.write_integer(7), b"\x01\x01\xff")
+    start = data.draw(st.integers(0, len(whole) - 1))
+    changed = (
+        whole[:start] + data.draw(st.binary(min_size=1, max_size=3)) + whole[start + data.draw(st.integers(0, 3)) :]
+    )
+    assert answer_timestamp(pki, changed, at=pki.not_before, serial=1)[:1] == b"\x30"
+
+
+def test_the_delegated_responder_signs(pki):
+    answer = ocsp.load_der_ocsp_response(answer_ocsp(pki, asked(pki, pki.qwac), at=pki.not_before))
+    assert (
+        answer.responder_key_hash
+        == hashlib.sha1(public_key_bits(pki.members["ocsp-qwac"].public_key_der), usedforsecurity=False).digest()
+    )
+    (sent,) = answer.certificates
+    assert sent == pki.members["ocsp-qwac"].certificate.x509

@@ -1,0 +1,317 @@
+"""A test PKI opened again: issuing, revoking, and what it refuses to sign with."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit._files import locked
+from tppkit.certificates import EidasRequest, Use, load_certificates
+from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.testpki import KeySource, Pki, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
+from tppkit.testpki.crl import REASONS
+from tppkit.testpki.request import make_request
+from tppkit.trust import PathVerifier, load_anchors
+
+
+@pytest.fixture(scope="module")
+def kept(pki: Pki, tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("kept") / "pki"
+    write_pki(pki, path)
+    return path
+
+
+@pytest.fixture
+def folder(kept: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return Path(shutil.copytree(kept, tmp_path / "pki"))
+
+
+def everything(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def manifest_of(path: Path) -> dict:
+    return json.loads((path / "manifest.json").read_text())
+
+
+def change_entry(folder: Path, name: str, **changes: object) -> None:
+    manifest = manifest_of(folder)
+    for entry in manifest["files"]:
+        if entry["path"] == name:
+            entry.update(changes)
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        open_pki(folder)
+    return refused.value.code
+
+
+def test_what_was_made_is_what_is_opened(pki, kept):
+    opened = open_pki(kept).pki
+    assert [i.certificate for i in opened.issued] == [i.certificate for i in pki.issued]
+    assert (opened.qwac.chain, opened.other_qseal.chain) == (pki.qwac.chain, pki.other_qseal.chain)
+    assert (opened.provider, opened.other_provider) == (pki.provider, pki.other_provider)
+    assert (opened.not_before, opened.days, dict(opened.revocations)) == (pki.not_before, pki.days, {})
+
+
+def test_further_certificates_are_like_the_first(tmp_path, pki):
+    options = {
+        "policy": "ev",
+        "qscd": True,
+        "seal_key": "ed25519",
+        "services_url": "http://localhost:8448/pki",
+        "days": 40,
+    }
+    write_pki(make_pki(at=pki.not_before, key="p384", seed=4, **options), tmp_path / "pki")
+    opened = open_pki(tmp_path / "pki")
+    qwac = opened.issue("qwac", opened.pki.provider).certificate
+    qseal = opened.issue("qseal", opened.pki.provider).certificate
+    assert qwac.extensions.policies == opened.pki.qwac.certificate.extensions.policies
+    assert qwac.extensions.ocsp_urls == ("http://localhost:8448/pki/ocsp",)
+    assert qwac.not_after == opened.pki.qwac.certificate.not_after
+    assert (qwac.key.curve, qseal.key.type, qseal.qc.sscd) == ("P-384", opened.pki.qseal.certificate.key.type, True)
+
+
+@pytest.mark.parametrize(("kind", "use"), [("qwac", Use.QWAC), ("qseal", Use.QSEALC), ("server", None)])
+def test_one_more_certificate_is_written_in_every_form_and_believed(folder, pki, kind, use):
+    before = everything(folder)
+    provider = make_provider(
+        organization_identifier="PSDFI-FINFSA-1234567-8", name="Äyrin TEST", dns_name="a.example.org"
+    )
+    issued = open_pki(folder).issue(kind, provider)
+    added = everything(folder).keys() - before.keys()
+    assert added == {f"{kind}-2{e}" for e in (".pem", ".der", ".key", "-chain.pem", ".p12", ".csr", ".b64")}
+    assert all(stat.S_IMODE((folder / f"{kind}-2{e}").stat().st_mode) == 0o600 for e in (".key", ".p12"))
+    entry = manifest_of(folder)["files"][-1]
+    assert (entry["path"], entry["kind"], entry["sha256"]) == (f"{kind}-2.pem", kind, issued.certificate.sha256)
+    paths = PathVerifier(load_anchors(folder))
+    leaf, *others = load_certificates(folder / f"{kind}-2-chain.pem")
+    assert paths.verify(leaf, at=pki.not_before, intermediates=others).chain[-1] == pki.root.certificate
+    if use is not None:
+        assert paths.verify_use(leaf, as_=use, at=pki.not_before)
+        assert leaf.organization_identifier.text == "PSDFI-FINFSA-1234567-8"
+    assert open_pki(folder).pki.members[f"{kind}-2"].certificate == issued.certificate
+
+
+def test_labels_are_taken_or_counted(folder):
+    opened = open_pki(folder)
+    labels = [opened.issue("qwac", opened.pki.provider, label=label).label for label in (None, "mine", None, "a.b_c-1")]
+    assert labels == ["qwac-2", "mine", "qwac-3", "a.b_c-1"]
+
+
+@pytest.mark.parametrize("label", ["../evil", "/tmp/evil", "a/b", "", ".hidden", "a b", "x" * 65, "a\n", "ä", "a\0"])
+def test_a_label_stays_in_the_folder(folder, label):
+    before = everything(folder.parent)
+    with pytest.raises(ConfigurationError) as refused:
+        open_pki(folder).issue("qwac", open_pki(folder).pki.provider, label=label)
+    assert refused.value.code == "pki.label"
+    assert everything(folder.parent) == before
+
+
+@pytest.mark.parametrize("ending", [".pem", ".der", ".key", "-chain.pem", ".p12", ".csr", ".b64"])
+def test_a_file_that_is_there_is_kept_and_nothing_is_half_written(folder, ending):
+    (folder / f"mine{ending}").write_bytes(b"precious")
+    before = everything(folder)
+    with pytest.raises(ConfigurationError) as refused:
+        open_pki(folder).issue("qwac", open_pki(folder).pki.provider, label="mine")
+    assert refused.value.code == "file.exists"
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("kind", ["qwac", "server"])
+def test_ed25519_is_for_seals_only(folder, kind):
+    opened, before = open_pki(folder), everything(folder)
+    with pytest.raises(ConfigurationError) as refused:
+        opened.issue(kind, opened.pki.provider, key="ed25519")
+    assert refused.value.code == "pki.key-kind"
+    assert everything(folder) == before
+    assert opened.issue("qseal", opened.pki.provider, key="ed25519").certificate.key.type == "ed25519"
+
+
+@pytest.mark.parametrize(("kind", "use"), [("qwac", Use.QWAC), ("qseal", Use.QSEALC)])
+def test_what_a_request_asks_for_is_issued_without_a_key(folder, pki, kind, use):
+    key = KeySource().make_key("theirs")
+    provider = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_AI"])
+    entry = open_pki(folder).issue_requested(EidasRequest.from_der(make_request(provider, kind, key)), label="theirs")
+    leaf, issuer = load_certificates(folder / "theirs-chain.pem")
+    assert (entry["kind"], entry["key_path"], entry["sha256"]) == (kind, None, leaf.sha256)
+    assert manifest_of(folder)["files"][-1] == entry
+    assert leaf.public_key == key.public_key()
+    assert (leaf.roles, leaf.organization_identifier.text) == (("PSP_AI",), "PSDDE-BAFIN-123456")
+    assert PathVerifier(load_anchors(folder)).verify_use(leaf, as_=use, at=pki.not_before, intermediates=[issuer])
+    assert not (folder / "theirs.key").exists()
+    assert open_pki(folder).pki.requested == (leaf,)
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_what_is_revoked_stands_in_the_list_of_its_authority(folder, pki, reason):
+    at = pki.not_before + timedelta(hours=5)
+    revoked = open_pki(folder).revoke(pki.qwac.certificate, at=at, reason=reason).pki
+    crl = x509.load_der_x509_crl((folder / "issuing-ca-qwac.crl").read_bytes())
+    entry = crl.get_revoked_certificate_by_serial_number(pki.qwac.certificate.serial)
+    assert entry.revocation_date_utc == at
+    assert crl.is_signature_valid(pki.qwac_ca.certificate.x509.public_key())
+    assert crl.get_revoked_certificate_by_serial_number(pki.other_qwac.certificate.serial) is None
+    assert not list(x509.load_der_x509_crl((folder / "issuing-ca-qseal.crl").read_bytes()))
+    assert open_pki(folder).pki.revocations == revoked.revocations
+    assert revoked.revocations["issuing-ca-qwac"][0].reason == reason
+
+
+def test_each_list_has_a_higher_number(folder, pki):
+    numbers = []
+    for issued in (pki.qwac, pki.other_qwac, pki.qwac_ca):
+        open_pki(folder).revoke(issued.certificate, at=pki.not_before)
+        crl = x509.load_der_x509_crl((folder / "root.crl").read_bytes())
+        numbers.append(crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number)
+    assert numbers == [2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("what", "reason", "code"),
+    [
+        ("twice", "superseded", "pki.already-revoked"),
+        ("foreign", "superseded", "pki.not-issued-here"),
+        ("root", "superseded", "pki.not-issued-here"),
+        ("qseal", "because", "pki.reason"),
+    ],
+)
+def test_a_revocation_that_cannot_be_changes_nothing(folder, pki, what, reason, code):
+    foreign = make_pki(at=pki.not_before, seed=99)
+    chosen = {"twice": pki.qwac, "foreign": foreign.qwac, "root": pki.root, "qseal": pki.qseal}[what]
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)
+    before = everything(folder)
+    with pytest.raises(ConfigurationError) as refused:
+        open_pki(folder).revoke(chosen.certificate, at=pki.not_before, reason=reason)
+    assert refused.value.code == code
+    assert everything(folder) == before
+
+
+@pytest.mark.parametrize("way", ["symlink", "absolute", "dots", "subfolder"])
+def test_a_key_outside_the_folder_is_not_used(folder, way):
+    outside = folder.parent / "outside.key"
+    shutil.copy(folder / "issuing-ca-qwac.key", outside)
+    (folder / "sub").mkdir()
+    shutil.copy(outside, folder / "sub" / "inner.key")
+    if way == "symlink":
+        (folder / "issuing-ca-qwac.key").unlink()
+        (folder / "issuing-ca-qwac.key").symlink_to(outside)
+    else:
+        name = {"absolute": str(outside), "dots": "../outside.key", "subfolder": "sub/inner.key"}[way]
+        change_entry(folder, "issuing-ca-qwac.pem", key_path=name)
+    assert refusal(folder) == "pki.foreign-key"
+
+
+@pytest.mark.parametrize("kind", ["issuing-ca", "qwac"])  # calling it something else does not help
+def test_an_authority_that_does_not_say_test_does_not_sign(folder, pki, kind):
+    real = pki.issue(
+        pki.root, "real", "issuing-ca",
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Real CA")]), [(x509.BasicConstraints(True, 0), True)],
+    )  # fmt: skip
+    (folder / "issuing-ca-qwac.pem").write_bytes(certificate_pem(real.certificate))
+    (folder / "issuing-ca-qwac.key").write_bytes(key_pem(real.key))
+    change_entry(folder, "issuing-ca-qwac.pem", kind=kind)
+    assert refusal(folder) == "pki.not-test"
+
+
+def test_a_key_of_another_certificate_is_not_used(folder):
+    shutil.copy(folder / "qseal.key", folder / "issuing-ca-qwac.key")
+    assert refusal(folder) == "pki.foreign-key"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("manifest.json", b""), ("manifest.json", b"{"), ("manifest.json", b"[]"), ("manifest.json", b'{"files": {}}'),
+        ("manifest.json", b'{"files": [1]}'), ("manifest.json", b'{"files": [{"path": "qwac.pem"}]}'),
+        ("manifest.json", b'{"files": []}'), ("manifest.json", b"\xff\xfe"), ("manifest.json", b"[" * 100_000),
+        ("manifest.json", b'{"files": [{"path": "a\\u0000.pem", "kind": "qwac", "key_path": "qwac.key"}]}'),
+        ("manifest.json", b'{"files": [{"path": "\\ud800.pem", "kind": "qwac", "key_path": "qwac.key"}]}'),
+        ("manifest.json", b'{"files": [{"path": "qwac.pem", "kind": "qwac", "key_path": "a\\u0000"}]}'),
+        ("root.pem", b""), ("root.pem", b"no certificate"), ("qwac-chain.pem", b"\x30\x00"), ("tsa.key", b""), ("tsa.key", b"x" * 99),
+        ("revocations.json", b""), ("revocations.json", b"[]"), ("revocations.json", b'{"root": 1}'),
+        ("revocations.json", b'{"root": [{}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "XY", "at": "2026-01-01T00:00:00Z", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "yesterday", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": "whim"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": []}]}'),
+    ],
+)  # fmt: skip
+def test_a_damaged_folder_is_refused(folder, name, content):
+    (folder / name).write_bytes(content)
+    assert refusal(folder) == "pki.unusable"
+
+
+@pytest.mark.parametrize("name", ["root.pem", "issuing-ca-qwac.key", "callback-test.key", "manifest.json"])
+def test_a_file_that_is_missing_is_named(folder, name):
+    (folder / name).unlink()
+    with pytest.raises(ConfigurationError, match=name) as refused:
+        open_pki(folder)
+    assert refused.value.code == "pki.unusable"
+
+
+def test_links_that_go_round_are_refused(folder):
+    (folder / "tsa.key").unlink()
+    (folder / "tsa.key").symlink_to(folder / "tsa.key")
+    assert refusal(folder) in ("pki.unusable", "pki.foreign-key")
+
+
+@given(st.data())
+def test_only_typed_errors_escape_from_a_mutated_folder(kept, data):
+    name = data.draw(st.sampled_from(["manifest.json", "qwac.pem", "root.pem", "tsa.key", "qwac-chain.pem"]))
+    whole = (kept / name).read_bytes()
+    start = data.draw(st.integers(0, len(whole)))
+    changed = whole[:start] + data.draw(st.binary(max_size=6)) + whole[start + data.draw(st.integers(0, 40)) :]
+    copy = kept.parent / "mutated"
+    shutil.copytree(kept, copy, dirs_exist_ok=True)
+    (copy / name).write_bytes(changed)
+    try:
+        open_pki(copy)
+    except TppkitError:
+        pass
+    finally:
+        (copy / name).write_bytes(whole)
+
+
+def start(*arguments: object) -> subprocess.Popen[bytes]:
+    command = [str(Path(sys.executable).with_name("tppkit")), "pki", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def test_programs_that_change_it_at_once_lose_nothing(folder, pki):
+    with locked(folder):  # all of them are started before one can begin
+        running = [start("issue", "qwac", folder) for _ in range(3)]
+        running += [start("revoke", folder / f"{label}.pem") for label in ("qwac", "qseal", "other-qwac")]
+        running += [start("issue", "qseal", folder, "--label", "same") for _ in range(2)]
+    talk = [process.communicate(timeout=60)[1] for process in running]
+    assert [process.returncode for process in running[:6]] == [0] * 6, talk
+    assert sorted(process.returncode for process in running[6:]) == [0, 2]
+    opened = open_pki(folder).pki
+    assert {"qwac-2", "qwac-3", "qwac-4", "same"} <= opened.members.keys()
+    revoked = {revocation.serial for revocations in opened.revocations.values() for revocation in revocations}
+    assert revoked == {i.certificate.serial for i in (pki.qwac, pki.qseal, pki.other_qwac)}
+    crl = x509.load_der_x509_crl((folder / "issuing-ca-qwac.crl").read_bytes())
+    assert {entry.serial_number for entry in crl} == revoked - {pki.qseal.certificate.serial}
+    assert not [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def test_the_guards_are_told_on_the_command_line(folder):
+    shutil.copy(folder / "qseal.key", folder / "root.key")
+    process = start("issue", "qwac", folder)
+    _, talk = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert b"pki.foreign-key" in talk
+    assert b"PRIVATE" not in talk

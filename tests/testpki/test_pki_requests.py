@@ -1,0 +1,227 @@
+"""Certificate requests: made, mended, and made by OpenSSL from our configuration."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import EidasRequest, der, oids
+from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.testpki import (
+    SEAL_KEY_KINDS,
+    KeySource,
+    key_pem,
+    make_provider,
+    open_pki,
+    write_pki,
+)
+from tppkit.testpki.draft import Attribute, Draft, attributes_of
+from tppkit.testpki.faults import statements
+from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
+from tppkit.testpki.pem import pem_block
+from tppkit.testpki.request import make_request, openssl_config, repair_request, write_request
+
+SUBJECT_ALT_NAME = "2.5.29.17"
+KEY = KeySource(seed=1).make_key("request")
+MALFORMED = [
+    statements.bare_statement, statements.flattened_roles, statements.role_without_its_sequence, statements.tagged_role,
+    statements.tagged_roles, statements.compliance_with_null, statements.printable_authority_name,
+    statements.printable_authority_id, statements.printable_role_name, statements.role_mismatch,
+    statements.role_name_in_lower_case, statements.role_twice, statements.empty_authority_name, statements.two_types,
+    statements.statement_twice, statements.psd2_statement_twice, statements.disclosure_over_http,
+]  # fmt: skip
+NAMES = ["Žvėryno mokėjimai", "Ελληνικές Πληρωμές", "支付", "Ω" * 32, "Smith & Sons, #1 \"best\" $PAY = 'x'; \\ end"]
+
+
+def read(request: bytes) -> EidasRequest:
+    return EidasRequest.from_der(request)
+
+
+def request_of(draft: Draft) -> EidasRequest:
+    return read(write_request(draft.subject, draft.extensions, KEY))
+
+
+def run_openssl(*arguments: object) -> str:
+    done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def made_by_openssl(old: EidasRequest, folder: Path, *, kind: str | None = None) -> EidasRequest:
+    """The request that the holder of the key makes from our configuration."""
+    (folder / "c.cnf").write_text(openssl_config(old, kind=kind), "utf-8")
+    (folder / "k.pem").write_bytes(key_pem(KEY))
+    run_openssl(
+        "req", "-new", "-config", folder / "c.cnf", "-key", folder / "k.pem", "-outform", "DER", "-out", folder / "n"
+    )
+    return read((folder / "n").read_bytes())
+
+
+@pytest.mark.parametrize("kind", ["qwac", "qseal"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_reads_strictly_with_what_was_asked(kind, name, tmp_path):
+    provider = make_provider(
+        organization_identifier="PSDGR-BOG-12/34", name=name, country="GR", roles=["PSP_AI", "PSP_IC"]
+    )
+    raw = make_request(provider, kind, KEY, qscd=kind == "qseal")
+    request = read(raw)
+    request.require_well_formed()
+    assert request.findings == ()
+    assert request.subject.values(oids.ORGANIZATION) == (name,)
+    assert request.organization_identifier.text == "PSDGR-BOG-12/34"
+    assert request.roles == ("PSP_AI", "PSP_IC")
+    assert request.qc.types == (("web",) if kind == "qwac" else ("eseal",))
+    assert request.qc.sscd == (kind == "qseal")
+    assert request.extensions.dns_names == (("tpp.test.example.com",) if kind == "qwac" else ())
+    (tmp_path / "r.csr").write_bytes(pem_block("CERTIFICATE REQUEST", raw))
+    assert "verify OK" in run_openssl("req", "-in", tmp_path / "r.csr", "-noout", "-verify")
+
+
+@pytest.mark.parametrize("key", [kind for kind in SEAL_KEY_KINDS if kind not in ("rsa3072", "rsa4096")])
+def test_openssl_verifies_a_request_of_each_kind_of_key(key, tmp_path):
+    made = make_request(make_provider(), "qseal", KeySource().make_key("a", kind=key))
+    (tmp_path / "r.csr").write_bytes(pem_block("CERTIFICATE REQUEST", made))
+    assert "verify OK" in run_openssl("req", "-in", tmp_path / "r.csr", "-noout", "-verify")
+
+
+@pytest.mark.parametrize("fault", MALFORMED, ids=lambda fault: fault.__name__)
+def test_a_malformed_request_is_mended(pki, fault, tmp_path):
+    sound = Draft.of(pki.qwac.certificate)
+    old = request_of(fault(sound))
+    new = read(repair_request(old, KEY))
+    new.require_well_formed()
+    assert not new.findings
+    assert [role.oid for role in new.qc.psd2.roles] == list(dict.fromkeys(role.oid for role in old.qc.psd2.roles))
+    assert all(role.name == oids.PSP_ROLES[role.oid] for role in new.qc.psd2.roles)
+    assert (new.qc.psd2.nca_id, new.subject.rdns) == ("LT-BL", old.subject.rdns)
+    assert (new.qc.types, new.extensions.dns_names) == (("web",), ("tpp.test.example.com",))
+    assert new.extensions.extended_key_usage == ("serverAuth", "clientAuth")
+    assert new.public_key == old.public_key
+    theirs = made_by_openssl(old, tmp_path)
+    theirs.require_well_formed()
+    assert theirs.qc == new.qc
+    assert (theirs.subject.rdns, theirs.extensions.dns_names) == (new.subject.rdns, new.extensions.dns_names)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_openssl_makes_the_same_names_from_our_configuration(pki, name, tmp_path):
+    draft = with_attribute(Draft.of(pki.qseal.certificate), oids.ORGANIZATION, name)
+    draft = replace(draft, subject=(*draft.subject, Attribute("2.5.4.5", "12-34", der.PRINTABLE_STRING)))
+    theirs = made_by_openssl(request_of(draft), tmp_path)
+    assert theirs.subject.rdns == read(write_request(draft.subject, (), KEY)).subject.rdns
+    theirs.require_well_formed()
+    assert theirs.extensions.key_usage == ("nonRepudiation",)
+
+
+@pytest.mark.shared
+def test_malformed_requests_of_the_field_are_mended(shared_data, tmp_path):
+    files = sorted((shared_data / "certificates" / "psd2_csr").glob("*.der"))
+    assert len(files) >= 4
+    mended = 0
+    for old in (read(file.read_bytes()) for file in files):
+        if {len(country) for country in old.subject.values(oids.COUNTRY)} != {2}:
+            with pytest.raises(ConfigurationError, match="country") as refused:
+                openssl_config(old, kind="qwac")
+            assert refused.value.code == "pki.request"
+            continue
+        mended += 1
+        for kind in ("qwac", "qseal"):
+            theirs = made_by_openssl(old, tmp_path, kind=kind)
+            theirs.require_well_formed()
+            assert theirs.qc.types == (("web",) if kind == "qwac" else ("eseal",))
+            assert theirs.roles == tuple(oids.PSP_ROLES[role.oid] for role in old.qc.psd2.roles)
+            assert theirs.qc.psd2.nca_id == old.qc.psd2.nca_id
+            assert theirs.organization_identifier == old.organization_identifier
+    assert mended > 0
+
+
+def test_only_the_holder_of_the_key_repairs(pki):
+    with pytest.raises(ConfigurationError) as refused:
+        repair_request(request_of(Draft.of(pki.qwac.certificate)), pki.qseal.key)
+    assert refused.value.code == "pki.foreign-key"
+
+
+@pytest.mark.parametrize("fault", [statements.no_roles, statements.no_psd2_statement, statements.no_qcstatements])
+def test_what_says_too_little_cannot_be_mended(pki, fault):
+    with pytest.raises(ConfigurationError) as refused:
+        repair_request(request_of(fault(Draft.of(pki.qwac.certificate))), KEY)
+    assert refused.value.code == "pki.request"
+
+
+@pytest.mark.parametrize(
+    ("kind", "removed"), [("qwac", oids.EXTENDED_KEY_USAGE), ("qwac", SUBJECT_ALT_NAME), ("qseal", "1.2.3")]
+)
+def test_a_type_that_is_absent_is_guessed(pki, kind, removed):
+    draft = statements.no_type(Draft.of(getattr(pki, kind).certificate)).without_extension(removed)
+    new = read(repair_request(request_of(draft), KEY))
+    assert new.qc.types == (("web",) if kind == "qwac" else ("eseal",))
+    assert new.extensions.dns_names == (("tpp.test.example.com",) if kind == "qwac" else ())
+
+
+def test_a_common_name_that_is_no_dns_name_is_not_made_one(pki):
+    draft = with_attribute(Draft.of(pki.qwac.certificate), oids.COMMON_NAME, "Мой банк")
+    new = read(repair_request(request_of(draft.without_extension(SUBJECT_ALT_NAME)), KEY))
+    assert new.extensions.dns_names == ()
+
+
+@pytest.mark.parametrize("text", ["a\n[ req ]\nx = y", "a\0", "a\r", "\x1b[2J"])
+def test_a_subject_cannot_write_into_the_configuration(pki, text):
+    old = request_of(with_attribute(Draft.of(pki.qwac.certificate), oids.ORGANIZATION, text))
+    for mend in (openssl_config, lambda request: repair_request(request, KEY)):
+        with pytest.raises(ConfigurationError) as refused:
+            mend(old)
+        assert refused.value.code == "pki.request"
+
+
+@given(st.data())
+def test_only_typed_errors_escape_from_a_mutated_request(pki, data):
+    whole = write_request(
+        attributes_of(pki.qwac.certificate.x509.subject), Draft.of(pki.qwac.certificate).extensions, KEY
+    )
+    start = data.draw(st.integers(0, len(whole) - 1))
+    changed = (
+        whole[:start] + data.draw(st.binary(min_size=1, max_size=4)) + whole[start + data.draw(st.integers(1, 4)) :]
+    )
+    try:
+        request = read(changed)
+        openssl_config(request)
+        repair_request(request, KEY)
+    except TppkitError:
+        pass
+
+
+@given(st.text(max_size=12), st.text(max_size=12), st.binary(max_size=30))
+def test_only_typed_errors_escape_from_hostile_names(pki, organization, common, statement):
+    try:
+        draft = with_attribute(Draft.of(pki.qwac.certificate), oids.ORGANIZATION, organization)
+        draft = with_attribute(draft, oids.COMMON_NAME, common).without_extension(SUBJECT_ALT_NAME)
+        raw = write_request(draft.subject, draft.extensions, KEY)
+    except UnicodeEncodeError:
+        return  # no request can have it
+    try:
+        openssl_config(read(raw))
+        openssl_config(request_of(with_value(draft, oids.QC_STATEMENTS, statement)))
+    except TppkitError:
+        pass
+
+
+def test_a_malformed_request_is_not_issued(pki, tmp_path):
+    write_pki(pki, tmp_path / "pki")
+    old = request_of(statements.flattened_roles(Draft.of(pki.qwac.certificate)))
+    with pytest.raises(ConfigurationError, match="repair") as refused:
+        open_pki(tmp_path / "pki").issue_requested(old)
+    assert refused.value.code == "pki.request"
+    assert open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)))["kind"] == "qwac"
+
+
+def test_a_request_without_identifier_is_mended_but_not_issued(pki, tmp_path):
+    write_pki(pki, tmp_path / "pki")
+    old = request_of(without_attribute(Draft.of(pki.qwac.certificate), oids.ORGANIZATION_IDENTIFIER))
+    with pytest.raises(ConfigurationError) as refused:
+        open_pki(tmp_path / "pki").issue_requested(old)
+    assert refused.value.code == "pki.organization-identifier"
