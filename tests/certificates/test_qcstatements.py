@@ -148,6 +148,11 @@ def test_the_identifier_of_a_known_role_decides_over_its_name():
     assert RoleOfPsp("0.4.0.19495.1.2", "PSP_AI").standard_name == "PSP_PI"
 
 
+def test_a_role_that_stands_twice_is_had_once():
+    roles = (RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"), RoleOfPsp("0.4.0.19495.1.2", "PSP_PI"))
+    assert Psd2Statement(roles, "", "").role_names == ("PSP_PI",)
+
+
 def test_the_names_of_the_roles_are_those_of_the_standard():
     read = Psd2Statement((RoleOfPsp("0.4.0.19495.1.3", "x"), RoleOfPsp("2.999.7", "y")), "", "")
     assert read.role_names == ("PSP_AI", "2.999.7")

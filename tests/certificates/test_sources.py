@@ -301,3 +301,37 @@ def with_pbmac1(data: bytes, rounds: int) -> bytes:
 def test_the_rounds_of_a_pbmac1_count_too(pki, rounds, code):
     bundle = pkcs12.serialize_key_and_certificates(b"q", pki.qwac.key, pki.qwac.certificate.x509, None, NoEncryption())
     assert refusal(with_pbmac1(bundle, rounds)) == code
+
+
+def sequence(*content: bytes) -> bytes:
+    return der.write_element(der.SEQUENCE, *content)
+
+
+def with_nested_key(depth: int, rounds: int) -> bytes:
+    """A PKCS#12 file without MAC, whose shrouded key stands in so many safes inside the safe."""
+    octets = der.write_element(der.OCTET_STRING, bytes(16))
+    derived = sequence(der.write_oid("1.2.840.113549.1.5.12"), sequence(octets, der.write_integer(rounds)))
+    cipher = sequence(der.write_oid("2.16.840.1.101.3.4.1.42"), octets)
+    algorithm = sequence(der.write_oid("1.2.840.113549.1.5.13"), sequence(derived, cipher))
+    content, kind = sequence(algorithm, octets), "1.2.840.113549.1.12.10.1.2"
+    for _ in range(depth + 1):
+        content = sequence(sequence(der.write_oid(kind), der.write_element(0xA0, content)))
+        kind = "1.2.840.113549.1.12.10.1.6"  # safeContentsBag
+
+    def data(inner: bytes) -> bytes:
+        wrapped = der.write_element(0xA0, der.write_element(der.OCTET_STRING, inner))
+        return sequence(der.write_oid("1.2.840.113549.1.7.1"), wrapped)
+
+    return sequence(der.write_integer(3), data(sequence(data(content))))
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 9])
+@pytest.mark.parametrize("password", [None, b"password"])
+def test_a_key_in_a_safe_inside_a_safe_counts_too(depth, password):
+    refused = refusal(with_nested_key(depth, 2**31 - 1), password=password)
+    assert refused == ("pkcs12.too-costly" if password and depth <= 4 else "pkcs12.unreadable")
+
+
+def test_a_pkcs12_file_with_a_key_that_is_not_read_is_refused_by_its_code():
+    refused = refusal(with_nested_key(0, 1), password=b"password")
+    assert refused == "pkcs12.unreadable"

@@ -231,6 +231,21 @@ def test_a_host_that_is_not_found_is_a_failure():
     assert refusal(make_fetch(resolve=resolve), "http://crl.example.com/").code == "fetch.failed"
 
 
+def test_whatever_a_resolver_raises_is_told_at_once():
+    def resolve(host: str, port: int) -> list[str]:
+        raise RuntimeError("broken")
+
+    begun = time.monotonic()
+    assert refusal(make_fetch(resolve=resolve), "http://crl.example.com/", timeout=5).code == "fetch.failed"
+    assert time.monotonic() - begun < 2
+
+
+@pytest.mark.parametrize("to", ["http://[", "//[::", "http://[::1"])
+def test_a_redirect_to_what_is_no_address_is_a_failure(serve, to):
+    following = make_fetch(allow_private=True, follow_redirects=True)
+    assert refusal(following, serve(redirect(to))).code in ("fetch.failed", "fetch.refused")
+
+
 def test_nobody_listening_is_a_failure():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]

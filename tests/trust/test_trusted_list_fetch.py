@@ -7,10 +7,11 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
-from list_builder import ListFacts, list_of_lists, pointer, sign, write_list
+from list_builder import ISSUED, NEXT_UPDATE, ListFacts, list_of_lists, pointer, sign, write_list
 
 from tppkit.errors import ConfigurationError, TransportError, VerificationError
 from tppkit.trust import load_trusted_lists
@@ -335,3 +336,14 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path, publish, site):
     with pytest.raises(ConfigurationError) as refused:
         fetch_trusted_lists(tmp_path / "absent", fetch=fetch, address=f"{site.url}/lotl")
     assert refused.value.code == "trust.unreadable"
+
+
+def test_a_list_of_the_lists_of_an_earlier_day_is_refused_whatever_its_number(folder, publish, run):
+    publish("PT", number=301)
+    run()
+    publish("PT", number=999_999, issued=ISSUED - timedelta(days=30), next_update=NEXT_UPDATE - timedelta(days=30))
+    with pytest.raises(VerificationError) as refused:
+        run()
+    assert refused.value.code == "trusted-list.rollback"
+    publish("PT", number=302)
+    assert numbers(run().written) == {"EU": 302}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
 from tppkit.certificates import der
@@ -19,6 +20,8 @@ MAX_ITERATIONS = 5_000_000  # seconds of work; programs write 2,000 to 1,000,000
 
 # A PFX begins with its version, which is 3 (RFC 7292 section 4). Many are BER: the length may be indefinite.
 _PFX = re.compile(rb"\x30(?:[\x00-\x80]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
+_PLAIN_BAGS = frozenset({"key_bag", "cert_bag", "crl_bag", "secret_bag"})
+_MAX_NESTING = 4
 _PBMAC1 = "1.2.840.113549.1.5.14"
 
 
@@ -42,6 +45,10 @@ def read_pkcs12(data: bytes, password: bytes | None) -> tuple[bytes, ...]:
         bundle = pkcs12.load_pkcs12(data, password)
     except ValueError as e:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
+    except (TypeError, UnsupportedAlgorithm) as e:
+        raise FormatError(
+            "pkcs12.unreadable", "this PKCS#12 file has a key or cipher of a kind that is not read"
+        ) from e
     certificates: list[x509.Certificate] = [
         c.certificate for c in (bundle.cert, *bundle.additional_certs) if c is not None
     ]
@@ -57,7 +64,7 @@ def _require_bounded_work(data: bytes, password: bytes | None) -> None:
     try:
         encrypted, rounds = _work(data)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, FormatError) as e:
-        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged") from e
+        raise FormatError("pkcs12.unreadable", "this PKCS#12 file is damaged, or of a kind that is not read") from e
     if encrypted and password is None:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file is encrypted, and no password was given")
     if sum(rounds) > MAX_ITERATIONS:
@@ -80,10 +87,24 @@ def _work(data: bytes) -> tuple[bool, list[int]]:
             algorithm = safe["content"]["encrypted_content_info"]["content_encryption_algorithm"]
             encrypted.append(int(algorithm.kdf_iterations))
         elif kind == "data":
-            bags = asn1.SafeContents.load(safe["content"].native)
-            shrouded = (bag["bag_value"] for bag in bags if bag["bag_id"].native == "pkcs8_shrouded_key_bag")
-            encrypted += [int(key["encryption_algorithm"].kdf_iterations) for key in shrouded]
+            encrypted += _shrouded_rounds(asn1.SafeContents.load(safe["content"].native))
+        else:
+            raise ValueError(f"a part of the kind {kind}")  # for the holder of a private key, which nobody gives us
     return bool(encrypted), rounds + encrypted
+
+
+def _shrouded_rounds(contents: Any, depth: int = 0) -> Iterator[int]:
+    """The rounds of each shrouded key, also of those in safes inside (RFC 7292 section 4.2.6), which nearly nobody writes."""
+    if depth > _MAX_NESTING:
+        raise ValueError("safes nest too deeply")
+    for bag in contents:
+        kind = bag["bag_id"].native
+        if kind == "pkcs8_shrouded_key_bag":
+            yield int(bag["bag_value"]["encryption_algorithm"].kdf_iterations)
+        elif kind == "safe_contents":
+            yield from _shrouded_rounds(bag["bag_value"], depth + 1)
+        elif kind not in _PLAIN_BAGS:
+            raise ValueError(f"a bag of the kind {kind}")
 
 
 def _mac_rounds(mac: Any) -> Iterator[int]:

@@ -52,8 +52,8 @@ class Psd2Statement:
 
     @property
     def role_names(self) -> tuple[str, ...]:
-        """The roles by their identifiers, for example `("PSP_PI", "PSP_AI")`; one without identifier is left out."""
-        return tuple([role.standard_name for role in self.roles if role.oid])
+        """The roles by their identifiers, each once, as `("PSP_PI", "PSP_AI")`; one without identifier is left out."""
+        return tuple(dict.fromkeys([role.standard_name for role in self.roles if role.oid]))
 
 
 def read_psd2(reading: QcReading, info: der.Element) -> None:

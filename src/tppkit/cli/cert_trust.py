@@ -72,8 +72,14 @@ class TrustOptions:
     lists: TrustedLists | None
     evidence: RevocationEvidence | None
 
-    def judge(self, bundle: Bundle, *, as_: Use, at: datetime) -> Belief:
+    def judge(self, bundle: Bundle, *, as_: Use, at: datetime, now: datetime | None = None) -> Belief:
         """Ask everything that was given about a certificate, at a time.
+
+        Args:
+            bundle: the certificate, and what may stand above it.
+            as_: what it is used as.
+            at: the time to judge at, aware.
+            now: the present, where it is judged for the present: answers from after it are refused then.
 
         With answers about revocation the certificate itself must be proven good; an authority above it of which they say
         nothing gives a warning.
@@ -85,7 +91,7 @@ class TrustOptions:
             try:
                 anchors = self.anchors or self._listed_authorities(as_, at)
                 passed_over = tuple(f for f in anchors.findings if f.severity is Severity.WARNING)
-                path = self._verify(anchors, bundle, at)
+                path = self._verify(anchors, bundle, at, now)
                 findings += path.findings
             except CertificateRejected as e:
                 findings = _with_refusal((*findings, *e.findings, *passed_over), e)
@@ -93,12 +99,13 @@ class TrustOptions:
                 findings = _with_refusal(findings, e)
         return Belief(findings, path, status, self.evidence is not None)
 
-    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime) -> TrustedPath:
+    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime, now: datetime | None) -> TrustedPath:
         if self.evidence is None:
             return PathVerifier(anchors).verify(bundle.leaf, at=at, intermediates=bundle.others)
-        leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence)
+        clock = None if now is None else lambda: now
+        leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence, now=clock)
         PathVerifier(anchors, revocation=leaf).verify(bundle.leaf, at=at, intermediates=bundle.others)
-        chain = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL, evidence=self.evidence)
+        chain = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL, evidence=self.evidence, now=clock)
         return PathVerifier(anchors, revocation=chain).verify(bundle.leaf, at=at, intermediates=bundle.others)
 
     def _listed_authorities(self, as_: Use, at: datetime) -> Anchors:

@@ -71,10 +71,17 @@ def make_fetch(
                 answer = _exchange(pool, url, headers, body, max_bytes)
                 if isinstance(answer, bytes):
                     return answer
-                url = urljoin(url, answer)
+                url = _follow(url, answer)
         raise TransportError("fetch.failed", f"a redirect to {url[:200]} is not followed")
 
     return fetch
+
+
+def _follow(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError as e:
+        raise TransportError("fetch.failed", f"{url[:200]} redirects to {location[:200]!r}, which is no address") from e
 
 
 def _look_up(host: str, port: int) -> list[str]:
@@ -159,12 +166,12 @@ class _Network(httpcore.NetworkBackend):
 
     def _find(self, host: str, port: int) -> list[str]:
         # The system's resolver takes no time limit, so it runs in a thread that is left behind when the time is over.
-        found: SimpleQueue[list[str] | OSError | UnicodeError] = SimpleQueue()
+        found: SimpleQueue[list[str] | Exception] = SimpleQueue()
 
         def look_up() -> None:
             try:
                 found.put(self._look_up(host, port))
-            except (OSError, UnicodeError) as e:
+            except Exception as e:  # noqa: BLE001  # whatever a resolver raises is told to who waits for it
                 found.put(e)
 
         threading.Thread(target=look_up, daemon=True).start()

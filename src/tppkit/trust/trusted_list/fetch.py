@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tppkit._clock import format_time
 from tppkit._files import replace_file
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
@@ -198,11 +199,14 @@ def _server(address: str) -> tuple[str, str] | None:
 
 
 def _refuse_older(fetched: TrustedList, old: TrustedList | None) -> None:
-    if old is not None and fetched.sequence_number < old.sequence_number:
+    # By the date as well: whoever has the key of a retired signer can choose any number, but no date after its retirement.
+    if old is not None and (fetched.sequence_number < old.sequence_number or fetched.issued < old.issued):
         raise VerificationError(
-            "trusted-list.rollback", f"{fetched} is older than number {old.sequence_number} at hand in {old.source}",
+            "trusted-list.rollback",
+            f"{fetched}, issued on {format_time(fetched.issued)}, is older than number {old.sequence_number} of"
+            f" {format_time(old.issued)} at hand in {old.source}",
             clause="TS 119 612 clause 5.3.2",
-        )  # fmt: skip
+        )
 
 
 def _fetch_national(run: _Run, pointer: Pointer, top: TrustedList) -> None:

@@ -256,6 +256,9 @@ def _why_no_anchor(certificate: EidasCertificate, at: datetime) -> Finding | Non
         read_link(certificate)
     except CertificateRejected as e:
         return Finding(e.code, Severity.WARNING, f"passed over: {e.message}", e.clause)
+    if not certificate.extensions.is_ca:
+        message = f"passed over: the listed {certificate.subject} is no certification authority"
+        return Finding("path.no-authority", Severity.WARNING, message, "RFC 5280 section 6.1.4 (k)")
     if certificate.is_valid_at(at):
         return None
     ends = f"{format_time(certificate.not_before)} to {format_time(certificate.not_after)}"
