@@ -175,7 +175,7 @@ def test_roles_that_lack_their_identifier_are_kept_and_nobody_has_them():
 def test_all_that_is_wrong_with_a_role_is_named():
     read = read_qc_statements(seq(psd2(seq(PI, PSP_PI, AI), seq(AI, PSP_AI))))
     assert read.psd2 is not None
-    assert read.psd2.role_names == ("PSP_PI", "PSP_AI", "PSP_AI")
+    assert [role.standard_name for role in read.psd2.roles] == ["PSP_PI", "PSP_AI", "PSP_AI"]
     assert [finding.code for finding in read.findings] == [
         "qcstatements.flattened-roles",
         "qcstatements.role-malformed",
