@@ -52,6 +52,13 @@ class _Subject:
         """SHA-256 of the DER, lower-case hexadecimal."""
         return hashlib.sha256(self.der).hexdigest()
 
+    @cached_property
+    def organization(self) -> OrganizationIdentifier | None:
+        """The organizationIdentifier, when the subject has exactly one and it can name an organisation; else None."""
+        identifier = self.organization_identifier
+        is_one = len(self.subject.values(oids.ORGANIZATION_IDENTIFIER)) == 1
+        return identifier if is_one and identifier is not None and identifier.is_usable else None
+
     @property
     def qc(self) -> QcStatements:
         """The QcStatements; without the extension, one that states nothing."""

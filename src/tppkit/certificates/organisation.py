@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from tppkit.certificates import oids
-from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.identifier import OrganizationIdentifier
 
 # Kinds of institution that some authorities write before the number: credit, payment and e-money institution, account
@@ -23,13 +21,6 @@ class Likeness(StrEnum):
     WRITTEN_OTHERWISE = "perhaps the same, written otherwise"
     SAME_NUMBER = "same number of another register"
     OTHER = "other"
-
-
-def named_organization(certificate: EidasCertificate) -> OrganizationIdentifier | None:
-    """The organizationIdentifier, when the subject has exactly one and it can name an organisation; else None."""
-    identifier = certificate.organization_identifier
-    is_one = len(certificate.subject.values(oids.ORGANIZATION_IDENTIFIER)) == 1
-    return identifier if is_one and identifier is not None and identifier.is_usable else None
 
 
 def compare_organizations(one: OrganizationIdentifier, other: OrganizationIdentifier) -> Likeness:

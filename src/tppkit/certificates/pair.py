@@ -16,7 +16,7 @@ from tppkit._clock import format_time
 from tppkit._encoding import shown
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.organisation import Likeness, compare_organizations, named_organization
+from tppkit.certificates.organisation import Likeness, compare_organizations
 from tppkit.errors import Finding, FormatError, Severity
 
 _MAX_ROLES = 20  # told by name; an honest certificate has at most nine
@@ -98,7 +98,7 @@ def _kinds(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding
 
 
 def _organisation(qwac: EidasCertificate, qsealc: EidasCertificate) -> Iterator[Finding]:
-    ours, theirs = named_organization(qwac), named_organization(qsealc)
+    ours, theirs = qwac.organization, qsealc.organization
     if ours is None or theirs is None:
         stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (qwac, qsealc)]
         message = (

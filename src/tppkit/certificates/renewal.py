@@ -17,7 +17,7 @@ from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.checks.key_usage import CLIENT_AUTH_ENDS, CLIENT_AUTH_WAY_OUT, key_usage_type
 from tppkit.certificates.names import DistinguishedName
-from tppkit.certificates.organisation import Likeness, compare_organizations, named_organization
+from tppkit.certificates.organisation import Likeness, compare_organizations
 from tppkit.certificates.pair import public_key_info, role_list, role_oids
 from tppkit.errors import Finding, Severity
 
@@ -71,7 +71,7 @@ def _kind(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
 
 def _organisation(old: EidasCertificate, new: EidasCertificate) -> Iterator[Finding]:
     strategy = "organization-identifier"
-    before, after = named_organization(old), named_organization(new)
+    before, after = old.organization, new.organization
     if before is None or after is None:
         stated = [", ".join(c.subject.values(oids.ORGANIZATION_IDENTIFIER)) or "none" for c in (old, new)]
         message = (

@@ -9,7 +9,6 @@ import click
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, check_pair, check_renewal
-from tppkit.certificates.organisation import named_organization
 from tppkit.certificates.pair import valid_together
 from tppkit.cli.certificates import Bundle, password_option, read_bundles
 from tppkit.cli.output import UNREADABLE, json_option, print_json
@@ -68,7 +67,7 @@ def _tell(
 
 def _shared(one: EidasCertificate, other: EidasCertificate) -> dict[str, Any]:
     """What both certificates prove together: null where they differ; the roles that both have."""
-    identifiers = {identifier and identifier.text for identifier in map(named_organization, (one, other))}
+    identifiers = {certificate.organization and certificate.organization.text for certificate in (one, other)}
     authorities = {c.qc.psd2 and c.qc.psd2.nca_id for c in (one, other)}
     theirs = {*other.roles}
     period = valid_together(one, other)

@@ -14,7 +14,6 @@ from typing import NamedTuple
 from tppkit._clock import as_utc
 from tppkit._encoding import decode_base64
 from tppkit.certificates import EidasCertificate, Use
-from tppkit.certificates.organisation import named_organization
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import (
@@ -267,7 +266,7 @@ def _read_certificate(header: str) -> EidasCertificate:
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
-    ours, theirs = named_organization(seal), named_organization(qwac)
+    ours, theirs = seal.organization, qwac.organization
     if ours is None or theirs is None or ours.text != theirs.text:
         raise SignatureRejected(
             "seal.other-organisation",
