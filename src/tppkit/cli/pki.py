@@ -159,7 +159,8 @@ def revoke(file: Path, directory: Path | None, reason: str, at: datetime | None,
     """Revoke the certificate in FILE: the CRLs are written anew, and `pki serve` answers accordingly from now on."""
     folder = open_pki(directory or file.parent)
     certificate = _first(load_certificates(file), file)
-    folder.revoke(certificate, at=present(at), reason=reason)
+    now = present(None)
+    folder.revoke(certificate, at=at or now, reason=reason, now=now)
     if as_json:
         print_json({"sha256": certificate.sha256, "serial_hex": certificate.serial_hex, "reason": reason})
     else:

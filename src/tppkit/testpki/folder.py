@@ -136,13 +136,16 @@ class PkiFolder:
                 path.unlink(missing_ok=True)
             raise
 
-    def revoke(self, certificate: EidasCertificate, *, at: datetime, reason: str = "unspecified") -> PkiFolder:
+    def revoke(
+        self, certificate: EidasCertificate, *, at: datetime, reason: str = "unspecified", now: datetime | None = None
+    ) -> PkiFolder:
         """Revoke a certificate from a time on, and write its authority's revocation list anew.
 
         Args:
             certificate: one that an authority of this folder issued.
-            at: since when, aware; also the time at which the new list is issued.
+            at: since when, aware.
             reason: one of `crl.REASONS`.
+            now: when the new lists are issued, aware; `at` by default, and never before what stands in them.
 
         Returns:
             The folder as it is now.
@@ -161,7 +164,9 @@ class PkiFolder:
             known[issuer.label] = (*known.get(issuer.label, ()), Revocation(certificate.serial, at, reason))
             pki = replace(self.pki, revocations=MappingProxyType(known))
             replace_file(self.path / REVOCATIONS, _revocations_json(known))
-            for name, content, mode in crl_files(pki, at=at, number=1 + sum(map(len, known.values()))):
+            # Lists go forward in time whatever was revoked since when, so that none forgets what an earlier one had.
+            issued = max([as_utc(now or at), *(one.at for revocations in known.values() for one in revocations)])
+            for name, content, mode in crl_files(pki, at=issued, number=1 + sum(map(len, known.values()))):
                 replace_file(self.path / name, content, mode=mode)
         return PkiFolder(self.path, pki)
 
