@@ -197,7 +197,7 @@ def _check_signature(crl: Crl, authority: Link) -> None:
     try:
         weak = signature_weakness(crl.x509.signature_algorithm_oid.dotted_string, crl.x509.signature_hash_algorithm)
         key = authority.certificate.x509.public_key()
-        signed = weak is None and crl.x509.is_signature_valid(key)  # type: ignore[arg-type]
+        signed = weak is None and crl.x509.is_signature_valid(key)  # type: ignore[arg-type]  # other keys raise
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
         raise _refused("crl.signature", f"the signature of the CRL cannot be checked: {str(e)[:120]}") from e
     if weak:

@@ -105,7 +105,7 @@ def make_ocsp_request(certificate: EidasCertificate, *, issuer: EidasCertificate
         issuer: who issued it.
         nonce: 1 to 128 bytes that the answer should repeat (RFC 9654), or None.
     """
-    sha1 = hashes.SHA1()  # noqa: S303
+    sha1 = hashes.SHA1()  # noqa: S303  # names a certificate only; the one hash that every responder knows (RFC 5019)
     builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(
         _hash(sha1, certificate.issuer_der), _hash(sha1, read_key_bits(issuer)), certificate.serial, sha1
     )
