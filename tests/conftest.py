@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
-from servers import postgresql_url, redis_url
 
+from servers import postgresql_url, redis_url
 from tppkit.seals import KeySigner, Seal, SealPolicy
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
