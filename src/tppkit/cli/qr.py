@@ -135,7 +135,7 @@ def _show(code: Code, *, png: str | None, svg: str | None, level: str, as_json: 
 
 def _write(file: str, data: bytes) -> None:
     if file == "-":
-        click.get_binary_stream("stdout").write(data)
+        sys.stdout.buffer.write(data)
     else:
         write_new(Path(file), data)
         say(f"wrote {file}")

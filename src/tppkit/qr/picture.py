@@ -59,13 +59,15 @@ class Picture:
         return out.getvalue()
 
     def svg(self, *, scale: int = 8) -> str:
-        """An SVG element, `scale` units a module, with no class, id or style: for a file or inside HTML."""
+        """An SVG element, `scale` units a module unless scaled by its page: for a file, or inside HTML as it is."""
         out = BytesIO()
         self._symbol.save(
             out, kind="svg", scale=scale, border=QUIET_ZONE, light="#fff", xmldecl=False, svgclass=None, lineclass=None,
-            title="QR code", nl=False,
+            omitsize=True, title="QR code", nl=False,
         )  # fmt: skip
-        return out.getvalue().decode()
+        side = scale * self.width
+        size = f'<svg width="{side}" height="{side}" shape-rendering="crispEdges" '
+        return out.getvalue().decode().replace("<svg ", size, 1)
 
     def terminal(self, *, colour: bool = True) -> str:
         """Lines of half blocks, two modules a character, each line with its end.
