@@ -8,7 +8,7 @@ from io import BytesIO
 import zxingcpp
 from PIL import Image
 
-from tppkit.qr import Code, Login, Payment, ScanLink
+from tppkit.qr import Login, Payment, ScanLink
 
 IBAN = "LT121000011101001000"
 PAYMENT = Payment(account=IBAN, name="Bookshop", currency="EUR", amount=Decimal("12.50"), message="Order 4711")
