@@ -66,7 +66,7 @@ class Picture:
             omitsize=True, title="QR code", nl=False,
         )  # fmt: skip
         side = scale * self.width
-        size = f'<svg width="{side}" height="{side}" shape-rendering="crispEdges" '
+        size = f'<svg width="{side}" height="{side}" role="img" shape-rendering="crispEdges" '
         return out.getvalue().decode().replace("<svg ", size, 1)
 
     def terminal(self, *, colour: bool = True) -> str:
