@@ -125,3 +125,18 @@ def test_another_scheme_is_refused(url):
     with pytest.raises(FormatError) as refused:
         Login(url)
     assert refused.value.code == "qr.address-scheme"
+
+
+@pytest.mark.parametrize("text", [text for text, code in REFUSED if code.startswith("qr.address")])
+def test_a_refusal_tells_no_path(text):
+    secret = "s3cr3t"
+    with pytest.raises(FormatError) as refused:
+        parse_login(f"{text}/{secret}")
+    assert secret not in refused.value.message
+
+
+def test_a_refusal_tells_no_password():
+    with pytest.raises(FormatError) as refused:
+        parse_login("LOGIN:user:s3cr3t@evil.example/")
+    assert "s3cr3t" not in refused.value.message
+    assert "evil.example" in refused.value.message

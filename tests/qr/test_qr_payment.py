@@ -130,6 +130,13 @@ def test_an_amount_that_cannot_be_written_makes_no_payment(amount):
     assert refused.value.code == "qr.amount"
 
 
+@pytest.mark.parametrize("amount", [12.5, 12, "12.50", None])
+def test_an_amount_that_is_no_decimal_makes_no_payment(amount):
+    with pytest.raises(FormatError) as refused:
+        replace(PAYMENT, amount=amount)
+    assert refused.value.code == "qr.amount"
+
+
 HIDDEN = {
     "null": "\0", "newline": "\n", "escape": "\x1b", "delete": "\x7f", "next line": "\x85", "no-break space": "\xa0",
     "soft hyphen": "\xad", "grapheme joiner": "\u034f", "arabic letter mark": "\u061c", "hangul filler": "\u115f",

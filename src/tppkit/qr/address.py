@@ -1,4 +1,7 @@
-"""https addresses that two programs read alike (assumption qr-address)."""
+"""https addresses that two programs read alike (assumption qr-address).
+
+Errors name the host at most: paths hold what nobody else should know, such as the session that a login code is for.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +50,12 @@ def parse_address(url: str, *, what: str) -> Address:
     """
     parts = _PARTS.fullmatch(url)
     if parts is None:
-        raise FormatError("qr.address-scheme", f"{what} is {shown(url)}, not an {SCHEME} address")
+        raise FormatError("qr.address-scheme", f"{what} begins with {shown(url, limit=12)}, not with {SCHEME}")
     if "@" in parts["authority"]:
-        raise FormatError("qr.address-userinfo", f"{what} has a user name before its host: {shown(url)}")
+        host = parts["authority"].rpartition("@")[2]
+        raise FormatError("qr.address-userinfo", f"{what} has a user name before its host {shown(host)}")
     if parts["fragment"] is not None:
-        raise FormatError("qr.address-fragment", f"{what} has a fragment, which is never sent: {shown(url)}")
+        raise FormatError("qr.address-fragment", f"{what} has a fragment, which is never sent")
     address = _parse_authority(parts["authority"], what)
     _check_path(parts["path"], parts["query"] or "?", what)
     return address
@@ -84,7 +88,7 @@ def _check_path(path: str, query: str, what: str) -> None:
     decoded = decode_percent(path, what=what)
     decode_percent(query, what=what)
     if {".", ".."} & set(decoded.split("/")):
-        raise FormatError("qr.address-malformed", f"{what} has a dot segment, which clients resolve: {shown(path)}")
+        raise FormatError("qr.address-malformed", f"{what} has a dot segment, which clients resolve")
 
 
 def decode_percent(text: str, *, what: str) -> str:

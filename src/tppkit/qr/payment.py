@@ -53,7 +53,10 @@ class Payment:
         _check_account(self.account)
         if self.currency not in CURRENCIES:
             raise FormatError("qr.currency", f"{shown(self.currency, limit=12)} is no currency code of ISO 4217")
-        parse_amount(str(self.amount))
+        amount: object = self.amount  # a float is not what it looks like
+        if not isinstance(amount, Decimal):
+            raise FormatError("qr.amount", f"the amount is of type {type(amount).__name__}, not Decimal")
+        parse_amount(str(amount))
 
     @property
     def text(self) -> str:

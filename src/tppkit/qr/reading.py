@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -20,7 +21,9 @@ _SEARCHED_PIXELS = (
     4_000_000  # the search takes the square of what looks like a corner: seconds here, a minute in 16 million
 )
 _MAX_JPEG_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
-_PNG, _JPEG, _JPEG_SCAN = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"\xff\xda"
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+# Marker, length, number of components (ITU-T T.81 B.2.3). Cameras append films, in which the marker alone is not rare.
+_JPEG_SCAN = re.compile(rb"\xff\xda\x00(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
 
 
 def is_picture(data: bytes) -> bool:
@@ -75,9 +78,11 @@ def _load(data: bytes) -> Image:
 
     if not is_picture(data):
         raise FormatError("qr.picture-malformed", "the picture is no PNG or JPEG file")
+    if len(data) > MAX_PICTURE_BYTES:
+        raise FormatError("qr.picture-too-large", f"the picture has {len(data)} bytes, {MAX_PICTURE_BYTES} are read")
     jpeg = data.startswith(_JPEG)
-    if len(data) > MAX_PICTURE_BYTES or (jpeg and data.count(_JPEG_SCAN) > _MAX_JPEG_SCANS):
-        raise FormatError("qr.picture-too-large", f"the picture has over {MAX_PICTURE_BYTES} bytes or too many scans")
+    if jpeg and len(_JPEG_SCAN.findall(data)) > _MAX_JPEG_SCANS:
+        raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_JPEG_SCANS} scans")
     try:
         with (JpegImageFile if jpeg else PngImageFile)(BytesIO(data)) as file:
             if file.width * file.height > MAX_PICTURE_PIXELS:

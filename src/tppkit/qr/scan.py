@@ -71,7 +71,7 @@ def parse_scan_link(text: str) -> ScanLink:
     parse_address(text, what="the scan link")
     address, _, content = text.partition("?")
     if not address.endswith(_PATH) or not _CONTENT.fullmatch(content):
-        raise FormatError("qr.scan-form", f"a scan link is <service>{_PATH}?<percent-encoded code>, not {shown(text)}")
+        raise FormatError("qr.scan-form", f"the text has not the form <service>{_PATH}?<percent-encoded code>")
     return ScanLink(address.removesuffix(_PATH), decode_percent(content, what="the code in the scan link"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from contextlib import suppress
@@ -218,6 +219,10 @@ def test_a_jpeg_of_too_many_scans_is_refused():
     last = progressive[at:-2]
     assert read_texts(progressive) == ()
     assert_refused(progressive[:at] + last * 100 + progressive[-2:], "qr.picture-too-large")
+
+
+def test_a_film_behind_a_photograph_is_passed_over():
+    assert read_picture(JPEG + random.Random(1).randbytes(8_000_000)) == PAYMENT
 
 
 @pytest.mark.parametrize("size", [(0, 0), (0, 8)])
