@@ -1046,7 +1046,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "qr.no-code": Code(
             "no QR code is found in the picture",
-            "take the whole code with its light margin, sharp and upright",
+            "take the whole code, sharp, with its light margin",
         ),
         "qr.picture-malformed": Code(
             "the picture is no PNG or JPEG file, or is damaged",

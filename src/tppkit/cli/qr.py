@@ -120,16 +120,17 @@ def _read(text_or_image: str) -> Code:
 def _show(code: Code, *, png: str | None, svg: str | None, level: str, as_json: bool) -> None:
     if "-" in (png, svg) and (as_json or png == svg):
         raise click.UsageError("only one result can go to standard output")
-    picture = make_picture(code, level=Level(level)) if png or svg or not as_json else None
-    if picture and png:
-        _write(png, picture.png())
-    if picture and svg:
-        _write(svg, picture.svg().encode())
+    if png or svg or not as_json:
+        picture = make_picture(code, level=Level(level))
+        if png:
+            _write(png, picture.png())
+        if svg:
+            _write(svg, picture.svg().encode())
+        if not (png or svg):
+            _draw(picture)
     if as_json:
         print_json(_object(code) | {name: file for name, file in (("png", png), ("svg", svg)) if file})
     elif "-" not in (png, svg):
-        if picture and not (png or svg):
-            _draw(picture)
         click.echo(code.text)
 
 

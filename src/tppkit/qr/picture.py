@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     import segno
 
 QUIET_ZONE = 4  # light modules around the symbol (ISO/IEC 18004 section 9.1)
-_BLACK_ON_WHITE, _RESET = (
-    "\033[38;5;16;48;5;231m",
-    "\033[0m",
-)  # of the fixed part of the palette, which no theme changes
+# Of the fixed part of the palette, which no theme of a terminal changes.
+_BLACK_ON_WHITE, _RESET = "\033[38;5;16;48;5;231m", "\033[0m"
 
 
 class Level(StrEnum):
@@ -76,7 +74,7 @@ class Picture:
             colour: whether black and white are asked for by escape sequences, which holds on any background. Without
                 them what is light is drawn, so the picture is right on a dark background and inverted on a light one.
         """
-        blocks = " ▄▀█" if not colour else "█▀▄ "  # by two bits, light above and light below
+        blocks = "█▀▄ " if colour else " ▄▀█"  # by two bits, light above and light below
         begin, end = (_BLACK_ON_WHITE, _RESET) if colour else ("", "")
         return "".join(f"{begin}{''.join(blocks[pair] for pair in line)}{end}\n" for line in self._pairs())
 

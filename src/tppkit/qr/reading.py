@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 MAX_PICTURE_BYTES = 16 * 1024 * 1024
 MAX_PICTURE_PIXELS = 16_000_000
-_SEARCHED_PIXELS = (
-    4_000_000  # the search takes the square of what looks like a corner: seconds here, a minute in 16 million
-)
+# The search compares all that looks like a code's corner: at worst it takes seconds here, and a minute in 16 million.
+_SEARCHED_PIXELS = 4_000_000
 _MAX_JPEG_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 # Marker, length, number of components (ITU-T T.81 B.2.3). Cameras append films, in which the marker alone is not rare.
