@@ -24,11 +24,14 @@ KEY_USAGES = (
     "digitalSignature", "nonRepudiation", "keyEncipherment", "dataEncipherment", "keyAgreement",
     "keyCertSign", "cRLSign", "encipherOnly", "decipherOnly",
 )  # fmt: skip
+_KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY_USAGES))
 # GeneralName choices (RFC 5280 section 4.2.1.6).
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
 # Neither white space nor control characters: where one program ends a name at a NUL, another reads on.
 _VISIBLE = re.compile(rb"[\x21-\x7e]+")
 _TRUE = b"\xff"
+_CRITICAL = der.write_element(der.BOOLEAN, _TRUE)
+_X509_EXTENSIONS = {der.write_oid(f"2.5.29.{number}"): f"2.5.29.{number}" for number in range(128)}
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
 _REMEMBERED, _REMEMBERED_BYTES = 1024, 1024
@@ -147,21 +150,22 @@ def _remembered(encoded: bytes) -> _Extension:
 
 
 def _read_extension(data: bytes, element: der.Element) -> _Extension:
-    oid, critical = "", False
     findings: list[Finding] = []
+    oid, critical, content = _plain_frame(data, element) or ("", False, None)
     try:
-        parts = der.read_children(data, der.expect(element, der.SEQUENCE))
-        if not 2 <= len(parts) <= 3:
-            raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
-        oid = der.read_oid(data, parts[0])
-        if len(parts) == 3:
-            critical = True
-            if data[parts[1].start : parts[1].end] != _TRUE:
-                findings.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
-        value = der.expect(parts[-1], der.OCTET_STRING)
-        content = der.read_element(data, value.start, value.end)
-        if content.end != value.end:
-            raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
+        if content is None:
+            parts = der.read_children(data, der.expect(element, der.SEQUENCE))
+            if not 2 <= len(parts) <= 3:
+                raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
+            oid = der.read_oid(data, parts[0])
+            if len(parts) == 3:
+                critical = True
+                if data[parts[1].start : parts[1].end] != _TRUE:
+                    findings.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
+            value = der.expect(parts[-1], der.OCTET_STRING)
+            content = der.read_element(data, value.start, value.end)
+            if content.end != value.end:
+                raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
         reader = _READERS.get(oid)
         facts = reader(data, content, findings) if reader else {}
         return _Extension(oid, critical, facts, tuple(findings))
@@ -171,14 +175,34 @@ def _read_extension(data: bytes, element: der.Element) -> _Extension:
         return _Extension(oid, critical, {}, tuple(findings))
 
 
+def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:
+    """Identifier, criticality and content of an extension of the plain form that nearly all have.
+
+    Plain is: an extension of RFC 5280, critical or with nothing said of it, every length below 128. Anything else gives None,
+    and the general reader decides.
+    """
+    tag, _, start, end = element
+    oid = _X509_EXTENSIONS.get(data[start : start + 5])
+    value = start + 5
+    critical = data[value : value + 3] == _CRITICAL
+    if critical:
+        value += 3
+    size = end - value - 2  # of the value; what it holds has two bytes less
+    if oid is None or tag != der.SEQUENCE or not 2 <= size < 0x80:
+        return None
+    octets, length, content_tag, content_length = data[value : value + 4]
+    if octets != der.OCTET_STRING or length != size or content_length != size - 2 or content_tag & 0x1F == 0x1F:
+        return None
+    return oid, critical, der.Element(content_tag, value + 2, value + 4, end)
+
+
 def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:
     der.expect(bits, der.BIT_STRING)
     content = data[bits.start : bits.end]
     if not 1 <= len(content) <= 3 or content[0] > 7 or (len(content) == 1 and content[0]):
         raise FormatError("der.malformed", "its bit string is impossible", offset=bits.offset)
-    number, length = int.from_bytes(content[1:], "big"), 8 * (len(content) - 1)
-    names = [name for place, name in enumerate(KEY_USAGES, 1) if place <= length and number >> (length - place) & 1]
-    return {"key_usage": tuple(names)}
+    number = int.from_bytes(content[1:], "big") << 8 * (3 - len(content))
+    return {"key_usage": tuple([name for name, bit in _KEY_USAGE_BITS if number & bit])}
 
 
 def _read_extended_key_usage(data: bytes, usages: der.Element, findings: list[Finding]) -> Facts:
