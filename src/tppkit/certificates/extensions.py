@@ -8,7 +8,6 @@ Certificates of one authority share most of their extensions byte for byte, so r
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,11 +26,9 @@ KEY_USAGES = (
 _KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY_USAGES))
 # GeneralName choices (RFC 5280 section 4.2.1.6).
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
-# Neither white space nor control characters: where one program ends a name at a NUL, another reads on.
-_VISIBLE = re.compile(rb"[\x21-\x7e]+")
 _TRUE = b"\xff"
+_LEAST_BYTES = 7  # of an extension's content: an identifier of one byte, and a value with an empty element
 _CRITICAL = der.write_element(der.BOOLEAN, _TRUE)
-_X509_EXTENSIONS = {der.write_oid(f"2.5.29.{number}"): f"2.5.29.{number}" for number in range(128)}
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
 _REMEMBERED, _REMEMBERED_BYTES = 1024, 1024
@@ -176,19 +173,21 @@ def _read_extension(data: bytes, element: der.Element) -> _Extension:
 
 
 def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:
-    """Identifier, criticality and content of an extension of the plain form that nearly all have.
+    """Identifier, criticality and content of an extension of the plain form that most have.
 
-    Plain is: an extension of RFC 5280, critical or with nothing said of it, every length below 128. Anything else gives None,
-    and the general reader decides.
+    Plain is: an extension that is read here, critical or with nothing said of it, every length below 128. Anything else
+    gives None, and the general reader decides.
     """
     tag, _, start, end = element
-    oid = _X509_EXTENSIONS.get(data[start : start + 5])
-    value = start + 5
+    if tag != der.SEQUENCE or end - start < _LEAST_BYTES:
+        return None
+    value = start + 2 + data[start + 1]
+    oid = _PLAIN_OIDS.get(data[start:value])
     critical = data[value : value + 3] == _CRITICAL
     if critical:
         value += 3
     size = end - value - 2  # of the value; what it holds has two bytes less
-    if oid is None or tag != der.SEQUENCE or not 2 <= size < 0x80:
+    if oid is None or not 2 <= size < 0x80:
         return None
     octets, length, content_tag, content_length = data[value : value + 4]
     if octets != der.OCTET_STRING or length != size or content_length != size - 2 or content_tag & 0x1F == 0x1F:
@@ -225,7 +224,7 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
     for name in der.read_children(data, der.expect(names, der.SEQUENCE)):
         content = data[name.start : name.end]
         if name.tag == _DNS_NAME:
-            if _VISIBLE.fullmatch(content):
+            if _is_visible(content):
                 dns_names.append(content.decode("ascii"))
             else:
                 findings.append(_malformed("a dNSName is not visible ASCII", name.offset))
@@ -239,9 +238,14 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
 
 def _read_uri(data: bytes, name: der.Element) -> str:
     text = data[name.start : name.end]
-    if not _VISIBLE.fullmatch(text):
+    if not _is_visible(text):
         raise FormatError("der.malformed", "an address is not visible ASCII", offset=name.offset)
     return text.decode("ascii")
+
+
+def _is_visible(text: bytes) -> bool:
+    """Neither white space nor control characters: where one program ends a name at a NUL, another reads on."""
+    return text.isascii() and text.decode("ascii").isprintable() and b" " not in text and text != b""
 
 
 def _read_basic_constraints(data: bytes, constraints: der.Element, findings: list[Finding]) -> Facts:
@@ -311,3 +315,4 @@ _READERS: Mapping[str, Callable[[bytes, der.Element, list[Finding]], Facts]] = M
         oids.QC_STATEMENTS: _read_qc,
     }
 )
+_PLAIN_OIDS: Mapping[bytes, str] = MappingProxyType({der.write_oid(oid): oid for oid in _READERS})

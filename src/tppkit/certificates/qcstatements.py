@@ -162,7 +162,8 @@ def _read_statement(reading: QcReading, statement: der.Element) -> None:
     data, oid = reading.data, ""
     plain = _PLAIN.get(data[statement.offset : statement.end])
     if plain and plain[0] not in reading.seen and plain[1] not in reading.facts:
-        oid, fact, reading.facts[fact] = plain
+        oid, fact, value = plain
+        reading.facts[fact] = value
         reading.statement_oids.append(oid)
         reading.seen.add(oid)
         return
