@@ -38,9 +38,7 @@ class RevocationPolicy(StrEnum):
     """What becomes of a chain when nothing usable says whether a certificate of it was revoked."""
 
     HARD_FAIL = "hard-fail"  # it is refused
-    SOFT_FAIL = (
-        "soft-fail"  # it holds, with a warning; a certificate that is known to be revoked is refused all the same
-    )
+    SOFT_FAIL = "soft-fail"  # it holds, with a warning; what is known to be revoked, or was last heard of as on hold, is refused
 
 
 class RevocationScope(StrEnum):
