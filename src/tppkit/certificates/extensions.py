@@ -85,6 +85,9 @@ class ExtensionFacts:
         return oids.PRECERTIFICATE_POISON in self.present
 
 
+_new = tuple.__new__  # what a NamedTuple's own constructor calls, without the call around it
+
+
 class _Extension(NamedTuple):
     """One extension, read."""
 
@@ -135,8 +138,8 @@ def _malformed(message: str, offset: int) -> Finding:
 def _known_or_read(data: bytes, element: der.Element) -> _Extension:
     if element.end - element.offset <= _REMEMBERED_BYTES:
         extension = _remembered(data[element.offset : element.end])
-        qc: QcStatements = extension.facts.get("qc", _NO_QC_STATEMENTS)
-        if not extension.findings and not qc.findings:
+        _, _, facts, findings = extension
+        if not findings and ("qc" not in facts or not facts["qc"].findings):
             return extension
     return _read_extension(data, element)  # what is malformed is read where it stands: its offset is the certificate's
 
@@ -165,7 +168,7 @@ def _read_extension(data: bytes, element: der.Element) -> _Extension:
                 raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
         reader = _READERS.get(oid)
         facts = reader(data, content, findings) if reader else {}
-        return _Extension(oid, critical, facts, tuple(findings))
+        return _new(_Extension, (oid, critical, facts, tuple(findings)))
     except FormatError as e:
         name = f"extension {oid}" if oid else "an extension"
         findings.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
@@ -192,7 +195,7 @@ def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Elem
     octets, length, content_tag, content_length = data[value : value + 4]
     if octets != der.OCTET_STRING or length != size or content_length != size - 2 or content_tag & 0x1F == 0x1F:
         return None
-    return oid, critical, der.Element(content_tag, value + 2, value + 4, end)
+    return oid, critical, _new(der.Element, (content_tag, value + 2, value + 4, end))
 
 
 def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:
