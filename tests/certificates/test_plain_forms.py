@@ -30,7 +30,7 @@ def only_general_readers() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module, table in TABLES:
             patch.setattr(module, table, {})
-        patch.setattr(psd2_statement, "_PLAIN_TAGS", [])
+        patch.setattr(psd2_statement, "_PLAIN_TAGS", ())
         yield
 
 

@@ -58,7 +58,8 @@ class Psd2Statement:
         return tuple(dict.fromkeys([role.standard_name for role in self.roles if role.oid]))
 
 
-_PLAIN_TAGS = [der.SEQUENCE, der.UTF8_STRING, der.UTF8_STRING]
+_PLAIN_TAGS = (der.SEQUENCE, der.UTF8_STRING, der.UTF8_STRING)
+# Whole roles by their encoding.
 _PLAIN_ROLES: Mapping[bytes, RoleOfPsp] = MappingProxyType(
     {
         der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_text(name)): RoleOfPsp(oid, name)
@@ -79,7 +80,7 @@ def read_psd2(reading: QcReading, info: der.Element) -> None:
 
 def _read_plain(data: bytes, parts: list[der.Element]) -> Psd2Statement | None:
     """The statement, when it consists of known roles with their own names and of two texts; else None."""
-    if [part.tag for part in parts] != _PLAIN_TAGS:
+    if tuple([part.tag for part in parts]) != _PLAIN_TAGS:
         return None
     roles, name, identifier = parts
     try:

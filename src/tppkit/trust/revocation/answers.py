@@ -160,8 +160,8 @@ def _holds_at(answer: Answer, at: datetime) -> bool:
 def _last_heard_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
     """The latest answer given by the time, when it tells of a hold that had begun.
 
-    A hold revokes while it lasts (RFC 5280 section 5.3.1: reject, or wait for the next list; RFC 6960 section 2.2: `revoked` also
-    when temporarily). That the answer grew old does not lift it; only a later one does.
+    A hold revokes while it lasts: RFC 6960 section 2.2 calls it revoked temporarily, and by RFC 5280 section 6.3.3 an entry is the
+    status whatever its reason. That the answer grew old does not lift it; only a later one does.
     """
     told = [answer for answer in answers if answer.state is not State.UNKNOWN and answer.this_update <= at]
     latest = max(told, key=lambda answer: (answer.this_update, _holds_at(answer, at)), default=None)
