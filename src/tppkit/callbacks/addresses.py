@@ -181,12 +181,11 @@ class AddressBook:
         usual = self._usual.get(target)
         if usual is not None:
             return usual
-        before, token = _cut(target)
-        if is_token(token):
-            usual = self._usual_before_token.get(before)
-            if usual is not None:
-                behind = token.encode()
-                return AddressMatch(usual.address, token, tuple([url + behind for url in usual.urls]))
+        cut = target.rfind("/") + 1
+        usual = self._usual_before_token.get(target[:cut])
+        if usual is not None and is_token(target[cut:]):
+            token = target[cut:]
+            return _with_token(usual.address, token, usual.urls)
         return self._find_unusual(target)
 
     def _find_unusual(self, target: str) -> AddressMatch | None:
@@ -206,7 +205,14 @@ class AddressBook:
             address = self._decoded.get((unquote_to_bytes(received), True)) if is_token(token) else None
         if address is None or origin not in ("", address.origin):
             return None
-        return AddressMatch(address, token, tuple([url + token.encode() for url in _urls(address, received)]))
+        return _with_token(address, token, _urls(address, received))
+
+
+def _with_token(address: CallbackAddress, token: str, urls: tuple[bytes, ...]) -> AddressMatch:
+    behind = token.encode()
+    if len(urls) == 1:  # nearly always
+        return AddressMatch(address, token, (urls[0] + behind,))
+    return AddressMatch(address, token, tuple([url + behind for url in urls]))
 
 
 def is_token(text: str) -> bool:

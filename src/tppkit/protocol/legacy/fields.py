@@ -43,12 +43,13 @@ class Fields:
             raise self.invalid(name, "not a printable text")
         return value
 
-    def text(self, name: str) -> str | None:
-        """A text that only describes: kept as it came, None when absent."""
-        value = self._left.pop(name, None)
-        if value is not None and type(value) is not str:
-            raise self.invalid(name, "not a text")
-        return value
+    def descriptions(self, names: Sequence[str]) -> list[str | None]:
+        """Texts that only describe: kept as they came, None where absent."""
+        values = [self._left.pop(name, None) for name in names]
+        for name, value in zip(names, values, strict=True):
+            if value is not None and type(value) is not str:
+                raise self.invalid(name, "not a text")
+        return values
 
     def integer(self, name: str, *, least: int = 0) -> int:
         """A required integer of at most 63 bits."""

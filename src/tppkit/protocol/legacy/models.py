@@ -144,12 +144,13 @@ class Transaction:
         amounts = _read_amounts(fields, "amount")
         if not amounts:
             raise fields.invalid("amount", "no amount")
+        record, tlc, acc = fields.identifier("id"), fields.identifier("tlc"), fields.identifier("acc")
+        ver, time_stamp = fields.integer("ver"), fields.integer("timeStamp")
+        fees = _read_amounts(fields, "fee")
+        name, street, city, country, msg, time, tcc = fields.descriptions(_TRANSACTION_TEXTS)
         return cls(
-            fields.identifier("id"), fields.integer("ver"), fields.integer("timeStamp"), fields.identifier("tlc"),
-            fields.identifier("acc"), amounts, _read_amounts(fields, "fee"), fields.text("name"), fields.text("street"),
-            fields.text("city"), fields.text("country"), fields.text("msg"), fields.text("time"), fields.text("tcc"),
-            fields.rest(),
-        )  # fmt: skip
+            record, ver, time_stamp, tlc, acc, amounts, fees, name, street, city, country, msg, time, tcc, fields.rest()
+        )
 
     @property
     def operated_at(self) -> datetime:
@@ -169,9 +170,13 @@ class Transaction:
         return write_object(fields, unknown=self.unknown)
 
 
+_TRANSACTION_TEXTS = ("name", "street", "city", "country", "msg", "time", "tcc")
+
+
 def _read_amounts(fields: Fields, name: str) -> tuple[Amount, ...]:
+    texts = fields.texts(name)
     try:
-        return tuple([Amount.parse(text) for text in fields.texts(name)])
+        return tuple([Amount.parse(text) for text in texts])
     except FormatError as e:
         raise fields.invalid(name, e.message) from None
 
@@ -213,7 +218,7 @@ class LoginConfirmed:
         """
         fields = Fields(raw, what="login confirmed")
         number = fields.integer("id")
-        token, name, phone, email, address, city, country, code = [fields.text(name) for name in _LOGIN_TEXTS]
+        token, name, phone, email, address, city, country, code = fields.descriptions(_LOGIN_TEXTS)
         return cls(number, token, name, phone, email, address, city, country, code, fields.rest())
 
     def to_wire(self) -> bytes:
