@@ -104,6 +104,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the method is not one that the address takes",
             "refuse it; callbacks are POST, the login request is GET",
         ),
+        "callback.networks": Code(
+            "this is no network or address",
+            "write it as 203.0.113.0/28 or 203.0.113.7",
+        ),
+        "callback.peer": Code(
+            "the request does not come from one of the service's addresses",
+            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+        ),
         "callback.request-id": Code(
             "the requestid has other characters than are taken, or is too long",
             "refuse it; when the service really sends such ids, widen RequestIds",
