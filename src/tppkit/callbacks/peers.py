@@ -58,7 +58,11 @@ def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded
 
 
 def verify_peer(
-    peer: str, *, allowed: Sequence[IpNetwork], trusted_proxies: Sequence[IpNetwork] = (), forwarded_for: Sequence[str] = ()
+    peer: str,
+    *,
+    allowed: Sequence[IpNetwork],
+    trusted_proxies: Sequence[IpNetwork] = (),
+    forwarded_for: Sequence[str] = (),
 ) -> IpAddress:
     """Refuse a request that comes from elsewhere than the service's addresses.
 
@@ -78,7 +82,9 @@ def verify_peer(
     """
     address = real_peer(peer, trusted_proxies=trusted_proxies, forwarded_for=forwarded_for)
     if not _is_in(address, allowed):
-        raise CallbackRejected("callback.peer", f"{address} is none of the service's addresses", clause="PSD2 document B.5")
+        raise CallbackRejected(
+            "callback.peer", f"{address} is none of the service's addresses", clause="PSD2 document B.5"
+        )
     return address
 
 

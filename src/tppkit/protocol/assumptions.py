@@ -215,7 +215,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "section 2 of part B: a currency code followed by a signed decimal amount", "protocol.legacy.Amount",
     ),
     Assumption(
-        "tran-time-stamp", "legacy", "the unit of timeStamp", "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
+        "tran-time-stamp", "legacy", "the unit of timeStamp",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
         "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
     ),
     Assumption(
