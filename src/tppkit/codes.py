@@ -48,6 +48,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the archive cannot be written",
             "check disk space and permissions; nothing that was stored is changed",
         ),
+        "attack.failed": Code(
+            "a receiver answered nasty callbacks otherwise than it should",
+            "look at each line that failed, and at what it tests",
+        ),
+        "attack.unreachable": Code(
+            "nothing listens at the address",
+            "start the receiver first",
+        ),
+        "attack.url": Code(
+            "the address to attack is not HTTP on this machine",
+            "give http://127.0.0.1:PORT/…; only one's own receiver is attacked",
+        ),
         "authority.unknown": Code(
             "the competent authority is not in the informative list",
             "nothing, if the authority exists; the list binds nobody",
