@@ -43,7 +43,6 @@ def test_the_forgery_is_refused():
     request_id = "r1GEThttps://stranger.example/x?"
     signature = make_signature(LIVE, b"r1" + b"GET" + f"https://stranger.example/x?POST{ACCESS_URL}".encode() + ACCESS)
     forged = with_headers(GOOD, requestid=request_id, signature=signature)
-    LIVE.public_key()  # the bytes are the same, so only a rule can refuse it
     assert f"{request_id}POST{ACCESS_URL}".encode() + ACCESS == (
         b"r1" + b"GET" + f"https://stranger.example/x?POST{ACCESS_URL}".encode() + ACCESS
     )
@@ -188,7 +187,9 @@ def test_a_refusal_tells_no_body_and_no_token():
 TEXTS = st.text(max_size=80) | st.sampled_from(["POST", "GET", "/cb/", f"/cb/{UUID}", SIGNATURE, "r1"])
 
 
-@given(TEXTS, TEXTS, st.lists(st.tuples(st.sampled_from(["requestid", "signature", "x"]), TEXTS), max_size=4), st.binary())
+@given(
+    TEXTS, TEXTS, st.lists(st.tuples(st.sampled_from(["requestid", "signature", "x"]), TEXTS), max_size=4), st.binary()
+)
 def test_nothing_but_a_refusal_escapes(method, target, headers, body):
     with suppress(CallbackRejected):
         verify_callback(ReceivedCallback(method, target, tuple(headers), body), at=AT, receiver=RECEIVER)
