@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
+from calling import ADDRESSES, ORIGIN, UUID
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from calling import ADDRESSES, ORIGIN, UUID
 from tppkit.callbacks import CallbackAddress, CallbackKind
 from tppkit.callbacks.addresses import AddressBook, is_token
 from tppkit.errors import ConfigurationError

@@ -7,12 +7,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 
 import pytest
+from calling import AT, LIVE
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calling import AT, LIVE
 from tppkit.callbacks import CallbackKey, load_callback_key
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -79,7 +79,7 @@ def test_a_point_off_the_curve_is_refused():
     ("settings", "code"),
     [
         ({"not_before": AT, "not_after": AT - timedelta(1)}, "callback-key.setting"),
-        ({"not_before": datetime(2026, 1, 1)}, "time.naive"),  # noqa: DTZ001
+        ({"not_before": datetime(2026, 1, 1)}, "time.naive"),
     ],
 )
 def test_a_validity_that_cannot_be_is_refused(settings, code):

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 
 import pytest
-
 from calling import ACCESS_URL, ADDRESSES, LOGIN_URL, ORIGIN, PAYMENT_URL, RECEIVER, target_of
+
 from tppkit.callbacks import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.message import METHODS, require_body
 from tppkit.callbacks.verify import require_address

@@ -6,8 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-
 from calling import (
     ACCESS,
     ACCESS_URL,
@@ -22,6 +20,8 @@ from calling import (
     received,
     with_headers,
 )
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+
 from tppkit.callbacks import load_callback_key, verify_callback
 
 CALLBACKS = [

@@ -6,10 +6,6 @@ import base64
 from contextlib import suppress
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-from hypothesis import given
-from hypothesis import strategies as st
-
 from calling import (
     ACCESS,
     ACCESS_URL,
@@ -28,6 +24,10 @@ from calling import (
     refusal,
     with_headers,
 )
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tppkit.callbacks import ReceivedCallback, make_signature, verify_callback
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.errors import CallbackRejected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calling import ACCESS, ACCESS_URL, LIVE
+
 from tppkit.callbacks import make_signature, sign_callback
 
 

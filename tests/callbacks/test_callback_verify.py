@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
-
 from calling import (
     ACCESS,
     ACCESS_URL,
@@ -29,6 +27,8 @@ from calling import (
     refusal,
     with_headers,
 )
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
 from tppkit.callbacks import CallbackKey, CallbackReceiver, RequestIds, signed_bytes, verify_callback
 from tppkit.callbacks.verify import P256_ORDER
 from tppkit.errors import ConfigurationError
@@ -173,7 +173,7 @@ def test_the_signed_bytes_have_nothing_between_them():
 
 def test_a_time_without_zone_is_refused():
     with pytest.raises(ConfigurationError) as refused:
-        verify_callback(received(), at=datetime(2026, 6, 1), receiver=RECEIVER)  # noqa: DTZ001
+        verify_callback(received(), at=datetime(2026, 6, 1), receiver=RECEIVER)
     assert refused.value.code == "time.naive"
 
 
