@@ -231,7 +231,7 @@ CALLBACK_URL = "https://tpp.example/a%2Fb/"
 def callback_key() -> ec.EllipticCurvePrivateKey:
     """The key that signs callbacks."""
     key = pki().callback_keys["callback-live"]
-    assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
     return key
 
 
