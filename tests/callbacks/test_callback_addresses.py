@@ -85,9 +85,10 @@ def test_one_path_at_two_hosts_is_refused():
     assert refused.value.code == "callback.addresses-ambiguous"
 
 
-def test_an_address_outside_the_prefix_is_refused():
+@pytest.mark.parametrize("prefix", ["/app", "/cb/", "cb", "/c", "/", "/%63b", "/cb//", "/ž"])
+def test_a_prefix_that_could_take_nothing_off_is_refused(prefix):
     with pytest.raises(ConfigurationError) as refused:
-        AddressBook([address(f"{ORIGIN}/cb/")], stripped_prefix="/app")
+        AddressBook([address(f"{ORIGIN}/cb/")], stripped_prefix=prefix)
     assert refused.value.code == "callback.address-unusable"
 
 

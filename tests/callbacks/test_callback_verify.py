@@ -110,6 +110,9 @@ def test_a_prefix_that_a_proxy_takes_off_is_signed():
     callback = received(f"{ORIGIN}/app/cb/{UUID}", TRANSACTION, target=f"/cb/{UUID}")
     assert verify_callback(callback, at=AT, receiver=receiver).url == f"{ORIGIN}/app/cb/{UUID}"
     assert refusal(callback._replace(target=f"/app/cb/{UUID}"), receiver=receiver) == "callback.address"
+    whole = callback._replace(target=f"{ORIGIN}/app/cb/{UUID}")
+    assert verify_callback(whole, at=AT, receiver=receiver).token == UUID
+    assert refusal(callback._replace(target=f"{ORIGIN}/cb/{UUID}"), receiver=receiver) == "callback.address"
 
 
 def test_the_result_names_the_key_of_several():
@@ -152,6 +155,12 @@ def test_the_two_spellings_of_a_url_are_one_callback():
         for url in (ALIAS, ALIAS_DECODED)
     }
     assert len(keys) == 1
+
+
+def test_a_result_shows_no_body_and_no_token():
+    shown = repr(verify_callback(received(), at=AT, receiver=RECEIVER))
+    assert REQUEST_ID in shown
+    assert "abcdefghijklmnopqrstuvwxyz" not in shown
 
 
 def test_header_names_have_any_case():

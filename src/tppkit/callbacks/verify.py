@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
-from tppkit._clock import as_utc
+from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
@@ -93,6 +93,13 @@ class VerifiedCallback(NamedTuple):
     address: CallbackAddress
     token: str
     signature: str
+
+    def __repr__(self) -> str:
+        # Bodies and tokens do not belong in logs.
+        return (
+            f"VerifiedCallback(request_id={self.request_id!r}, method={self.method!r}, address={self.address.url!r},"
+            f" key_name={self.key_name!r}, event={self.event!r}, received_at={format_time(self.received_at)!r})"
+        )
 
     @property
     def replay_key(self) -> tuple[str, str]:
