@@ -57,7 +57,7 @@ def test_an_address_with_a_token_in_its_query_is_found():
 
 
 def test_a_plain_address_and_its_encoding_are_the_same():
-    for url in (f"{ORIGIN}/ž/", f"{ORIGIN}/%C5%BE/"):
+    for url in (f"{ORIGIN}/ž/", f"{ORIGIN}/%C5%BE/"):  # whichever was configured, both may be signed
         match = AddressBook([address(url)]).find("/%C5%BE/")
         assert match is not None
         assert match.urls == (f"{ORIGIN}/%C5%BE/".encode(), f"{ORIGIN}/ž/".encode())

@@ -113,7 +113,7 @@ class AddressMatch(NamedTuple):
     Attributes:
         address: the configured address.
         token: the token behind it, empty where none belongs.
-        urls: the whole URL in UTF-8 as received and, where that differs, percent-decoded.
+        urls: the whole URL in UTF-8 as received and, where they differ, as configured and percent-decoded.
     """
 
     address: CallbackAddress
@@ -243,8 +243,10 @@ def _split_absolute(target: str) -> tuple[str, str]:
 
 
 def _urls(address: CallbackAddress, received: bytes) -> tuple[bytes, ...]:
+    # Assumption callback-url-form.
     origin = address.origin.encode()
-    return tuple(dict.fromkeys((origin + received, origin + unquote_to_bytes(received))))
+    configured = address.url.removesuffix(TOKEN).encode()
+    return tuple(dict.fromkeys((origin + received, configured, origin + unquote_to_bytes(received))))
 
 
 def _ambiguous(one: CallbackAddress, other: CallbackAddress) -> ConfigurationError:

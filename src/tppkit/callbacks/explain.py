@@ -15,6 +15,7 @@ from cryptography.exceptions import InvalidSignature
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.callbacks import causes
+from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
 from tppkit.callbacks.keys import CallbackKey
 from tppkit.callbacks.message import ReceivedCallback
@@ -32,7 +33,7 @@ class SignedCandidate:
 
     Attributes:
         url: the URL in them.
-        form: `as received` or `percent-decoded`.
+        form: `as received`, `as configured` or `percent-decoded`.
         data: requestid, method, URL and body; holds what the request holds, so it is for its receiver's eyes only.
     """
 
@@ -99,13 +100,13 @@ def _candidates(received: ReceivedCallback, receiver: CallbackReceiver) -> tuple
     if request_id is None or match is None:
         return ()
     head = f"{request_id}{received.method}".encode("utf-8", "replace")
-    forms = ("as received", "percent-decoded")
-    return tuple(
-        [
-            SignedCandidate(url.decode("utf-8", "replace"), form, head + url + received.body)
-            for url, form in zip(match.urls, forms, strict=False)
-        ]
-    )
+    configured = match.address.url.removesuffix(TOKEN) + match.token
+    found = []
+    for place, url in enumerate(match.urls):
+        text = url.decode("utf-8", "replace")
+        form = "as received" if place == 0 else "as configured" if text == configured else "percent-decoded"
+        found.append(SignedCandidate(text, form, head + url + received.body))
+    return tuple(found)
 
 
 def _likely_causes(

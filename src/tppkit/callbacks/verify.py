@@ -134,7 +134,7 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     # 2. The headers requestid and signature are there, once each.
     # 3. The four rules that leave one reading: requestid, method, address, body.
     # 4. The signature is DER in lower-case hexadecimal, r and s are in range.
-    # 5. It fits the signed bytes, for the URL as received or decoded, under one of the keys that count at the time.
+    # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys that count at the time.
     # 6. The body is the event that belongs to the address.
     at = as_utc(at)
     method, target, headers, body = received

@@ -176,7 +176,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "callback-url-form", "legacy", "whether the signed URL is percent-encoded or plain UTF-8",
-        "the URL as received is tried, then percent-decoded", "the document says full UTF-8 URL, and servers receive it encoded",
+        "the URL as received is tried, then as configured, then percent-decoded",
+        "the document says full UTF-8 URL, and servers receive it encoded",
         "callbacks.addresses.AddressMatch",
     ),
     Assumption(
