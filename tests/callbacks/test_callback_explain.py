@@ -50,10 +50,10 @@ def causes(callback: ReceivedCallback, **settings) -> list[str]:
     found = explain_callback(callback, **{"at": AT, "receiver": RECEIVER, **settings})
     assert found.verified is None
     assert found.rejection is not None
-    refusal, *notices = found.findings
+    refusal, *likely = found.findings
     assert (refusal.code, refusal.severity) == (found.rejection.code, Severity.ERROR)
-    assert all(notice.severity is Severity.NOTICE and notice.code in CODES for notice in notices)
-    return [notice.code.removeprefix("callback-cause.") for notice in notices]
+    assert all(finding.severity is Severity.WARNING and finding.code in CODES for finding in likely)
+    return [finding.code.removeprefix("callback-cause.") for finding in likely]
 
 
 def with_more(callback: ReceivedCallback, *headers: tuple[str, str]) -> ReceivedCallback:

@@ -189,8 +189,8 @@ class AddressBook:
             return usual
         cut = target.rfind("/") + 1
         usual = self._usual_before_token.get(target[:cut])
-        if usual is not None and is_token(target[cut:]):
-            token = target[cut:]
+        token = target[cut:]
+        if usual is not None and is_token(token):
             return _with_token(usual.address, token, usual.urls)
         return self._find_unusual(target)
 

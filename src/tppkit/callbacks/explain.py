@@ -49,7 +49,7 @@ class CallbackExplanation:
     Attributes:
         verified: what was proven, None when the callback is refused.
         rejection: the refusal, None when the callback holds.
-        findings: the refusal as an error, then each part of the likely cause as a notice; empty when the callback holds.
+        findings: the refusal as an error, then each part of the likely cause as a warning; empty when the callback holds.
         candidates: the signed bytes that `verify_callback` compares with; empty when no address or no header was found.
         keys: the name of each key of the receiver, and whether it counts at the time.
     """
@@ -85,8 +85,8 @@ def explain_callback(
     except CallbackRejected as e:
         refusal = Finding(e.code, Severity.ERROR, e.message, e.clause)
         found = _likely_causes(received, receiver, other_keys, at, e)
-        notices = tuple([Finding(cause.code, Severity.NOTICE, cause.message) for cause in found])
-        return CallbackExplanation(None, e, (refusal, *notices), candidates, keys)
+        likely = tuple([Finding(cause.code, Severity.WARNING, cause.message) for cause in found])
+        return CallbackExplanation(None, e, (refusal, *likely), candidates, keys)
     return CallbackExplanation(verified, None, (), candidates, keys)
 
 
