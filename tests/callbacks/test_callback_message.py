@@ -9,7 +9,7 @@ import pytest
 from calling import ACCESS_URL, ADDRESSES, LOGIN_URL, ORIGIN, PAYMENT_URL, RECEIVER, target_of
 
 from tppkit.callbacks import ReceivedCallback, RequestIds, signed_bytes
-from tppkit.callbacks.message import METHODS, require_body
+from tppkit.callbacks.message import require_body
 from tppkit.callbacks.verify import require_address
 from tppkit.errors import CallbackRejected, ConfigurationError
 
@@ -33,7 +33,7 @@ def allowed(request_id: str, method: str, url: str, body: bytes) -> bool:
 def readings(data: bytes) -> Iterator[tuple[str, str, str, bytes]]:
     """Every way to cut the bytes in four that the rules take: all cuts are tried, nothing is parsed."""
     for begin in range(len(data)):
-        for method in METHODS:
+        for method in ("GET", "POST"):
             if data.startswith(method.encode(), begin):
                 start = begin + len(method)
                 for end in range(start, len(data) + 1):

@@ -57,6 +57,8 @@ def test_a_chain_of_proxies_only_ends_with_the_last():
 
 
 def test_a_chain_is_bounded():
+    with pytest.raises(CallbackRejected):
+        real_peer("10.0.0.1", forwarded_for=["10.0.0.1," * 16 + "10.0.0.1"], trusted_proxies=PROXIES)
     assert (
         refusal("10.0.0.1", forwarded_for=["203.0.113.1" + ",10.0.0.1" * 40], trusted_proxies=PROXIES)
         == "callback.peer"

@@ -37,7 +37,7 @@ class CallbackKind(StrEnum):
 
     @property
     def methods(self) -> frozenset[str]:
-        """The methods that such an address takes."""
+        """The methods that such an address takes, GET and POST at most: neither ends with the other."""
         return _METHODS[self]
 
 

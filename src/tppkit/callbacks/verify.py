@@ -20,7 +20,7 @@ from tppkit._encoding import shown
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
-from tppkit.callbacks.message import CLAUSE, METHODS, ReceivedCallback, RequestIds, require_body
+from tppkit.callbacks.message import CLAUSE, ReceivedCallback, RequestIds, require_body
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
 from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
 
@@ -181,10 +181,6 @@ def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> A
     Raises:
         CallbackRejected: `callback.method`, `callback.address`.
     """
-    if received.method not in METHODS:
-        raise CallbackRejected(
-            "callback.method", f"the method {shown(received.method)} is neither GET nor POST", clause=CLAUSE
-        )
     match = receiver.book.find(received.target)
     if match is None:
         raise CallbackRejected(
@@ -193,9 +189,10 @@ def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> A
             clause=CLAUSE,
         )
     if received.method not in match.address.kind.methods:
+        taken = " and ".join(sorted(match.address.kind.methods))
         raise CallbackRejected(
             "callback.method",
-            f"{shown(match.address.url)} takes POST only, not {received.method}",
+            f"{shown(match.address.url)} takes {taken} only, not {shown(received.method)}",
             clause="PSD2 document B.6",
         )
     return match
