@@ -179,8 +179,8 @@ def _read_amounts(fields: Fields, name: str) -> tuple[Amount, ...]:
         return ()
     try:
         return tuple([Amount.parse(text) for text in texts])
-    except FormatError as e:
-        raise fields.invalid(name, e.message) from None
+    except FormatError:
+        raise fields.invalid(name, "not a currency code and a signed decimal amount") from None
 
 
 @dataclass(frozen=True, slots=True)
