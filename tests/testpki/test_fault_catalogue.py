@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from tppkit._clock import format_time, parse_time
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.cert_check import check
 from tppkit.codes import CODES
@@ -35,15 +37,15 @@ class Written:
     def faults(self) -> list[dict[str, Any]]:
         return [entry for entry in self.entries if entry["kind"] == "fault"]
 
-    def arguments(self, entry: dict[str, Any]) -> list[str]:
+    def arguments(self, entry: dict[str, Any], at: str | None = None) -> list[str]:
         answers = [(f"--{kind}", str(self.folder / name)) for kind in ("crl", "ocsp") for name in entry[kind]]
         return [
-            str(self.folder / entry["path"]), "--as", entry["as"], "--at", entry["at"], "--trust",
+            str(self.folder / entry["path"]), "--as", entry["as"], "--at", at or entry["at"], "--trust",
             str(self.folder / "root.pem"), *(word for pair in answers for word in pair), "--json",
         ]  # fmt: skip
 
-    def check(self, entry: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        done = CliRunner().invoke(check, self.arguments(entry), standalone_mode=False)
+    def check(self, entry: dict[str, Any], at: str | None = None) -> tuple[int, dict[str, Any]]:
+        done = CliRunner().invoke(check, self.arguments(entry, at), standalone_mode=False)
         assert done.exception is None, (entry["path"], done.exception)
         return done.return_value, json.loads(done.stdout)
 
@@ -56,16 +58,38 @@ def written(request, pki: Pki, rsa_pki: Pki, tmp_path_factory) -> Written:
     return Written(folder, write_pki(made, folder, with_faults=True)["files"])
 
 
-def test_every_fault_is_found_and_nothing_else(written):
-    assert len(written.faults) == len(FAULTS)
-    differing = {}
+def differing(written: Written, at: str | None = None) -> dict[str, Any]:
+    """The faults that are not told as the manifest says: with their codes, and as an error or not."""
+    differ = {}
     for entry in written.faults:
-        exit_code, verdict = written.check(entry)
+        exit_code, verdict = written.check(entry, at)
         errors = {finding["code"] for finding in verdict["findings"] if finding["severity"] == "error"}
         found = {finding["code"] for finding in verdict["findings"]}
         if found != set(entry["expected"]) or exit_code != bool(errors) or (verdict["code"] in errors) != bool(errors):
-            differing[entry["path"]] = (found, entry["expected"], exit_code)
-    assert differing == {}
+            differ[entry["path"]] = (found, entry["expected"], exit_code)
+    return differ
+
+
+def test_every_fault_is_found_and_nothing_else(written):
+    assert len(written.faults) == len(FAULTS)
+    assert differing(written) == {}
+
+
+# The first moment in which `pki create` may have run, and the last of that day.
+@pytest.mark.parametrize("after", [timedelta(), timedelta(hours=23, minutes=59, seconds=59)])
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_every_fault_is_one_on_the_whole_day_of_creation(written, pki, after):
+    assert differing(written, format_time(pki.not_before + after)) == {}
+
+
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_faults_last_for_a_week_but_for_a_list_without_end_which_ages_within_a_day(written, pki):
+    assert differing(written, format_time(pki.not_before + timedelta(days=6))).keys() == {"faults/crl-without-end.pem"}
+
+
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_the_manifest_judges_within_the_day_of_creation(written, pki):
+    assert {parse_time(entry["at"]).date() for entry in written.faults} == {pki.not_before.date()}
 
 
 @pytest.mark.parametrize("written", ["p256", "rsa2048", "p384", "ed25519", "german"], indirect=True)

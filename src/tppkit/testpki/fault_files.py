@@ -9,7 +9,7 @@ from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.testpki.authority import Pki
-from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase
+from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase, judged_at
 from tppkit.testpki.faults.sound import sound_pki
 from tppkit.testpki.pem import PkiFile, pem_block
 
@@ -53,7 +53,7 @@ def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dic
         "not_after": format_time(leaf.not_after),
         "expected": list(fault.expected),
         "as": fault.use.value,
-        "at": format_time(bench.at),
+        "at": format_time(judged_at(bench.pki)),
         "crl": [name for name in names if name.endswith(".crl")],
         "ocsp": [name for name in names if name.endswith(".ocsp")],
         "further_paths": names[1:],
