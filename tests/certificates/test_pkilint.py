@@ -9,6 +9,7 @@ import pytest
 
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.testpki.crl import Revocation
+from tppkit.testpki.faults import FAULTS, Bench
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that pkilint imports; the tests' own warnings stay errors
@@ -86,8 +87,8 @@ def test_nor_of_providers_with_another_registered_identifier(pki, identifier):
 
 def test_the_linter_sees_a_fault(pki):
     # So that the tests above can fail.
-    provider = make_provider(organization_identifier="PSDZZ-BL-1", country="LT")
-    assert linted(pki.issue_qwac(provider, label="a")) != set()
+    case = FAULTS["unknown-country"].make(Bench(pki, "unknown-country"))
+    assert above_info(etsi_results(case.leaf)) != set()
 
 
 # What the linter would rather not see and ETSI's profiles want, and Ed25519, which was asked for.

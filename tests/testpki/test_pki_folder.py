@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit._files import locked
-from tppkit.certificates import EidasRequest, Use, load_certificates
+from tppkit.certificates import EidasRequest, Use, load_certificates, oids
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource, Pki, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.crl import REASONS
+from tppkit.testpki.draft import Attribute
 from tppkit.testpki.request import make_request
 from tppkit.trust import PathVerifier, load_anchors
 
@@ -219,7 +220,7 @@ def test_a_key_outside_the_folder_is_not_used(folder, way):
 def test_an_authority_that_does_not_say_test_does_not_sign(folder, pki, kind):
     real = pki.issue(
         pki.root, "real", "issuing-ca",
-        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Real CA")]), [(x509.BasicConstraints(True, 0), True)],
+        (Attribute(oids.COMMON_NAME, "Real CA"),), [(x509.BasicConstraints(True, 0), True)],
     )  # fmt: skip
     (folder / "issuing-ca-qwac.pem").write_bytes(certificate_pem(real.certificate))
     (folder / "issuing-ca-qwac.key").write_bytes(key_pem(real.key))

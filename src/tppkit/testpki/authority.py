@@ -21,10 +21,10 @@ from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Draft, attributes_of, extension_of, write_name
+from tppkit.testpki.draft import Draft, extension_of, write_name
 from tppkit.testpki.issued import Drafted, Issued, for_key, sign_draft
 from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
-from tppkit.testpki.profiles import Provider, make_other_provider, make_provider
+from tppkit.testpki.provider import Provider, make_other_provider, make_provider
 from tppkit.testpki.service_profiles import list_signer_extensions, responder_extensions, timestamping_extensions
 
 DEFAULT_DAYS = 365
@@ -218,7 +218,7 @@ class Pki:
         issuer: Issued | None,
         label: str,
         kind: str,
-        name: x509.Name,
+        name: profiles.Name,
         extensions: Sequence[profiles.Extension],
         *,
         days: int | None = None,
@@ -230,7 +230,7 @@ class Pki:
         self,
         issuer: Issued | None,
         label: str,
-        name: x509.Name,
+        name: profiles.Name,
         extensions: Sequence[profiles.Extension],
         *,
         key: str | None = None,
@@ -239,10 +239,9 @@ class Pki:
         private = self.keys.make_key(label, kind=key)
         public = private.public_key()
         identifiers = profiles.key_identifiers(public, issuer.key.public_key() if issuer else public)
-        subject = attributes_of(name)
         draft = Draft(
-            subject=subject,
-            issuer=issuer.name if issuer else write_name(subject),
+            subject=name,
+            issuer=issuer.name if issuer else write_name(name),
             public_key=Drafted.public_key_of(private),
             serial=self.keys.make_serial(label),
             not_before=self.not_before,

@@ -12,7 +12,7 @@ from typing import NamedTuple, Self
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
@@ -37,12 +37,14 @@ class Extension(NamedTuple):
     critical: bool = False
 
 
-def attributes_of(name: x509.Name) -> tuple[Attribute, ...]:
+def attribute_of(oid: str, text: str) -> Attribute:
+    """The attribute with the string type that RFC 5280 wants for it."""
+    return Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING)
+
+
+def attributes_of(name: DistinguishedName) -> tuple[Attribute, ...]:
     """The attributes of a name, each with the string type that RFC 5280 wants for it."""
-    pairs = ((attribute.oid.dotted_string, str(attribute.value)) for attribute in name)
-    return tuple(
-        Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING) for oid, text in pairs
-    )
+    return tuple(attribute_of(oid, text) for rdn in name.rdns for oid, text in rdn)
 
 
 def extension_of(extension: x509.ExtensionType, critical: bool) -> Extension:
@@ -103,8 +105,8 @@ class Draft:
         """The draft that a certificate was signed from, for one that `cryptography` can read in full."""
         known = certificate.x509
         return cls(
-            subject=attributes_of(known.subject),
-            issuer=known.issuer.public_bytes(),
+            subject=attributes_of(certificate.subject),
+            issuer=certificate.issuer_der,
             public_key=known.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
             serial=certificate.serial,
             not_before=certificate.not_before,

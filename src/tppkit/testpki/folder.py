@@ -37,7 +37,8 @@ from tppkit.testpki.files import (
 from tppkit.testpki.issued import Issued
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
 from tppkit.testpki.pem import PkiFile, certificate_pem
-from tppkit.testpki.profiles import SERVICES_URL, Provider, policy_of, provider_of
+from tppkit.testpki.profiles import SERVICES_URL, policy_of
+from tppkit.testpki.provider import Provider, provider_of
 from tppkit.testpki.request import kind_of, provider_of_request
 
 REVOCATIONS = "revocations.json"

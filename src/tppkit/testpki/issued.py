@@ -34,7 +34,7 @@ class Issued:
     @property
     def name(self) -> bytes:
         """DER of the subject's name."""
-        return self.certificate.x509.subject.public_bytes()
+        return self.certificate.subject_der
 
     @property
     def key_identifier(self) -> bytes:

@@ -13,10 +13,18 @@ from tppkit.certificates import EidasRequest, Psd2Statement, RoleOfPsp, der, oid
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, Severity
 from tppkit.testpki import profiles
-from tppkit.testpki.draft import Attribute, Extension, attributes_of, extension_of, write_extension, write_name
+from tppkit.testpki.draft import (
+    Attribute,
+    Extension,
+    attribute_of,
+    attributes_of,
+    extension_of,
+    write_extension,
+    write_name,
+)
 from tppkit.testpki.issued import Drafted
 from tppkit.testpki.keys import PrivateKey
-from tppkit.testpki.profiles import Provider
+from tppkit.testpki.provider import Provider, is_dns_name, provider_of
 from tppkit.testpki.signing import sign_der
 
 KINDS = ("qwac", "qseal")
@@ -46,7 +54,7 @@ def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str 
     else:
         name = profiles.provider_name(provider, provider.name)
         extensions = profiles.qseal_extensions(provider, qscd=qscd)
-    return write_request(attributes_of(name), [extension_of(*extension) for extension in extensions], key)
+    return write_request(name, [extension_of(*extension) for extension in extensions], key)
 
 
 def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension], key: PrivateKey) -> bytes:
@@ -107,7 +115,7 @@ def repaired_extensions(request: EidasRequest, *, kind: str | None = None) -> li
             [x509.oid.ExtendedKeyUsageOID.SERVER_AUTH, x509.oid.ExtendedKeyUsageOID.CLIENT_AUTH]
         )
         wanted = known.dns_names or request.subject.values(oids.COMMON_NAME)[:1]
-        names = [x509.DNSName(name) for name in wanted if profiles.is_dns_name(name)]
+        names = [x509.DNSName(name) for name in wanted if is_dns_name(name)]
         found.append(extension_of(usages, False))
         found += [extension_of(x509.SubjectAlternativeName(names), False)] if names else []
     return [*found, Extension(oids.QC_STATEMENTS, statements)]
@@ -141,19 +149,14 @@ def repair_request(request: EidasRequest, key: PrivateKey, *, kind: str | None =
 
 
 def _subject_of(request: EidasRequest) -> tuple[Attribute, ...]:
-    printable = {oids.COUNTRY, "2.5.4.5"}
     for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
-        if not value.isprintable() or (oid in printable and not value.isascii()):
+        if not value.isprintable() or (attribute_of(oid, value).tag == der.PRINTABLE_STRING and not value.isascii()):
             raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
         if oid == oids.COUNTRY and len(value) != 2:
             raise ConfigurationError(
                 "pki.request", f"the country {value[:80]!r} is not two letters: make a new request"
             )
-    return tuple(
-        Attribute(oid, value, der.PRINTABLE_STRING if oid in printable else der.UTF8_STRING)
-        for rdn in request.subject.rdns
-        for oid, value in rdn
-    )
+    return attributes_of(request.subject)
 
 
 def openssl_config(request: EidasRequest, *, kind: str | None = None) -> str:
@@ -202,11 +205,11 @@ def provider_of_request(request: EidasRequest) -> Provider:
     """The provider that asks.
 
     Raises:
-        ConfigurationError: as `profiles.make_provider`; `pki.request`, the request is malformed.
+        ConfigurationError: as `make_provider`; `pki.request`, the request is malformed.
     """
     faults = [finding for finding in request.findings if finding.severity is Severity.ERROR]
     if faults:
         raise ConfigurationError(
             "pki.request", f"the request is malformed, mend it first (pki csr --repair): {faults[0].message}"
         )
-    return profiles.provider_of(request)
+    return provider_of(request)

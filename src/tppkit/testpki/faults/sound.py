@@ -12,7 +12,7 @@ from tppkit.testpki import profiles
 from tppkit.testpki.authority import DEFAULT_DAYS, Pki
 from tppkit.testpki.draft import Draft
 from tppkit.testpki.issued import Issued, for_key
-from tppkit.testpki.profiles import Provider, make_provider
+from tppkit.testpki.provider import Provider, make_provider
 
 
 def sound_pki(pki: Pki) -> Pki:
