@@ -24,7 +24,8 @@ from tppkit.testpki.draft import Attribute, Draft, attributes_of
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.request import make_request, openssl_config, repair_request, write_request
+from tppkit.testpki.repair import openssl_config, repair_request
+from tppkit.testpki.request import make_request, write_request
 
 SUBJECT_ALT_NAME = "2.5.29.17"
 KEY = KeySource(seed=1).make_key("request")

@@ -33,7 +33,8 @@ from tppkit.testpki.keys import PrivateKey, load_key, require_kind
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import QWAC_POLICIES, SERVICES_URL
 from tppkit.testpki.provider import DEFAULT_DNS_NAME, DEFAULT_NAME, DEFAULT_ORGANIZATION_IDENTIFIER, DEFAULT_ROLES
-from tppkit.testpki.request import KINDS, make_request, openssl_config, repair_request
+from tppkit.testpki.repair import openssl_config, repair_request
+from tppkit.testpki.request import KINDS, make_request
 
 _folder = click.Path(path_type=Path)
 _Command = TypeVar("_Command", bound=Callable[..., Any])

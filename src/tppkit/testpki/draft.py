@@ -5,6 +5,7 @@ Source: RFC 5280 section 4.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Self
@@ -133,12 +134,17 @@ class Draft:
         algorithm = signature_algorithm(key, hash_name or default_hash(key))
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
         validity = der.write_element(der.SEQUENCE, write_time(self.not_before), write_time(self.not_after))
-        extensions = der.write_element(der.SEQUENCE, *map(write_extension, self.extensions))
+        extensions = write_extensions(self.extensions)
         to_be_signed = der.write_element(
             der.SEQUENCE, version, der.write_integer(self.serial), algorithm, self.issuer, validity,
             write_name(self.subject), self.public_key, der.write_element(0xA3, extensions) if self.extensions else b"",
         )  # fmt: skip
         return sign_der(to_be_signed, key, hash_name=hash_name)
+
+
+def write_extensions(extensions: Iterable[Extension]) -> bytes:
+    """DER of a SEQUENCE of them."""
+    return der.write_element(der.SEQUENCE, *map(write_extension, extensions))
 
 
 def write_extension(extension: Extension) -> bytes:

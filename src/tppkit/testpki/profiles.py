@@ -94,6 +94,11 @@ def key_usage(*names: str) -> Extension:
     return x509.KeyUsage(**{name: name in names for name in fields}), True
 
 
+def tls_purposes() -> Extension:
+    """The extended key usage of a QWAC: it serves and calls."""
+    return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False
+
+
 def authority_extensions(*, path_length: int | None) -> list[Extension]:
     """Extensions of a root (`path_length` None) or an issuing authority."""
     return [
@@ -113,7 +118,7 @@ def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, pol
     identifier = provider.organization_identifier
     return [
         key_usage("digital_signature"),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False),
+        tls_purposes(),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
         _policies(provider, *QWAC_POLICIES[policy]),
         _qc_statements(provider, "web"),
