@@ -181,7 +181,7 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         (["issue", "csr", "certs", "--csr", "nowhere"], 3, "file.unreadable"),
         (["revoke", "nowhere.pem", "--dir", "certs"], 3, "file.unreadable"),
         (["revoke", "certs/qwac.key"], 3, "certificate."),
-        (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "--reason"),
+        (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "RFC 5280 section 5.3.1"),
         (["serve", "nowhere", "--port", "0"], 2, "pki.unusable"),
         (["serve", "certs", "--port", "99999"], 2, "--port"),
         (["csr", "certs/qwac.csr"], 2, "file.exists"),

@@ -106,7 +106,7 @@ def test_the_manifest_says_all_that_is_needed(written):
     for entry in written.faults:
         assert entry.keys() == {
             "path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths", "as", "at", "crl", "ocsp",
-            "summary",
+            "summary", "command",
         }  # fmt: skip
         leaf, *_ = re.findall(
             "-----BEGIN.*?END CERTIFICATE-----\n", (written.folder / entry["path"]).read_text(), re.DOTALL

@@ -213,14 +213,16 @@ def test_a_malformed_request_is_not_issued(pki, tmp_path):
     write_pki(pki, tmp_path / "pki")
     old = request_of(statements.flattened_roles(Draft.of(pki.qwac.certificate)))
     with pytest.raises(ConfigurationError, match="repair") as refused:
-        open_pki(tmp_path / "pki").issue_requested(old)
+        open_pki(tmp_path / "pki").issue_requested(old, at=pki.not_before)
     assert refused.value.code == "pki.request"
-    assert open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)))["kind"] == "qwac"
+    assert (
+        open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)), at=pki.not_before)["kind"] == "qwac"
+    )
 
 
 def test_a_request_without_identifier_is_mended_but_not_issued(pki, tmp_path):
     write_pki(pki, tmp_path / "pki")
     old = request_of(without_attribute(Draft.of(pki.qwac.certificate), oids.ORGANIZATION_IDENTIFIER))
     with pytest.raises(ConfigurationError) as refused:
-        open_pki(tmp_path / "pki").issue_requested(old)
+        open_pki(tmp_path / "pki").issue_requested(old, at=pki.not_before)
     assert refused.value.code == "pki.organization-identifier"

@@ -4,7 +4,8 @@ pki = make_pki(at=utc_now(), provider=make_provider(roles=["PSP_PI"]))
 write_pki(pki, Path("certs"))
 """
 
-from tppkit.testpki.authority import DEFAULT_DAYS, Pki, make_pki
+from tppkit.testpki.authority import DEFAULT_DAYS, Pki
+from tppkit.testpki.creation import make_pki
 from tppkit.testpki.files import write_pki
 from tppkit.testpki.folder import PkiFolder, open_pki
 from tppkit.testpki.issued import Issued

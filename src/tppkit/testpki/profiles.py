@@ -7,6 +7,7 @@ production.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -14,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 
+from tppkit._encoding import shown
 from tppkit.certificates import (
     EidasCertificate,
     OrganizationIdentifier,
@@ -24,6 +26,7 @@ from tppkit.certificates import (
     oids,
 )
 from tppkit.certificates.write_qcstatements import write_qc_statements
+from tppkit.errors import ConfigurationError
 from tppkit.testpki.draft import Attribute, attribute_of
 from tppkit.testpki.provider import Provider
 
@@ -36,6 +39,7 @@ _REGISTRAR = (
 )
 _JURISDICTION, _BUSINESS_CATEGORY = "1.3.6.1.4.1.311.60.2.1.3", "2.5.4.15"
 _SERIAL_NUMBER, _LOCALITY = "2.5.4.5", "2.5.4.7"
+_PRINTABLE_STRING = re.compile(r"[A-Za-z0-9 '()+,./:=?-]{1,64}")
 _QCP_L_QSCD = "0.4.0.194112.1.3"
 # Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
 QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -46,6 +50,17 @@ QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 def policy_of(qwac: EidasCertificate) -> str:
     """Which of `QWAC_POLICIES` a QWAC was made with."""
     return next((name for name, stated in QWAC_POLICIES.items() if stated == qwac.extensions.policies), "gen")
+
+
+def require_policy(policy: str) -> str:
+    """The policy, when it is one of `QWAC_POLICIES`.
+
+    Raises:
+        ConfigurationError: `pki.policy`.
+    """
+    if policy not in QWAC_POLICIES:
+        raise ConfigurationError("pki.policy", f"the policy {policy!r} is not one of {', '.join(QWAC_POLICIES)}")
+    return policy
 
 
 def authority_name(common_name: str) -> Name:
@@ -66,9 +81,20 @@ def qwac_name(provider: Provider, *, policy: str = "gen") -> Name:
     registered = _name(
         (_JURISDICTION, provider.country),
         (_BUSINESS_CATEGORY, "Private Organization"),
-        (_SERIAL_NUMBER, provider.organization_identifier.reference or ""),
+        (_SERIAL_NUMBER, _registration_number(provider.organization_identifier)),
     )
     return *registered, country, *_name((_LOCALITY, "TEST")), *others
+
+
+def _registration_number(identifier: OrganizationIdentifier) -> str:
+    reference = identifier.reference or ""
+    if not _PRINTABLE_STRING.fullmatch(reference):
+        clause = "RFC 5280 appendix A.1"
+        message = (
+            f"{shown(reference)} is no serialNumber, as the policy ev wants it: 1 to 64 characters of PrintableString"
+        )
+        raise ConfigurationError("pki.organization-identifier", f"{message} ({clause})", clause=clause)
+    return reference
 
 
 def provider_name(provider: Provider, common_name: str) -> Name:
