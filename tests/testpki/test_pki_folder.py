@@ -124,12 +124,13 @@ def test_a_further_certificate_ends_with_its_authority_unless_told_otherwise(fol
     opened = open_pki(folder)
     end = opened.pki.root.certificate.not_after
     assert opened.issue("qwac", make_provider(), at=end - timedelta(days=9)).certificate.not_after == end
-    for asked in (
+    beyond = [
         {"at": end - timedelta(days=9), "days": 11},
         {"at": end + timedelta(days=1)},
         {"at": AT - timedelta(days=1)},
         {"at": AT, "days": 0},
-    ):
+    ]
+    for asked in beyond:
         with pytest.raises(ConfigurationError, match="not within that of the authorities") as refused:
             opened.issue("qwac", make_provider(), **asked)
         assert refused.value.code == "pki.days"
