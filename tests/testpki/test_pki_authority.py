@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit.certificates import Use
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import DEFAULT_DAYS, Pki, make_pki, make_provider
+from tppkit.testpki.draft import Draft
 from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -31,6 +32,11 @@ def test_the_same_seed_and_day_give_the_same_bytes(kind):
     again = make_pki(at=AT.replace(hour=23, minute=59), seed=7, key=kind)
     assert fingerprints(first) == fingerprints(again)
     assert [i.key.private_numbers() for i in first.issued] == [i.key.private_numbers() for i in again.issued]
+
+
+def test_an_rsa_authority_signs_the_same_bytes_again(rsa_pki):
+    draft = Draft.of(rsa_pki.qwac.certificate)
+    assert draft.sign(rsa_pki.qwac_ca.key) == draft.sign(rsa_pki.qwac_ca.key) == rsa_pki.qwac.certificate.der
 
 
 def test_the_day_is_counted_in_utc():
