@@ -17,7 +17,7 @@ from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.draft import Draft, extension_of, write_name
 from tppkit.testpki.issued import Drafted, Issued, for_key, sign_draft
-from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
+from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, public_key_der, require_kind
 from tppkit.testpki.provider import Provider
 
 DEFAULT_DAYS = 365
@@ -184,10 +184,10 @@ class Pki:
             kind: `qwac` or `qseal`.
             label: short name.
         """
-        issuer = self.qwac_ca if kind == "qwac" else self.qseal_ca
-        drafted = self.draft_qwac(provider, label=label) if kind == "qwac" else self.draft_qseal(provider, label=label)
+        issuer, make_draft = (self.qwac_ca, self.draft_qwac) if kind == "qwac" else (self.qseal_ca, self.draft_qseal)
+        draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
         public = request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return EidasCertificate.from_der(for_key(drafted.draft, public).sign(issuer.key))
+        return EidasCertificate.from_der(for_key(draft, public).sign(issuer.key))
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.
@@ -254,7 +254,7 @@ class Pki:
         draft = Draft(
             subject=name,
             issuer=issuer.name if issuer else write_name(name),
-            public_key=Drafted.public_key_of(private),
+            public_key=public_key_der(private),
             serial=self.keys.make_serial(label),
             not_before=self.not_before,
             not_after=self.not_before + timedelta(days=days or self.days) - timedelta(seconds=1),

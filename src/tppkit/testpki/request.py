@@ -12,8 +12,7 @@ from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.draft import Attribute, Extension, extension_of, write_extensions, write_name
-from tppkit.testpki.issued import Drafted
-from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.provider import Provider, provider_of
 from tppkit.testpki.signing import sign_der
 
@@ -61,7 +60,7 @@ def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension
         der.SEQUENCE,
         der.write_integer(0),
         write_name(subject),
-        Drafted.public_key_of(key),
+        public_key_der(key),
         der.write_element(0xA0, attribute),
     )
     return sign_der(info, key)

@@ -11,7 +11,9 @@ from tppkit.certificates import Use, der, oids
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.draft import Draft, Extension, write_name
+from tppkit.testpki.faults.edits import with_attribute
 from tppkit.testpki.issued import Drafted, Issued, for_key, key_identifier, public_key_bits, sign_draft
+from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 
 QWAC, SEAL = Use.QWAC, Use.QSEALC
@@ -119,29 +121,19 @@ class Bench:
             hash_name: as for `Draft.sign`.
         """
         issuer = issuer or self.pki.root
-        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft = Draft.of(self.pki.qwac_ca.certificate)
-        subject = tuple(
-            attribute._replace(text=label) if attribute.oid == oids.COMMON_NAME else attribute
-            for attribute in draft.subject
-        )
-        draft = _identified(draft, Drafted.public_key_of(key), issuer)
-        draft = replace(draft, subject=subject, serial=self._serial(label))
+        key, draft = self._another(self.pki.qwac_ca, label)
+        draft = _identified(with_attribute(draft, oids.COMMON_NAME, label), public_key_der(key), issuer)
         return sign_draft(
             Drafted(change(draft) if change else draft, key), issuer, label, "issuing-ca", hash_name=hash_name
         )
 
     def root(self, label: str) -> Issued:
         """Another root with a P-256 key of its own, that nobody believes."""
-        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft = Draft.of(self.pki.root.certificate)
-        subject = tuple(
-            attribute._replace(text=label) if attribute.oid == oids.COMMON_NAME else attribute
-            for attribute in draft.subject
+        key, draft = self._another(self.pki.root, label)
+        draft, public = with_attribute(draft, oids.COMMON_NAME, label), public_key_der(key)
+        return sign_draft(
+            Drafted(_for(draft, public, write_name(draft.subject), key_identifier(public)), key), None, label, "root"
         )
-        public, name = Drafted.public_key_of(key), write_name(subject)
-        draft = replace(_for(draft, public, name, key_identifier(public)), subject=subject, serial=self._serial(label))
-        return sign_draft(Drafted(draft, key), None, label, "root")
 
     def below(self, *authorities: Issued, change: Change | None = None) -> FaultCase:
         """A sound QWAC of the first authority; all of them are sent along."""
@@ -181,10 +173,14 @@ class Bench:
 
     def responder(self, issuer: Issued, *, change: Change | None = None) -> Issued:
         """Another delegated responder, sound but for what `change` makes of it."""
-        key = self.pki.keys.make_key(f"fault {self.name} responder", kind="p256")
-        draft = Draft.of(self.pki.responder(self.pki.qwac_ca).certificate)
-        draft = replace(_identified(draft, Drafted.public_key_of(key), issuer), serial=self._serial("responder"))
+        key, draft = self._another(self.pki.responder(self.pki.qwac_ca), "responder")
+        draft = _identified(draft, public_key_der(key), issuer)
         return sign_draft(Drafted(change(draft) if change else draft, key), issuer, "responder", "ocsp")
+
+    def _another(self, model: Issued, label: str) -> tuple[PrivateKey, Draft]:
+        """A new P-256 key, and the draft of a certificate like this one with a serial number of its own."""
+        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
+        return key, replace(Draft.of(model.certificate), serial=self._serial(label))
 
     def _serial(self, label: str) -> int:
         return self.pki.keys.make_serial(f"fault {self.name} {label}")
