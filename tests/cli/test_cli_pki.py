@@ -283,13 +283,16 @@ def test_a_stream_is_read_and_written(tppkit, certs):
     assert not list(certs.parent.rglob("-*"))
 
 
-def test_a_further_certificate_begins_today_in_an_old_folder(tppkit):
-    tppkit("pki", "create", "old", "--at", "2024-02-01", "--days", "30")
+def test_a_further_certificate_begins_today_in_an_old_folder_and_is_for_its_provider(tppkit):
+    tppkit(
+        "pki", "create", "old", "--at", "2024-02-01", "--days", "30", "--org-id", "PSDDE-BAFIN-77", "--name", "Zahlgut"
+    )
     issued = tppkit("pki", "issue", "qwac", "old", "--json").json
     verdict = tppkit("cert", "check", f"old/{issued['path']}", "--as", "qwac", "--trust", "old", "--json")
     assert (verdict.exit_code, verdict.json["findings"]) == (0, [])
     (shown,) = tppkit("cert", "show", "--json", f"old/{issued['path']}").json
     assert shown["not_before"] == f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
+    assert shown["subject"] == "CN=tpp.test.example.com,organizationIdentifier=PSDDE-BAFIN-77,O=Zahlgut,C=DE"
 
 
 def test_a_hold_is_told_lifted_and_made_final(tppkit, certs):

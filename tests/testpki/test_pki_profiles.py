@@ -15,6 +15,7 @@ from tppkit.certificates import Use, check_certificate, oids
 from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.errors import ConfigurationError, Severity
 from tppkit.testpki import Issued, make_provider
+from tppkit.testpki.provider import make_provider_like
 
 ORG_ID = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
 PROVIDERS = st.fixed_dictionaries(
@@ -233,6 +234,18 @@ def test_a_scheme_of_a_country_says_who_registers_its_names(pki):
     issued = pki.issue_qseal(make_provider(organization_identifier="LB:LT-000000"), label="a")
     assert issued.certificate.qc.name_registration_authorities == ("https://pki.test.example.com/register",)
     assert pki.qseal.certificate.qc.name_registration_authorities == ()
+
+
+def test_country_and_authority_go_with_the_identifier_and_the_roles():
+    first = make_provider(organization_identifier="PSDDE-BAFIN-1", name="Zahlgut", country="AT", nca_name="Aufsicht")
+    assert make_provider_like(first) == first
+    assert make_provider_like(first, name="Anders") == replace(first, name="Anders")
+    other = make_provider_like(first, organization_identifier="PSDLT-BL-2")
+    assert (other.name, other.country, other.nca_id, other.nca_name) == ("Zahlgut", "LT", "LT-BL", "Bank of Lithuania")
+    bank = make_provider_like(first, roles=["PSP_CB"])
+    assert (bank.country, bank.nca_id, bank.nca_name) == ("AT", "NA", "NA")
+    with pytest.raises(ConfigurationError):
+        make_provider_like(first, name="")
 
 
 def test_an_identifier_of_another_scheme_is_taken():

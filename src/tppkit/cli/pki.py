@@ -31,7 +31,7 @@ def pki() -> None:
 
 @pki.command()
 @click.argument("directory", type=path_only, metavar="DIR")
-@provider_options
+@provider_options()
 @click.option("--key", default="p256", show_default=True, type=click.Choice(KEY_KINDS), help="Kind of every key.")
 @click.option("--seal-key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of the QSealCs' keys, if another.")
 @policy_option(default="gen")

@@ -35,7 +35,7 @@ _Files = Sequence[tuple[str, bytes, int]]
 @click.option(
     "--kind", type=click.Choice(KINDS), help="What it is for; a QWAC by default, with --repair what OLD.csr says."
 )
-@provider_options
+@provider_options()
 @policy_option(default="gen")
 @qscd_option
 @click.option("--key", "key_file", metavar="KEY", help="The private key (PEM); a new one is written by default.")

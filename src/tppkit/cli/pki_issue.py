@@ -17,16 +17,17 @@ from tppkit.cli.pki_options import (
     day_option,
     path_only,
     policy_option,
-    provider_from,
     provider_options,
     qscd_option,
     read_request,
     refuse_options,
+    split_roles,
 )
 from tppkit.errors import FormatError
 from tppkit.testpki import SEAL_KEY_KINDS, open_pki
 from tppkit.testpki.crl import NO_LONGER, REASONS
 from tppkit.testpki.files import MANIFEST, entry_of
+from tppkit.testpki.provider import make_provider_like
 
 # Options that say nothing about a certificate of a kind.
 _IDLE = {
@@ -41,7 +42,7 @@ _IDLE = {
 @click.argument("kind", type=click.Choice([*_IDLE]))
 @click.argument("directory", type=path_only, metavar="DIR")
 @click.option("--label", help="Stem of the new files; the kind and a number by default.")
-@provider_options
+@provider_options(of_folder=True)
 @click.option("--key", type=click.Choice(SEAL_KEY_KINDS), help="Kind of its key; that of the first ones by default.")
 @policy_option(default=None)
 @qscd_option
@@ -50,13 +51,13 @@ _IDLE = {
 @day_option
 @json_option
 def issue(
-    kind: str, directory: Path, label: str | None, org_id: str, name: str, country: str | None, nca_name: str | None,
-    roles: str, dns: str, key: str | None, policy: str | None, qscd: bool, days: int | None, csr: str | None,
-    at: datetime | None, as_json: bool,
+    kind: str, directory: Path, label: str | None, org_id: str | None, name: str | None, country: str | None,
+    nca_name: str | None, roles: str | None, dns: str | None, key: str | None, policy: str | None, qscd: bool,
+    days: int | None, csr: str | None, at: datetime | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server's (for --dns), or what a CSR asks for.
 
-    It is valid from midnight UTC of the day.
+    It is for the PKI's provider where no option says otherwise, and valid from midnight UTC of the day.
     """
     if (csr is None) == (kind == "csr"):
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
@@ -66,7 +67,10 @@ def issue(
     if csr is not None:
         entry = folder.issue_requested(read_request(csr), at=at, days=days, label=label)
     else:
-        provider = provider_from(org_id, name, country, nca_name, roles, dns)
+        provider = make_provider_like(
+            folder.pki.provider, organization_identifier=org_id, name=name, country=country, nca_name=nca_name,
+            roles=None if roles is None else split_roles(roles), dns_name=dns,
+        )  # fmt: skip
         issued = folder.issue(kind, provider, at=at, days=days, policy=policy, qscd=qscd or None, label=label, key=key)
         entry = entry_of(issued)
     if as_json:

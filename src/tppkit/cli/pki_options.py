@@ -48,18 +48,33 @@ def policy_option(*, default: str | None) -> Callable[[_Command], _Command]:
     )  # fmt: skip
 
 
-def provider_options(command: _Command) -> _Command:
-    """Who certificates are for."""
-    for option in reversed((
-        click.option("--org-id", default=DEFAULT_ORGANIZATION_IDENTIFIER, show_default=True, metavar="ID", help="organizationIdentifier."),
-        click.option("--name", default=DEFAULT_NAME, show_default=True, help="The organisation's name."),
+def provider_options(*, of_folder: bool = False) -> Callable[[_Command], _Command]:
+    """Who certificates are for: an example provider by default, or that of the PKI in the folder."""
+
+    def default(value: str) -> str | None:
+        return None if of_folder else value
+
+    whose = "; the PKI's provider's by default." if of_folder else "."
+    roles = ",".join(DEFAULT_ROLES)
+    # fmt: off
+    options = (
+        click.option("--org-id", default=default(DEFAULT_ORGANIZATION_IDENTIFIER), show_default=True, metavar="ID",
+                     help=f"organizationIdentifier{whose}"),
+        click.option("--name", default=default(DEFAULT_NAME), show_default=True, help=f"The organisation's name{whose}"),
         click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default."),
         click.option("--nca-name", metavar="NAME", help="The competent authority's name."),
-        click.option("--roles", default=",".join(DEFAULT_ROLES), show_default=True, help="PSD2 roles, separated by commas."),
-        click.option("--dns", default=DEFAULT_DNS_NAME, show_default=True, metavar="NAME", help="The QWAC's DNS name."),
-    )):  # fmt: skip
-        command = option(command)
-    return command
+        click.option("--roles", default=default(roles), show_default=True, help=f"PSD2 roles, separated by commas{whose}"),
+        click.option("--dns", default=default(DEFAULT_DNS_NAME), show_default=True, metavar="NAME",
+                     help=f"The QWAC's DNS name{whose}"),
+    )
+    # fmt: on
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 def provider_from(org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str) -> Provider:
@@ -72,10 +87,15 @@ def provider_from(org_id: str, name: str, country: str | None, nca_name: str | N
         organization_identifier=org_id,
         name=name,
         country=country,
-        roles=[role.strip() for role in roles.split(",") if role.strip()],
+        roles=split_roles(roles),
         nca_name=nca_name,
         dns_name=dns,
     )
+
+
+def split_roles(roles: str) -> list[str]:
+    """The roles of an option."""
+    return [role.strip() for role in roles.split(",") if role.strip()]
 
 
 def refuse_options(names: Collection[str], *, because: str) -> None:

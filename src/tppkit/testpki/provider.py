@@ -122,6 +122,39 @@ def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
     )
 
 
+def make_provider_like(
+    provider: Provider,
+    *,
+    organization_identifier: str | None = None,
+    name: str | None = None,
+    country: str | None = None,
+    roles: Sequence[str] | None = None,
+    nca_name: str | None = None,
+    dns_name: str | None = None,
+) -> Provider:
+    """A provider like another but for what is given; country and authority go with the identifier and the roles.
+
+    Raises:
+        ConfigurationError: as `make_provider`.
+    """
+    if country is None and organization_identifier is None:
+        country = provider.country
+    if nca_name is None and organization_identifier is None and roles is None:
+        nca_name = provider.nca_name
+    return make_provider(
+        organization_identifier=_given(organization_identifier, provider.organization_identifier.text),
+        name=_given(name, provider.name),
+        country=country,
+        roles=provider.roles if roles is None else roles,
+        nca_name=nca_name,
+        dns_name=_given(dns_name, provider.dns_name),
+    )
+
+
+def _given(value: str | None, otherwise: str) -> str:
+    return otherwise if value is None else value
+
+
 def make_other_provider(provider: Provider) -> Provider:
     """Another organisation, for what must be refused: one of two, whichever `provider` is not."""
     for identifier in ("PSDDE-BAFIN-999999", "PSDFI-FINFSA-9999999-9"):
