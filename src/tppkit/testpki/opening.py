@@ -77,19 +77,18 @@ def read_manifest(path: Path) -> dict[str, Any]:
         raise ConfigurationError("pki.unusable", f"{path} is no test PKI: {e.message}") from e
     if not isinstance(manifest, dict) or not isinstance(manifest.get("files"), list):
         raise ConfigurationError("pki.unusable", f"{path / MANIFEST} is no manifest of a test PKI")
+    if not all(map(_names_a_file, manifest["files"])):
+        raise ConfigurationError("pki.unusable", f"{path / MANIFEST} has an entry that names no file")
     return manifest
+
+
+def _names_a_file(entry: object) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("path"), str) and isinstance(entry.get("kind"), str)
 
 
 def _read_entries(path: Path) -> list[dict[str, Any]]:
     """The manifest's entries of certificates that are no faults."""
     entries = read_manifest(path)["files"]
-    for entry in entries:
-        if (
-            not isinstance(entry, dict)
-            or not isinstance(entry.get("path"), str)
-            or not isinstance(entry.get("kind"), str)
-        ):
-            raise ConfigurationError("pki.unusable", f"{path / MANIFEST} has an entry that names no file")
     return [entry for entry in entries if entry["kind"] != "fault" and entry["path"].endswith(".pem")]
 
 
