@@ -11,8 +11,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import Use, check_certificate, oids
-from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.errors import ConfigurationError, Severity
 from tppkit.testpki import Issued, make_provider
 from tppkit.testpki.provider import make_provider_like

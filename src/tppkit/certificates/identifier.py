@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tppkit._encoding import shown
-from tppkit.certificates.iso_codes import COUNTRIES
+from tppkit._iso_codes import COUNTRIES
 from tppkit.errors import FormatError
 
 MAX_LENGTH = 256

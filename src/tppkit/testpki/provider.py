@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tppkit._encoding import shown
+from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
@@ -16,7 +17,6 @@ from tppkit.certificates import (
     parse_organization_identifier,
 )
 from tppkit.certificates.authorities import AUTHORITIES
-from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.errors import ConfigurationError, FormatError
 
 DEFAULT_ORGANIZATION_IDENTIFIER = "PSDLT-BL-LB000000"

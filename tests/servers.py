@@ -1,0 +1,118 @@
+"""Real database servers for tests: each test process starts its own on loopback and stops it at its end.
+
+PostgreSQL listens on a Unix socket in a private folder, Redis on a free port of 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+_START_S = 60.0
+
+
+@pytest.fixture(scope="session")
+def postgresql_url() -> Iterator[str]:
+    """A libpq address (`postgresql:///…?host=…`) of an empty PostgreSQL database; a test names its tables itself."""
+    with _folder("pg") as folder:
+        initdb, postgres = _program("initdb", "postgresql"), _program("postgres", "postgresql")
+        owner = _unprivileged(folder)
+        data = folder / "data"
+        subprocess.run(
+            [initdb, "-D", str(data), "-U", "tppkit", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"],
+            check=True, capture_output=True, user=owner,
+        )  # fmt: skip
+        settings = ("-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off")
+        with _running([postgres, "-D", str(data), *settings], ready=folder / ".s.PGSQL.5432", owner=owner):
+            url = f"postgresql:///postgres?host={folder}&user=tppkit"
+            _wait(lambda: _accepts(url), "PostgreSQL")
+            yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    """The address of an empty Redis server (`redis://127.0.0.1:…/0`)."""
+    with _folder("redis") as folder:
+        server = _program("redis-server", "redis-server")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+        with _running(command, owner=_unprivileged(folder)):
+            _wait(lambda: _listens(port), "Redis")
+            yield f"redis://127.0.0.1:{port}/0"
+
+
+def _program(name: str, package: str) -> str:
+    """The program, also where Debian keeps PostgreSQL's out of the path; the newest version of several."""
+    found = [shutil.which(name), *map(str, sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"), reverse=True))]
+    program = next((path for path in found if path), None)
+    if program is None:
+        pytest.skip(f"needs {name}; install Debian's package {package}")
+    return program
+
+
+@contextmanager
+def _folder(name: str) -> Iterator[Path]:
+    # Not pytest's folder: the path of a Unix socket has at most 107 bytes.
+    folder = Path(tempfile.mkdtemp(prefix=f"tppkit-{name}-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unprivileged(folder: Path) -> int | None:
+    """The account to run as: PostgreSQL does not run as root."""
+    if os.geteuid() != 0:
+        return None
+    owner = pwd.getpwnam("nobody").pw_uid
+    os.chown(folder, owner, -1)
+    return owner
+
+
+@contextmanager
+def _running(command: Sequence[str], *, owner: int | None, ready: Path | None = None) -> Iterator[None]:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, user=owner)
+    try:
+        if ready is not None:
+            _wait(lambda: ready.exists() or process.poll() is not None, command[0])
+        yield
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _accepts(url: str) -> bool:
+    psycopg = pytest.importorskip("psycopg")
+    try:
+        psycopg.connect(url).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _wait(ready: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _START_S
+    while not ready():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not start within {_START_S:.0f} seconds")
+        time.sleep(0.02)
