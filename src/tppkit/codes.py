@@ -785,8 +785,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give a lower-case DNS name",
         ),
         "pki.foreign-key": Code(
-            "a key or file lies outside the folder, or does not belong to its certificate",
-            "use a folder that tppkit pki create made, unchanged",
+            "a key or file lies outside the folder, or does not belong to its certificate or request",
+            "give the key that it was made with; in a folder, leave what tppkit pki create made as it is",
         ),
         "pki.key-kind": Code(
             "the key kind is not known",

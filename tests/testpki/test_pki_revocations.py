@@ -138,7 +138,7 @@ def test_what_was_lifted_can_be_revoked_again(folder, pki):
 def test_a_hold_is_made_final_since_it_began(folder, pki, reason):
     open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="certificateHold")
     final = open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY, reason=reason)
-    # X.509 clause 8.5.2.2: the date is that of the hold, and one entry stands for both.
+    # X.509, reason code extension: the date is that of the hold, and one entry stands for both.
     assert final.revocation_of(pki.qwac.certificate) == Revocation(pki.qwac.certificate.serial, pki.not_before, reason)
     assert entry_of(folder, pki.qwac).revocation_date_utc == pki.not_before
     assert len(list(crl_of(folder))) == 1

@@ -34,7 +34,16 @@ _EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.1
 
 @dataclass(frozen=True)
 class Subject:
-    """What certificates and requests have alike: who asks or holds, the key, the extensions."""
+    """What certificates and requests have alike.
+
+    Attributes:
+        der: the bytes.
+        subject: who holds or asks.
+        organization_identifier: the subject's organizationIdentifier, or None.
+        key: type and size of the public key.
+        extensions: what the extensions say.
+        x509: the same as `cryptography` has it.
+    """
 
     der: bytes
     subject: DistinguishedName

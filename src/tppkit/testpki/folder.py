@@ -149,7 +149,7 @@ class PkiFolder:
     ) -> PkiFolder:
         """Revoke a certificate from a time on, or make a hold final, and write the revocation lists anew.
 
-        What was on hold is revoked since it was (X.509 clause 8.5.2.2), whatever `at` is.
+        What was on hold is revoked since it was (X.509, reason code extension), whatever `at` is.
 
         Args:
             certificate: one that an authority of this folder issued.
