@@ -896,6 +896,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the country of NCAId is not in ISO 3166",
             "ask the issuer for the authority's country",
         ),
+        "qcstatements.nca-exchanged": Code(
+            "NCAName holds the authority's identifier, and NCAId does not",
+            "ask the issuer for the name in NCAName and the identifier in NCAId",
+        ),
         "qcstatements.nca-id": Code(
             "NCAId is not CC-AUTHORITY",
             "ask the issuer for two and two to eight capital letters, as DE-BAFIN",
@@ -1535,6 +1539,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "trusted-list.unsigned": Code(
             "the list is not signed",
             "fetch the list again; do not use this one",
+        ),
+        "usage.wrong": Code(
+            "the command line cannot be understood",
+            "see the command's --help",
         ),
     }
 )

@@ -61,6 +61,10 @@ def run() -> NoReturn:
         sys.exit(e.exit_code)
     except click.ClickException as e:
         e.show()
+        if "--json" in sys.argv:
+            from tppkit.cli.output import print_json
+
+            print_json({"error": {"code": "usage.wrong", "message": e.format_message()}})
         sys.exit(e.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)

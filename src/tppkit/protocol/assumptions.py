@@ -61,7 +61,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "certificate-codes", "psd2", "the codes for a certificate that is refused",
-        "401 with CERTIFICATE_MISSING, CERTIFICATE_EXPIRED or CERTIFICATE_INVALID; in strict mode the TLS handshake fails instead",
+        "401 with CERTIFICATE_MISSING, CERTIFICATE_EXPIRED, CERTIFICATE_REVOKED or CERTIFICATE_INVALID; in strict mode the TLS handshake"
+        " fails instead, but for a revocation",
         "guidelines 1.3.8 section 14.11; the document says: rejected at the connection level (401)",
         "sandbox up --strict; protocol.psd2.errors.REFUSALS",
     ),
@@ -154,7 +155,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "seal-certificate-codes", "psd2", "the code for a seal certificate that is not believed",
-        "401 CERTIFICATE_INVALID or CERTIFICATE_EXPIRED, as for the website certificate; SIGNATURE_INVALID for everything else of a seal",
+        "401 CERTIFICATE_INVALID, CERTIFICATE_EXPIRED or CERTIFICATE_REVOKED, as for the website certificate; SIGNATURE_INVALID for"
+        " everything else of a seal",
         "guidelines 1.3.8 section 14.11 name certificates apart", "protocol.psd2.errors.REFUSALS",
     ),
     Assumption(

@@ -114,6 +114,17 @@ def nca_id_form(certificate: Subject, at: datetime) -> Fault | None:
     return f"NCAId {shown(psd2.nca_id)} is not CC-AUTHORITY in 2 and 2 to 8 capital letters", {"nca_id": psd2.nca_id}
 
 
+def name_and_id_exchanged(certificate: Subject, at: datetime) -> Fault | None:
+    """The authority's identifier stands where its name belongs, and something else in its place."""
+    psd2 = certificate.qc.psd2
+    if psd2 is None or not _NCA_ID.fullmatch(psd2.nca_name) or _NCA_ID.fullmatch(psd2.nca_id):
+        return None
+    message = (
+        f"NCAName {shown(psd2.nca_name)} is an identifier and NCAId {shown(psd2.nca_id)} is none: they are exchanged"
+    )
+    return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
+
+
 def nca_country(certificate: Subject, at: datetime) -> Fault | None:
     """The authority's country is not in ISO 3166."""
     form = _NCA_ID.fullmatch(certificate.qc.psd2.nca_id) if certificate.qc.psd2 else None
