@@ -60,6 +60,74 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
         ),
+        "callback-key.curve": Code(
+            "the key is not on secp256r1",
+            "take the key that the service publishes for callbacks",
+        ),
+        "callback-key.setting": Code(
+            "the keys' names, validity or number cannot be",
+            "give one to eight keys different names, and an end after the beginning",
+        ),
+        "callback-key.unreadable": Code(
+            "this is no public key",
+            "give a SubjectPublicKeyInfo as PEM, DER or base64",
+        ),
+        "callback.address": Code(
+            "the target is none of the receiver's addresses",
+            "configure the address exactly as the service knows it; behind a proxy that shortens paths set stripped_prefix",
+        ),
+        "callback.address-unusable": Code(
+            "this cannot be a callback address",
+            "give https://, a lower-case ASCII host and a path without %25, braces or spaces",
+        ),
+        "callback.addresses-ambiguous": Code(
+            "one request could be meant for two configured addresses",
+            "give the addresses different paths",
+        ),
+        "callback.body": Code(
+            "a GET has a body, or the body of a POST does not begin with {",
+            "refuse it: such a message can be read in two ways",
+        ),
+        "callback.body-setting": Code(
+            "the longest body is set to what cannot be",
+            "set 2 to 65536 bytes",
+        ),
+        "callback.header-duplicate": Code(
+            "requestid or signature stands more than once",
+            "refuse it; look for a proxy that adds headers",
+        ),
+        "callback.header-missing": Code(
+            "requestid or signature is not there",
+            "check that no proxy removes the headers",
+        ),
+        "callback.method": Code(
+            "the method is not one that the address takes",
+            "refuse it; callbacks are POST, the login request is GET",
+        ),
+        "callback.request-id": Code(
+            "the requestid has other characters than are taken, or is too long",
+            "refuse it; when the service really sends such ids, widen RequestIds",
+        ),
+        "callback.request-id-setting": Code(
+            "the alphabet or length of requestids is set to what would be unsafe",
+            "leave out : / and comma; at most 255 characters",
+        ),
+        "callback.signature": Code(
+            "the signature does not fit",
+            "explain_callback or tppkit callback explain tells why",
+        ),
+        "callback.signature-form": Code(
+            "the signature is not DER in lower-case hexadecimal",
+            "refuse it; check that no proxy changes the header",
+        ),
+        "callback.signature-range": Code(
+            "r or s of the signature is out of range",
+            "refuse it: no signer makes such a signature",
+        ),
+        "callback.too-large": Code(
+            "body, target or headers are beyond the limits",
+            "refuse it",
+        ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",
             "ask the issuer for a certificate without it",
