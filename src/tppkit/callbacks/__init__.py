@@ -5,13 +5,17 @@ verified = verify_callback(received, at=utc_now(), receiver=receiver)
 """
 
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
+from tppkit.callbacks.admission import Retention, Retries, TimeWindow, operated_at
 from tppkit.callbacks.events import CallbackEvent
+from tppkit.callbacks.inbox import AsyncInbox, Inbox, InboxSettings, Receipt, Worked
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
 from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.sign import make_signature, sign_callback
+from tppkit.callbacks.stores.entry import Outcome, Promise
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 
 __all__ = [
-    "CallbackAddress", "CallbackEvent", "CallbackKey", "CallbackKind", "CallbackReceiver", "ReceivedCallback", "RequestIds",
-    "VerifiedCallback", "load_callback_key", "make_signature", "sign_callback", "signed_bytes", "verify_callback",
+    "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackKey", "CallbackKind", "CallbackReceiver", "Inbox", "InboxSettings",
+    "Outcome", "Promise", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries", "TimeWindow", "VerifiedCallback",
+    "Worked", "load_callback_key", "make_signature", "operated_at", "sign_callback", "signed_bytes", "verify_callback",
 ]  # fmt: skip

@@ -91,7 +91,7 @@ class Entry:
     """One verified callback as a store keeps it.
 
     Attributes:
-        key: 32 bytes that stand for environment, URL and request id.
+        key: 32 bytes that stand for environment, address and request id.
         digest: SHA-256 of the signed bytes; one key never stands for two.
         environment: `test` or `live`, or what the receiver calls it.
         key_name: the public key that verified it.
@@ -99,6 +99,7 @@ class Entry:
         method: `GET` or `POST`.
         url: the URL that was signed.
         body: the body; a store forgets it once the callback is done.
+        signature: as received; forgotten with the body.
         received_at: when it was received, aware UTC.
         order: for events that have a version, else None.
     """
@@ -111,6 +112,7 @@ class Entry:
     method: str
     url: str
     body: bytes
+    signature: str
     received_at: datetime
     order: Order | None
 

@@ -27,7 +27,7 @@ class _Row:
 @dataclass(slots=True)
 class _Version:
     version: int
-    key: bytes
+    setter: bytes | None
     set_at: datetime
 
 
@@ -131,6 +131,7 @@ class MemoryStore:
             case Finish(taken, at):
                 if row := self._held(taken):
                     self._finish(row, at)
+                    self._settle(row.entry)
             case Fail(taken, reason, due_at):
                 if row := self._held(taken):
                     row.state, row.reason = State.FAILED, reason
@@ -171,13 +172,18 @@ class MemoryStore:
         if order is None:
             return True
         known = self._versions.get(order.subject)
-        # The callback that set a version may set it again: it is tried again after a failure.
-        if known is not None and (order.version, entry.key) != (known.version, known.key):
-            if order.version <= known.version:
-                return False
+        # The callback that set a version may set it again until it is done: it is tried again after a failure.
+        again = known is not None and (order.version, entry.key) == (known.version, known.setter)
+        if known is not None and order.version <= known.version and not again:
+            return False
         self._versions[order.subject] = _Version(order.version, entry.key, at)
         heappush(self._set, (at, order.subject))
         return True
+
+    def _settle(self, entry: Entry) -> None:
+        version = self._versions.get(entry.order.subject) if entry.order else None
+        if version is not None and version.setter == entry.key:
+            version.setter = None
 
     def _held(self, taken: Taken) -> _Row | None:
         row = self._rows.get(taken.entry.key)
@@ -189,7 +195,7 @@ class MemoryStore:
         self._set_due(row, until)
 
     def _finish(self, row: _Row, at: datetime) -> None:
-        row.state, row.due_at, row.entry = State.DONE, None, replace(row.entry, body=b"")
+        row.state, row.due_at, row.entry = State.DONE, None, replace(row.entry, body=b"", signature="")
         heappush(self._done, (at, row.entry.key))
 
     def _set_due(self, row: _Row, due_at: datetime | None) -> None:

@@ -123,4 +123,6 @@ def _told() -> Iterator[None]:
 
 
 def _unavailable(error: psycopg.Error) -> InboxError:
-    return InboxError("inbox.unavailable", f"the inbox's PostgreSQL fails: {type(error).__name__}, SQLSTATE {error.sqlstate}")
+    return InboxError(
+        "inbox.unavailable", f"the inbox's PostgreSQL fails: {type(error).__name__}, SQLSTATE {error.sqlstate}"
+    )

@@ -11,8 +11,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
 from tppkit.callbacks.stores.driving import EffectFailed
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
 from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
 from tppkit.callbacks.stores.store import Retry
 from tppkit.errors import ConfigurationError, InboxError
@@ -57,7 +57,7 @@ class Programs:
 
     def add(self, entries: Sequence[Entry]) -> Program[list[Outcome]]:
         """Store entries to be handled later."""
-        outcomes = []
+        outcomes: list[Outcome] = []
         for entry in entries:
             due_at = microseconds(entry.received_at)
             values = _values(entry) | {"state": State.WAITING.value, "attempts": 0, "due_at": due_at}
@@ -72,7 +72,7 @@ class Programs:
         APPLIED says that the effect is due; whatever else it is, nothing is to be done.
         """
         values = _values(entry) | {
-            "body": None, "state": State.DONE.value, "attempts": 1, "done_at": microseconds(at), "at": microseconds(at),
+            "body": None, "signature": None, "state": State.DONE.value, "attempts": 1, "done_at": microseconds(at), "at": microseconds(at),
         }  # fmt: skip
         rows: Rows = yield Statement(self._sql.claim, values)
         if not rows:
@@ -97,7 +97,7 @@ class Programs:
         """Claim what is due, oldest first."""
         values = {"at": microseconds(at), "until": microseconds(until), "limit": limit}
         rows: Rows = yield Statement(self._sql.take, values)
-        taken = [Taken(_entry(row), row[11]) for row in rows]
+        taken = [Taken(_entry(row), row[12]) for row in rows]
         return sorted(taken, key=lambda one: one.entry.received_at)  # RETURNING has no order
 
     def resume(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
@@ -120,7 +120,7 @@ class Programs:
         """The failed entries, oldest first."""
         rows: Rows = yield Statement(self._sql.failed, {"limit": limit})
         return [
-            Failure(_entry(row), row[11], row[12] or "", None if row[13] is None else moment(row[13])) for row in rows
+            Failure(_entry(row), row[12], row[13] or "", None if row[14] is None else moment(row[14])) for row in rows
         ]
 
     def release(self, key: bytes, *, at: datetime) -> Program[bool]:
@@ -149,7 +149,7 @@ class Programs:
         if entry.order is None:
             return True
         subject, version = entry.order
-        values = {"subject": subject, "version": version, "key": entry.key, "at": microseconds(at)}
+        values = {"subject": subject, "version": version, "at": microseconds(at)}
         rows: Rows = yield Statement(self._sql.advance, values)
         return bool(rows)
 
@@ -167,17 +167,19 @@ def _values(entry: Entry) -> dict[str, Any]:
     subject, version = entry.order or (None, None)
     return {
         "key": entry.key, "digest": entry.digest, "environment": entry.environment, "key_name": entry.key_name,
-        "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body,
+        "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body, "signature": entry.signature,
         "received_at": microseconds(entry.received_at), "subject": subject, "version": version,
         "due_at": None, "done_at": None, "reason": None,
     }  # fmt: skip
 
 
 def _entry(row: Sequence[Any]) -> Entry:
-    key, digest, environment, key_name, request_id, method, url, body, received_at, subject, version = row[:11]
+    key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version = row[
+        :12
+    ]
     order = None if subject is None else Order(bytes(subject), version)
     return Entry(
-        bytes(key), bytes(digest), environment, key_name, request_id, method, url, bytes(body or b""),
+        bytes(key), bytes(digest), environment, key_name, request_id, method, url, bytes(body or b""), signature or "",
         moment(received_at), order,
     )  # fmt: skip
 

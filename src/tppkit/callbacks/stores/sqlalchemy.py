@@ -143,7 +143,9 @@ def _dialect(name: str) -> Dialect:
     try:
         return Dialect(name)
     except ValueError as e:
-        raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(Dialect)}") from e
+        raise ConfigurationError(
+            "inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(Dialect)}"
+        ) from e
 
 
 @contextmanager
@@ -159,4 +161,6 @@ def _unavailable(error: SQLAlchemyError) -> InboxError:
 
 
 def _committed() -> ConfigurationError:
-    return ConfigurationError("inbox.handler-committed", "the handler ended the inbox's transaction: commit() does that")
+    return ConfigurationError(
+        "inbox.handler-committed", "the handler ended the inbox's transaction: commit() does that"
+    )

@@ -55,7 +55,8 @@ class _Session:
     def after_effect(self) -> None:
         if not self.connection.in_transaction:
             raise ConfigurationError(
-                "inbox.handler-committed", "the handler ended the inbox's transaction: commit() and executescript() do that"
+                "inbox.handler-committed",
+                "the handler ended the inbox's transaction: commit() and executescript() do that",
             )
 
 
@@ -89,7 +90,11 @@ class SqliteStore(SqlStore):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         self._path, self._synchronous = path, synchronous
-        self._begin_anew()
+        self._process = os.getpid()
+        self._lock = threading.RLock()
+        self._queue: deque[_Waiting] = deque()
+        self._connection: sqlite3.Connection | None = None
+        self._inherited: sqlite3.Connection | None = None
 
     def add(self, entries: Sequence[Entry]) -> list[Outcome]:
         """See `Store.add`; whoever comes to the file first commits for those who came meanwhile."""
@@ -141,16 +146,10 @@ class SqliteStore(SqlStore):
             raise
 
     def _check_process(self) -> None:
-        # SQLite's connections must not cross a fork; the parent's is left alone, not closed.
+        # SQLite's connections must not cross a fork; the parent's is kept, so that it is never closed here.
         if self._process != os.getpid():
-            self._inherited = self._connection
-            self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        self._process = os.getpid()
-        self._lock = threading.RLock()
-        self._queue: deque[_Waiting] = deque()
-        self._connection: sqlite3.Connection | None = None
+            self._process, self._lock, self._queue = os.getpid(), threading.RLock(), deque()
+            self._inherited, self._connection = self._connection, None
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:

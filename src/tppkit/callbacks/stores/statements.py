@@ -4,6 +4,8 @@ A callback's `due_at` says from when the next one may take it: set while it wait
 the next attempt after a failure, and null when it is done or given up. One index on it serves every worker.
 """
 
+# ruff: noqa: S608  # only names of this module and a checked prefix are put into the statements
+
 from __future__ import annotations
 
 import re
@@ -14,7 +16,7 @@ from tppkit.errors import ConfigurationError
 
 SCHEMA_VERSION = 1
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
-_COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, received_at, subject, version"
+_COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version"
 
 
 class Dialect(StrEnum):
@@ -59,7 +61,7 @@ class Statements:
         self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
         self.advance = self._text(_ADVANCE)
         self.finish = self._text(
-            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL"
+            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL"
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
         self.fail = self._text(
@@ -94,22 +96,22 @@ class Statements:
 
 _INSERT = (
     f"INSERT INTO {{callbacks}} ({_COLUMNS}, state, attempts, due_at, done_at, reason) VALUES"
-    " (:key, :digest, :environment, :key_name, :request_id, :method, :url, :body, :received_at, :subject, :version,"
+    " (:key, :digest, :environment, :key_name, :request_id, :method, :url, :body, :signature, :received_at, :subject, :version,"
     " :state, :attempts, :due_at, :done_at, :reason)"
 )
 # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other signed bytes.
 _TAKE_OVER = (
     " ON CONFLICT (key) DO UPDATE SET state = excluded.state, attempts = {callbacks}.attempts + 1, body = excluded.body,"
+    " signature = excluded.signature,"
     " due_at = excluded.due_at, done_at = excluded.done_at, reason = excluded.reason"
     " WHERE {callbacks}.digest = excluded.digest AND {callbacks}.state <> 'done'"
     " AND ({callbacks}.state <> 'claimed' OR {callbacks}.due_at <= :at)"
 )
-# The callback that set a version may set it again: where effect and mark are two steps, it is tried again after a crash.
+# One statement decides, so two versions that come at once are put in order by the database.
 _ADVANCE = (
-    "INSERT INTO {versions} (subject, version, key, set_at) VALUES (:subject, :version, :key, :at)"
-    " ON CONFLICT (subject) DO UPDATE SET version = excluded.version, key = excluded.key, set_at = excluded.set_at"
-    " WHERE excluded.version > {versions}.version"
-    " OR (excluded.version = {versions}.version AND excluded.key = {versions}.key) RETURNING 1"
+    "INSERT INTO {versions} (subject, version, set_at) VALUES (:subject, :version, :at)"
+    " ON CONFLICT (subject) DO UPDATE SET version = excluded.version, set_at = excluded.set_at"
+    " WHERE excluded.version > {versions}.version RETURNING 1"
 )
 
 
@@ -122,12 +124,12 @@ def _tables(dialect: Dialect) -> tuple[str, ...]:
         "CREATE TABLE IF NOT EXISTS {schema} (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)",
         f"CREATE TABLE IF NOT EXISTS {{callbacks}} (key {octets} PRIMARY KEY, digest {octets} NOT NULL,"
         " environment TEXT NOT NULL, key_name TEXT NOT NULL, request_id TEXT NOT NULL, method TEXT NOT NULL,"
-        f" url TEXT NOT NULL, body {octets}, received_at BIGINT NOT NULL, subject {octets}, version BIGINT,"
+        f" url TEXT NOT NULL, body {octets}, signature TEXT, received_at BIGINT NOT NULL, subject {octets}, version BIGINT,"
         " state TEXT NOT NULL, attempts INTEGER NOT NULL, due_at BIGINT, done_at BIGINT, reason TEXT)",
         "CREATE INDEX IF NOT EXISTS {callbacks}_due ON {callbacks} (due_at) WHERE due_at IS NOT NULL",
         "CREATE INDEX IF NOT EXISTS {callbacks}_done ON {callbacks} (done_at) WHERE done_at IS NOT NULL",
         "CREATE INDEX IF NOT EXISTS {callbacks}_failed ON {callbacks} (received_at) WHERE state = 'failed'",
         f"CREATE TABLE IF NOT EXISTS {{versions}} (subject {octets} PRIMARY KEY, version BIGINT NOT NULL,"
-        f" key {octets} NOT NULL, set_at BIGINT NOT NULL)",
+        " set_at BIGINT NOT NULL)",
         "CREATE INDEX IF NOT EXISTS {versions}_set ON {versions} (set_at)",
     )
