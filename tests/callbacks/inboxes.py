@@ -101,8 +101,12 @@ def sqlite_case(path: Path) -> Case:
     return Case(store, lambda connection, line: connection.execute("INSERT INTO effects VALUES (?)", (line,)), effects)
 
 
-def postgresql_case(url: str) -> Case:
-    prefix = f"p{next(_NUMBERS)}_"
+def new_prefix(kind: str) -> str:
+    """For tables or keys that no other test of this process has."""
+    return f"{kind}{next(_NUMBERS)}_"
+
+
+def postgresql_case(url: str, prefix: str) -> Case:
     store = PostgresqlStore(lambda: psycopg.connect(url), prefix=prefix)
     store.create_tables()
     make_effects(url, prefix)
@@ -121,8 +125,7 @@ def read_effects(url: str, prefix: str) -> list[str]:
 
 
 @contextmanager
-def sqlalchemy_case(url: str) -> Iterator[Case]:
-    prefix = f"s{next(_NUMBERS)}_"
+def sqlalchemy_case(url: str, prefix: str) -> Iterator[Case]:
     engine = create_engine(url, hide_parameters=True)
     make_session = sessionmaker(engine)
     store = SqlalchemyStore(make_session, prefix=prefix)
@@ -141,8 +144,7 @@ def sqlalchemy_case(url: str) -> Iterator[Case]:
 
 
 @contextmanager
-def redis_case(url: str) -> Iterator[Case]:
-    prefix = f"{{r{next(_NUMBERS)}}}:"
+def redis_case(url: str, prefix: str) -> Iterator[Case]:
     with redis.Redis.from_url(url) as client:
         name = f"{prefix}effects"
         yield Case(
@@ -152,32 +154,37 @@ def redis_case(url: str) -> Iterator[Case]:
         )
 
 
-def sqlalchemy_url(url: str) -> str:
-    """The same PostgreSQL for SQLAlchemy."""
-    return url.replace("postgresql:", "postgresql+psycopg:")
+def located(name: str, folder: Path, server_url: Callable[[str], str]) -> str:
+    """Where the named store is: a path or an address."""
+    match name:
+        case "postgresql":
+            return server_url("postgresql_url")
+        case "sqlalchemy-postgresql":
+            return server_url("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+        case "sqlalchemy-sqlite":
+            return f"sqlite:///{folder}/inbox.sqlite"
+        case "redis":
+            return server_url("redis_url")
+    return str(folder / "inbox.sqlite")
 
 
 STORES = ("memory", "sqlite", "postgresql", "sqlalchemy-sqlite", "sqlalchemy-postgresql", "redis")
 
 
 @contextmanager
-def open_case(name: str, folder: Path, server_url: Callable[[str], str]) -> Iterator[Case]:
-    """The named store, empty."""
+def open_case(name: str, location: str, prefix: str) -> Iterator[Case]:
+    """The named store, with what is there already."""
     match name:
         case "memory":
             yield memory_case()
         case "sqlite":
-            case = sqlite_case(folder / "inbox.sqlite")
-            yield case
+            yield (case := sqlite_case(Path(location)))
             case.store.close()  # type: ignore[attr-defined]
         case "postgresql":
-            yield postgresql_case(server_url("postgresql_url"))
-        case "sqlalchemy-sqlite":
-            with sqlalchemy_case(f"sqlite:///{folder}/inbox.sqlite") as case:
-                yield case
-        case "sqlalchemy-postgresql":
-            with sqlalchemy_case(sqlalchemy_url(server_url("postgresql_url"))) as case:
+            yield postgresql_case(location, prefix)
+        case "sqlalchemy-sqlite" | "sqlalchemy-postgresql":
+            with sqlalchemy_case(location, prefix) as case:
                 yield case
         case "redis":
-            with redis_case(server_url("redis_url")) as case:
+            with redis_case(location, prefix) as case:
                 yield case

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inboxes import AT, STORES, UUID, Case, grant, login, open_case, outcome, received, receiver
+from inboxes import AT, STORES, UUID, Case, grant, located, login, new_prefix, open_case, outcome, received, receiver
 
 from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries
 from tppkit.errors import CallbackRejected, ConfigurationError
@@ -18,7 +18,8 @@ SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days
 
 @pytest.fixture(params=STORES)
 def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
-    with open_case(request.param, tmp_path, request.getfixturevalue) as case:
+    location = located(request.param, tmp_path, request.getfixturevalue)
+    with open_case(request.param, location, new_prefix("inbox")) as case:
         yield case
 
 
@@ -230,7 +231,7 @@ def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbo
     assert [failure.entry.request_id for failure in inbox.failed()] == ["failed"]
     # The requestid is new again, the version is not.
     assert inbox.handle(outcome("done"), case.handler, at=AT + 8 * DAY).outcome is Outcome.STALE
-    assert inbox.purge(at=AT + 401 * DAY) >= 2
+    assert inbox.purge(at=AT + 401 * DAY) == 2
     assert inbox.handle(outcome("done"), case.handler, at=AT + 401 * DAY).outcome is Outcome.APPLIED
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
+from tppkit.errors import TppkitError
+
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -23,9 +25,8 @@ class EffectFailed(Exception):
     @property
     def reason(self) -> str:
         """The error's kind and stable code: messages may hold what a store must not keep."""
-        code = getattr(self.error, "code", None)
-        name = type(self.error).__qualname__
-        return (f"{name} [{code}]" if isinstance(code, str) else name)[:200]
+        name = type(self.error).__qualname__[:100]
+        return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
 
 
 def drive(program: Generator[S, Any, T], perform: Callable[[S], object]) -> T:

@@ -83,7 +83,7 @@ class SqlStore(ABC):
         Nothing is committed or rolled back here; what the caller rolls back was never received.
         """
         session = self._within(within)
-        return drive(self._programs.once(entry, at=at), lambda step: _perform(step, session, None))
+        return drive(self._programs.once(entry, at=at), lambda step: perform(step, session, None))
 
     def add(self, entries: Sequence[Entry]) -> list[Outcome]:
         """See `Store.add`."""
@@ -122,7 +122,7 @@ class SqlStore(ABC):
 
     def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
         with self._transaction() as session:
-            return drive(program, lambda step: _perform(step, session, effect))
+            return drive(program, lambda step: perform(step, session, effect))
 
 
 class AsyncSqlStore(ABC):
@@ -148,7 +148,7 @@ class AsyncSqlStore(ABC):
     async def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.once`."""
         session = self._within(within)
-        return await drive_async(self._programs.once(entry, at=at), lambda step: _perform_async(step, session, None))
+        return await drive_async(self._programs.once(entry, at=at), lambda step: perform_async(step, session, None))
 
     async def add(self, entries: Sequence[Entry]) -> list[Outcome]:
         """See `Store.add`."""
@@ -187,10 +187,11 @@ class AsyncSqlStore(ABC):
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
         async with self._transaction() as session:
-            return await drive_async(program, lambda step: _perform_async(step, session, effect))
+            return await drive_async(program, lambda step: perform_async(step, session, effect))
 
 
-def _perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
+def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
+    """Do one step of a program."""
     if isinstance(step, Statement):
         return session.execute(step)
     if isinstance(step, Mark):
@@ -204,7 +205,8 @@ def _perform(step: Step, session: Session, effect: Effect | None) -> Rows | None
     return None
 
 
-async def _perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
+async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
+    """Do one step of a program."""
     if isinstance(step, Statement):
         return await session.execute(step)
     if isinstance(step, Mark):

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tppkit._files import PRIVATE
+from tppkit.callbacks.stores.driving import drive
 from tppkit.callbacks.stores.entry import Entry, Outcome
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import SqlStore
+from tppkit.callbacks.stores.sql import SqlStore, perform
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -133,17 +134,23 @@ class SqliteStore(SqlStore):
         return _Session(connection)
 
     def _add_queued(self) -> None:
-        group = []
-        while self._queue:
-            group.append(self._queue.popleft())
+        group: list[_Waiting] = []
         try:
-            outcomes = iter(super().add([entry for one in group for entry in one.entries]))
+            with self._transaction() as session:
+                self._drain_into(group)  # only now: more have come while this waited for the file
+                program = self._programs.add([entry for one in group for entry in one.entries])
+                outcomes = iter(drive(program, lambda step: perform(step, session, None)))
             for one in group:
                 one.outcomes = [next(outcomes) for _ in one.entries]
         except BaseException as e:
+            self._drain_into(group)
             for one in group:
                 one.error = e
             raise
+
+    def _drain_into(self, group: list[_Waiting]) -> None:
+        while self._queue:
+            group.append(self._queue.popleft())
 
     def _check_process(self) -> None:
         # SQLite's connections must not cross a fork; the parent's is kept, so that it is never closed here.
