@@ -2,8 +2,8 @@
 
 Arguments: store, location, prefix, way (`handle`, `work`) and how often it is killed before it may finish (1 or 2). Each life is a
 process of its own, forked from this one, that ends by SIGKILL at its n-th step; a step is what comes before or after a statement,
-a commit among them. The service repeats every callback until all are acknowledged. Prints how many ends there were, after how many of them an effect happened again, and then a line for each after which
-one was lost, or happened too often.
+a commit among them. The service repeats every callback until all are acknowledged. Prints how many ends there were, after how many
+of them an effect happened again, and then a line for each after which one was lost, or happened too often.
 """
 
 from __future__ import annotations

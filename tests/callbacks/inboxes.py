@@ -56,9 +56,7 @@ def received(request_id: str, path: str, body: bytes = b"", *, method: str = "PO
 
 def outcome(request_id: str, *, record: str = "t1", ver: int = 1, tlc: str = "posted", at: int = 0) -> ReceivedCallback:
     """A payment's outcome, <TRAN>."""
-    body = (
-        f'{{"id":"{record}","ver":{ver},"timeStamp":{at},"tlc":"{tlc}","acc":"LT121000011101001000","amount":["EUR-12.50"]}}'
-    )
+    body = f'{{"id":"{record}","ver":{ver},"timeStamp":{at},"tlc":"{tlc}","acc":"LT121000011101001000","amount":["EUR-12.50"]}}'
     return received(request_id, f"/cb/{UUID}", body.encode())
 
 

@@ -80,7 +80,7 @@ def test_a_login_can_be_held_to_the_time_its_code_was_shown(case: Case):
 
 
 def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case: Case):
-    inbox = within(TimeWindow(lambda _: datetime(2026, 6, 1), past=DAY), case)  # noqa: DTZ001
+    inbox = within(TimeWindow(lambda _: datetime(2026, 6, 1), past=DAY), case)
     with pytest.raises(ConfigurationError) as caught:
         inbox.accept(login("r1"), at=AT)
     assert caught.value.code == "time.naive"
@@ -89,7 +89,7 @@ def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case: Ca
 @pytest.mark.parametrize("method", ["accept", "handle", "once", "work", "purge"])
 def test_every_time_that_is_passed_in_has_a_zone(method: str, case: Case):
     inbox = Inbox(receiver(), case.store)
-    naive = datetime(2026, 6, 1)  # noqa: DTZ001
+    naive = datetime(2026, 6, 1)
     calls = {
         "accept": lambda: inbox.accept(login("r1"), at=naive),
         "handle": lambda: inbox.handle(login("r1"), case.handler, at=naive),

@@ -97,11 +97,12 @@ def test_a_customer_can_log_in_twice(inbox: Inbox, case: Case):
 @pytest.mark.parametrize("way", ["handle", "accept"])
 def test_a_requestid_with_other_signed_bytes_is_reported_and_not_passed_over(inbox: Inbox, case: Case, way: str):
     inbox.handle(outcome("r1", ver=1), case.handler, at=AT)
+    ways = {
+        "handle": lambda again: inbox.handle(again, case.handler, at=AT),
+        "accept": lambda again: inbox.accept(again, at=AT),
+    }
     with pytest.raises(CallbackRejected) as caught:
-        if way == "handle":
-            inbox.handle(outcome("r1", ver=2), case.handler, at=AT)
-        else:
-            inbox.accept(outcome("r1", ver=2), at=AT)
+        ways[way](outcome("r1", ver=2))
     assert caught.value.code == "callback.request-id-reused"
     assert case.effects() == ["t1 1"]
 
@@ -133,9 +134,7 @@ def test_a_malleated_signature_is_the_same_callback(inbox: Inbox, case: Case):
     real = outcome("r1")
     (name, request_id), (header, signature) = real.headers
     r, s = decode_dss_signature(bytes.fromhex(signature))
-    other = real._replace(
-        headers=((name, request_id), (header, encode_dss_signature(r, P256_ORDER - s).hex()))
-    )
+    other = real._replace(headers=((name, request_id), (header, encode_dss_signature(r, P256_ORDER - s).hex())))
     assert inbox.handle(real, case.handler, at=AT).outcome is Outcome.APPLIED
     assert inbox.handle(other, case.handler, at=AT).outcome is Outcome.REPEATED
 
@@ -246,6 +245,32 @@ def test_a_handled_callback_can_be_one_that_was_accepted(inbox: Inbox, case: Cas
     inbox.accept(outcome("r1"), at=AT)
     assert inbox.handle(outcome("r1"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
     assert inbox.work(case.handler, at=AT + DAY) == []
+
+
+def test_several_are_handled_together_and_each_has_its_own_answer(inbox: Inbox, case: Case):
+    inbox.handle(outcome("old", record="old"), case.handler, at=AT)
+    forged = outcome("r2", record="t2")._replace(body=b"{}")
+    batch = [
+        outcome("r1"), forged, outcome("r1"), outcome("fails", record="t3"), outcome("r4", record="t4"),
+        outcome("old", record="old", ver=2), outcome("r5", ver=1),
+    ]  # fmt: skip
+
+    def one_fails(callback: Any, connection: Any) -> None:
+        if callback.request_id == "fails":
+            raise LookupError
+        case.handler(callback, connection)
+
+    answers = inbox.handle_all(batch, one_fails, at=AT)
+    told = [one.code if isinstance(one, CallbackRejected) else one.outcome.value for one in answers]
+    assert told == [
+        "applied", "callback.signature", "repeated", "failed", "applied", "callback.request-id-reused", "stale",
+    ]  # fmt: skip
+    assert [getattr(one, "acknowledged", None) for one in answers] == [True, None, True, False, True, None, True]
+    assert case.effects() == ["old 1", "t1 1", "t4 1"]
+    (failure,) = inbox.failed()
+    assert (failure.entry.request_id, failure.attempts) == ("fails", 1)
+    again = inbox.handle_all([outcome("fails", record="t3")], case.handler, at=AT + SECOND)
+    assert [one.outcome for one in again if not isinstance(one, CallbackRejected)] == [Outcome.APPLIED]
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])

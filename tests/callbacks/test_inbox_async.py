@@ -151,6 +151,18 @@ def test_a_handlers_error_is_raised_and_the_callback_comes_again(run):
     run(scenario)
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_several_are_handled_together_and_each_has_its_own_answer(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        batch = [login("r1"), login("r2")._replace(headers=()), login("r1"), login("r3")]
+        answers = await inbox.handle_all(batch, case.handler, at=AT)
+        told = [one.code if isinstance(one, CallbackRejected) else one.outcome.value for one in answers]
+        assert told == ["applied", "callback.header-missing", "repeated", "applied"]
+        assert await case.effects() == ["r1", "r3"]
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("store", TRANSACTIONAL)
 def test_what_is_cancelled_was_never_received(run):
     async def scenario(inbox: AsyncInbox, case: Case) -> None:
@@ -192,7 +204,11 @@ def test_a_callback_that_fails_in_a_worker_spoils_no_other(run):
             if callback.request_id == "r1":
                 raise LookupError
 
-        assert [one.outcome for one in await inbox.work(second_fails, at=AT + MINUTE)] == ["applied", "failed", "applied"]
+        assert [one.outcome for one in await inbox.work(second_fails, at=AT + MINUTE)] == [
+            "applied",
+            "failed",
+            "applied",
+        ]
         assert await case.effects() == ["r0", "r2"]
 
     run(scenario)

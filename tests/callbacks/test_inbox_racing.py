@@ -23,9 +23,7 @@ def race(store: str, location: str, prefix: str, way: str) -> list[list[str]]:
     """What two processes print that start at the same moment."""
     script = str(Path(__file__).with_name("racing.py"))
     command = [sys.executable, "-W", "error", script, store, location, prefix, way, str(COUNT)]
-    racers = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
+    racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for racer in racers:
             assert racer.stdout is not None

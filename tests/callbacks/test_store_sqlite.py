@@ -82,7 +82,9 @@ def test_a_handler_that_commits_is_found_out(inbox: Inbox):
     assert caught.value.code == "inbox.handler-committed"
 
 
-def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_it(path: Path, inbox: Inbox, case: Case):
+def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_it(
+    path: Path, inbox: Inbox, case: Case
+):
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.row_factory = sqlite3.Row
         for end, expected in (("ROLLBACK", Outcome.APPLIED), ("COMMIT", Outcome.APPLIED), ("COMMIT", Outcome.REPEATED)):
@@ -104,7 +106,7 @@ def test_threads_that_come_together_share_a_commit(path: Path, inbox: Inbox, cas
         accepted = [threads.submit(lambda d=one: (ready.wait(), inbox.accept(d, at=AT))[1]) for one in deliveries]
         ready.wait()
         deadline = time.monotonic() + 20
-        while len(case.store._queue) < 40 and time.monotonic() < deadline:  # type: ignore[attr-defined]
+        while case.store._waiting < 39 and time.monotonic() < deadline:  # type: ignore[attr-defined]
             time.sleep(0.001)
         other.execute("COMMIT")
         assert {future.result().outcome for future in accepted} == {Outcome.STORED}

@@ -9,13 +9,13 @@ Steps, in this order, for every request:
 5. the effect.
 
 Nothing is remembered of what fails before step 3: else anybody could use up requestids. There are three ways from 3 on. `accept`
-stores the callback, the request is answered, and `work` has the effect later. `handle` has the effect at once. `once` marks the
-callback in a transaction of the caller's, who has the effect there.
+stores the callback, the request is answered, and `work` has the effect later. `handle` has the effect at once, `handle_all` those of
+several with one commit. `once` marks the callback in a transaction of the caller's, who has the effect there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -26,11 +26,13 @@ from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.stores.entry import Entry, Failure, Outcome
 from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
-from tppkit.errors import ConfigurationError
+from tppkit.errors import CallbackRejected, ConfigurationError
 
 # The second argument is the store's connection or session, None where it has no transaction to share.
 Handler = Callable[[VerifiedCallback, Any], object]
 AsyncHandler = Callable[[VerifiedCallback, Any], Awaitable[object]]
+
+Admitted = tuple[VerifiedCallback, Entry]
 
 DEFAULT_LEASE = timedelta(minutes=1)
 MAX_BATCH = 1000
@@ -40,7 +42,7 @@ class Receipt(NamedTuple):
     """What became of a received callback.
 
     Attributes:
-        outcome: STORED, APPLIED, REPEATED, STALE or BUSY.
+        outcome: STORED, APPLIED, REPEATED, STALE, BUSY; from `handle_all` also FAILED.
         callback: what was proven about it.
     """
 
@@ -49,8 +51,8 @@ class Receipt(NamedTuple):
 
     @property
     def acknowledged(self) -> bool:
-        """Answer 200; else somebody else handles it at this moment: answer 503, so that it is repeated should they fail."""
-        return self.outcome is not Outcome.BUSY
+        """Whether to answer 200; else answer 503, so that the service repeats it: nobody has had its effect yet."""
+        return self.outcome not in (Outcome.BUSY, Outcome.FAILED)
 
 
 class Worked(NamedTuple):
@@ -151,6 +153,36 @@ class Inbox:
         )  # fmt: skip
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
+    def handle_all(
+        self, received: Sequence[ReceivedCallback], handler: Handler, *, at: datetime
+    ) -> list[Receipt | CallbackRejected]:
+        """Verify several callbacks that were received together and have their effects, with one commit.
+
+        Where the store's promise is exactly-once each effect has a savepoint of its own: a handler that raises undoes its own
+        writes and no others, and its callback is FAILED.
+
+        Args:
+            received: the requests, exactly as they came; at most 1,000.
+            handler: called with each callback and the store's connection.
+            at: the time they were received, aware.
+
+        Returns:
+            For each request its receipt, or why it is refused.
+
+        Raises:
+            InboxError: `inbox.unavailable`; then nothing of all this happened.
+            ConfigurationError: `time.naive`, `inbox.setting`.
+        """
+        admitted = _admit_all(self._admission, received, at=at)
+        entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
+        callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
+        at = as_utc(at)
+        outcomes = self._store.run_all(
+            entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
+            at=at, until=shift(at, self._settings.lease), retry=_retry(self._settings, at),
+        )  # fmt: skip
+        return _receipts_of(self._admission, admitted, outcomes)
+
     def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """Verify a callback and mark it done in the caller's own transaction: APPLIED, REPEATED, STALE or BUSY.
 
@@ -241,6 +273,20 @@ class AsyncInbox:
         )  # fmt: skip
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
+    async def handle_all(
+        self, received: Sequence[ReceivedCallback], handler: AsyncHandler, *, at: datetime
+    ) -> list[Receipt | CallbackRejected]:
+        """See `Inbox.handle_all`."""
+        admitted = _admit_all(self._admission, received, at=at)
+        entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
+        callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
+        at = as_utc(at)
+        outcomes = await self._store.run_all(
+            entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
+            at=at, until=shift(at, self._settings.lease), retry=_retry(self._settings, at),
+        )  # fmt: skip
+        return _receipts_of(self._admission, admitted, outcomes)
+
     async def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """See `Inbox.once`."""
         once = _transactional(self._store)
@@ -273,6 +319,37 @@ class AsyncInbox:
         while batch := await self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
+
+
+def _admit_all(
+    admission: Admission, received: Sequence[ReceivedCallback], *, at: datetime
+) -> list[Admitted | CallbackRejected]:
+    """What was proven about each request, or why it is refused."""
+    _bounded(len(received))
+    admitted: list[Admitted | CallbackRejected] = []
+    for one in received:
+        try:
+            admitted.append(admission.admit(one, at=at))
+        except CallbackRejected as e:
+            admitted.append(e)
+    return admitted
+
+
+def _receipts_of(
+    admission: Admission, admitted: Sequence[Admitted | CallbackRejected], outcomes: Iterable[Outcome]
+) -> list[Receipt | CallbackRejected]:
+    """Receipts of what was admitted, refusals where they were."""
+    left = iter(outcomes)
+    receipts: list[Receipt | CallbackRejected] = []
+    for one in admitted:
+        if isinstance(one, CallbackRejected):
+            receipts.append(one)
+            continue
+        try:
+            receipts.append(Receipt(admission.require_same(next(left), one[1]), one[0]))
+        except CallbackRejected as e:
+            receipts.append(e)
+    return receipts
 
 
 def _retry(settings: InboxSettings, at: datetime) -> Retry:

@@ -53,6 +53,20 @@ def run(entry: Entry, *, at: datetime, until: datetime, retry: Retry) -> Generat
     return outcome
 
 
+def run_all(
+    entries: Sequence[Entry], *, at: datetime, until: datetime, retry: Retry
+) -> Generator[Step, Any, list[Outcome]]:
+    """See `Store.run_all`."""
+    outcomes = []
+    for entry in entries:
+        try:
+            outcome = yield from run(entry, at=at, until=until, retry=retry)
+        except EffectFailed:
+            outcome = Outcome.FAILED
+        outcomes.append(outcome)
+    return outcomes
+
+
 def resume(taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Generator[Step, Any, list[Outcome]]:
     """See `Store.resume`."""
     outcomes = []

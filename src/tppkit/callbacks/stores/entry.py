@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Promise(StrEnum):
@@ -147,7 +148,7 @@ class Failure(NamedTuple):
 
 def microseconds(at: datetime) -> int:
     """`at` as microseconds since 1970, the form of times in every store."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
+    return (at - _EPOCH) // _MICROSECOND
 
 
 def moment(since_1970: int) -> datetime:

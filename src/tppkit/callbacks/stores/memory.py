@@ -9,7 +9,7 @@ from datetime import datetime
 from heapq import heappop, heappush
 from typing import assert_never
 
-from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run
+from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
 from tppkit.callbacks.stores.driving import EffectFailed, drive
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, Promise, State, Taken
 from tppkit.callbacks.stores.store import Effect, Retry
@@ -57,6 +57,12 @@ class MemoryStore:
         except EffectFailed as e:
             error = e.error
         raise error
+
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`."""
+        return drive(run_all(entries, at=at, until=until, retry=retry), self._performing(effect))
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""

@@ -71,14 +71,13 @@ class Programs:
 
         APPLIED says that the effect is due; whatever else it is, nothing is to be done.
         """
-        values = _values(entry) | {
-            "body": None, "signature": None, "state": State.DONE.value, "attempts": 1, "done_at": microseconds(at), "at": microseconds(at),
-        }  # fmt: skip
-        rows: Rows = yield Statement(self._sql.claim, values)
+        now = microseconds(at)
+        values = {"key": entry.key, "digest": entry.digest, "request_id": entry.request_id, "at": now}
+        rows: Rows = yield Statement(self._sql.once, values)
         if not rows:
             known = yield from self._known(entry)
             return known
-        newest = yield from self._advance(entry, at)
+        newest = yield from self._advance(entry, now)
         return Outcome.APPLIED if newest else Outcome.STALE
 
     def run(self, entry: Entry, *, at: datetime) -> Program[Outcome]:
@@ -88,10 +87,25 @@ class Programs:
             yield entry
         return outcome
 
+    def run_all(self, entries: Sequence[Entry], *, at: datetime, due_at: datetime | None) -> Program[list[Outcome]]:
+        """Have the effects of several, each within a savepoint of the one transaction."""
+        outcomes = []
+        for entry in entries:
+            yield Mark.SET
+            try:
+                outcome = yield from self.run(entry, at=at)
+            except EffectFailed as e:
+                yield Mark.UNDO
+                yield from self.record_failure(entry, at=at, reason=e.reason, due_at=due_at)
+                outcome = Outcome.FAILED
+            yield Mark.KEEP
+            outcomes.append(outcome)
+        return outcomes
+
     def record_failure(self, entry: Entry, *, at: datetime, reason: str, due_at: datetime | None) -> Program[None]:
         """Keep an entry whose effect failed while it was delivered."""
         values = _values(entry) | {"state": State.FAILED.value, "attempts": 1, "reason": reason, "at": microseconds(at)}
-        yield Statement(self._sql.claim, values | {"due_at": _optional(due_at)})
+        yield Statement(self._sql.keep_failed, values | {"due_at": _optional(due_at)})
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> Program[list[Taken]]:
         """Claim what is due, oldest first."""
@@ -140,16 +154,16 @@ class Programs:
         rows: Rows = yield Statement(self._sql.finish, values)
         if not rows:
             return Outcome.BUSY  # the lease ended and somebody else has it
-        if not (yield from self._advance(entry, at)):
+        if not (yield from self._advance(entry, values["at"])):
             return Outcome.STALE
         yield entry
         return Outcome.APPLIED
 
-    def _advance(self, entry: Entry, at: datetime) -> Program[bool]:
+    def _advance(self, entry: Entry, at: int) -> Program[bool]:
         if entry.order is None:
             return True
         subject, version = entry.order
-        values = {"subject": subject, "version": version, "at": microseconds(at)}
+        values = {"subject": subject, "version": version, "at": at}
         rows: Rows = yield Statement(self._sql.advance, values)
         return bool(rows)
 
@@ -169,7 +183,7 @@ def _values(entry: Entry) -> dict[str, Any]:
         "key": entry.key, "digest": entry.digest, "environment": entry.environment, "key_name": entry.key_name,
         "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body, "signature": entry.signature,
         "received_at": microseconds(entry.received_at), "subject": subject, "version": version,
-        "due_at": None, "done_at": None, "reason": None,
+        "reason": None,
     }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, assert_never
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores import redis_scripts as scripts
-from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run
+from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
 from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
 from tppkit.callbacks.stores.entry import (
     Entry,
@@ -123,6 +123,12 @@ class RedisStore:
             error = e.error
         raise error
 
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`."""
+        return drive(run_all(entries, at=at, until=until, retry=retry), self._performing(effect))
+
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return _taken(self._run(self._calls.take(at, until, limit)))
@@ -180,6 +186,13 @@ class AsyncRedisStore:
         except EffectFailed as e:
             error = e.error
         raise error
+
+    async def run_all(
+        self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`."""
+        program = run_all(entries, at=at, until=until, retry=retry)
+        return await drive_async(program, self._performing(effect))
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""

@@ -100,6 +100,12 @@ class SqlStore(ABC):
             self._drive(failure)
         raise failed.error
 
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`; one transaction for all, a savepoint for each."""
+        return self._drive(self._programs.run_all(entries, at=at, due_at=retry(1)), effect)
+
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return self._drive(self._programs.take(at=at, until=until, limit=limit))
@@ -164,6 +170,12 @@ class AsyncSqlStore(ABC):
         with suppress(InboxError):  # the handler's own error says more
             await self._drive(failure)
         raise failed.error
+
+    async def run_all(
+        self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`; one transaction for all, a savepoint for each."""
+        return await self._drive(self._programs.run_all(entries, at=at, due_at=retry(1)), effect)
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -14,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from tppkit._files import PRIVATE
-from tppkit.callbacks.stores.driving import drive
-from tppkit.callbacks.stores.entry import Entry, Outcome
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import SqlStore, perform
+from tppkit.callbacks.stores.sql import SqlStore
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 _BUSY_MS = 5000
 _LARGEST_WAL = 64 * 1024 * 1024
+_CHECKPOINT_PAGES = 4000
+_LARGEST_GROUP = 64
 
 
 class Synchronous(StrEnum):
@@ -44,14 +43,12 @@ class _Session:
 
     def execute(self, statement: Statement) -> Rows:
         try:
-            cursor = self.connection.cursor()
-            cursor.row_factory = None  # the caller's connection may make dictionaries
-            return cursor.execute(statement.sql, statement.values).fetchall()
+            return self.connection.execute(statement.sql, statement.values).fetchall()
         except sqlite3.Error as e:
             raise _unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
-        self.execute(Statement(mark.value, {}))
+        _run(self.connection, mark.value)
 
     def after_effect(self) -> None:
         if not self.connection.in_transaction:
@@ -62,18 +59,29 @@ class _Session:
 
 
 @dataclass(slots=True)
-class _Waiting:
-    """Entries that a thread wants stored, and what became of it."""
+class _CallersSession(_Session):
+    def execute(self, statement: Statement) -> Rows:
+        try:
+            cursor = self.connection.cursor()
+            cursor.row_factory = None  # the caller's connection may make dictionaries
+            return cursor.execute(statement.sql, statement.values).fetchall()
+        except sqlite3.Error as e:
+            raise _unavailable(e) from e
 
-    entries: Sequence[Entry]
-    outcomes: list[Outcome] | None = None
-    error: BaseException | None = None
+
+class _Group:
+    """Operations of several threads that share a commit."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.ended = threading.Event()
+        self.error: InboxError | None = None
 
 
 class SqliteStore(SqlStore):
     """A store in an SQLite file, for any number of threads and processes of one host.
 
-    Handlers get the `sqlite3.Connection` and must not commit. Entries that threads store at the same time share a commit.
+    Handlers get the `sqlite3.Connection` and must not commit. What threads do at the same time shares a commit.
 
     Args:
         path: the file; made readable for its owner only. The inbox's tables may stand in the application's own file.
@@ -91,23 +99,10 @@ class SqliteStore(SqlStore):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         self._path, self._synchronous = path, synchronous
-        self._process = os.getpid()
-        self._lock = threading.RLock()
-        self._queue: deque[_Waiting] = deque()
+        self._group: _Group | None = None
+        self._start()
         self._connection: sqlite3.Connection | None = None
         self._inherited: sqlite3.Connection | None = None
-
-    def add(self, entries: Sequence[Entry]) -> list[Outcome]:
-        """See `Store.add`; whoever comes to the file first commits for those who came meanwhile."""
-        self._check_process()
-        mine = _Waiting(entries)
-        self._queue.append(mine)
-        with self._lock:
-            if mine.outcomes is None and mine.error is None:
-                self._add_queued()
-        if mine.error is not None:
-            raise mine.error
-        return mine.outcomes or []
 
     def close(self) -> None:
         """Close the file."""
@@ -118,45 +113,87 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
+        """A savepoint in a transaction that is committed when no other thread waits to be part of it."""
         self._check_process()
-        with self._lock:
+        with self._turn() as group:
             connection = self._open()
-            _run(connection, "BEGIN IMMEDIATE")
+            _run(connection, "SAVEPOINT tppkit_group")
             try:
                 yield _Session(connection)
-                _run(connection, "COMMIT")
             except BaseException:
-                if connection.in_transaction:
-                    _run(connection, "ROLLBACK")
+                if connection.in_transaction:  # else SQLite, or a handler, has ended it for all
+                    _run(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
+                    _run(connection, "RELEASE SAVEPOINT tppkit_group")
                 raise
+            _run(connection, "RELEASE SAVEPOINT tppkit_group")
+        # Nothing is done before it is committed, whoever commits it.
+        group.ended.wait()
+        if group.error is not None:
+            raise InboxError("inbox.unavailable", group.error.message) from group.error
+
+    @contextmanager
+    def _turn(self) -> Iterator[_Group]:
+        with self._counting:
+            self._waiting += 1
+        try:
+            self._lock.acquire()
+        except BaseException:  # an interrupt: whoever counted on this thread to commit must not wait for ever
+            with self._lock:
+                self._leave_queue()
+                self._end_unless_awaited()
+            raise
+        try:
+            self._leave_queue()
+            group = self._group = self._group or self._begin()
+            group.size += 1
+            try:
+                yield group
+            finally:
+                self._end_unless_awaited()
+        finally:
+            self._lock.release()
+
+    def _leave_queue(self) -> None:
+        with self._counting:
+            self._waiting -= 1
+
+    def _end_unless_awaited(self) -> None:
+        group = self._group
+        if group is not None and (self._waiting == 0 or group.size >= _LARGEST_GROUP):
+            self._group = None
+            self._end(group)
+
+    def _begin(self) -> _Group:
+        _run(self._open(), "BEGIN IMMEDIATE")
+        return _Group()
+
+    def _end(self, group: _Group) -> None:
+        connection = self._open()
+        try:
+            if not connection.in_transaction:
+                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
+            _run(connection, "COMMIT")
+        except InboxError as e:
+            group.error = e
+            if connection.in_transaction:
+                _run(connection, "ROLLBACK")
+        finally:
+            group.ended.set()
 
     def _within(self, connection: Any) -> _Session:
-        return _Session(connection)
-
-    def _add_queued(self) -> None:
-        group: list[_Waiting] = []
-        try:
-            with self._transaction() as session:
-                self._drain_into(group)  # only now: more have come while this waited for the file
-                program = self._programs.add([entry for one in group for entry in one.entries])
-                outcomes = iter(drive(program, lambda step: perform(step, session, None)))
-            for one in group:
-                one.outcomes = [next(outcomes) for _ in one.entries]
-        except BaseException as e:
-            self._drain_into(group)
-            for one in group:
-                one.error = e
-            raise
-
-    def _drain_into(self, group: list[_Waiting]) -> None:
-        while self._queue:
-            group.append(self._queue.popleft())
+        return _CallersSession(connection)
 
     def _check_process(self) -> None:
         # SQLite's connections must not cross a fork; the parent's is kept, so that it is never closed here.
         if self._process != os.getpid():
-            self._process, self._lock, self._queue = os.getpid(), threading.RLock(), deque()
+            self._start()
             self._inherited, self._connection = self._connection, None
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._lock, self._counting = threading.Lock(), threading.Lock()
+        self._waiting = 0
+        self._group = None
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -171,13 +208,15 @@ class SqliteStore(SqlStore):
             _run(connection, "PRAGMA journal_mode = WAL")
             _run(connection, f"PRAGMA synchronous = {self._synchronous.value}")
             _run(connection, f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
+            _run(connection, f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
             self._connection = connection
         return self._connection
 
 
 def _run(connection: sqlite3.Connection, sql: str) -> None:
     try:
-        connection.execute(sql).fetchall()
+        connection.execute(sql)
     except sqlite3.Error as e:
         raise _unavailable(e) from e
 

@@ -57,11 +57,12 @@ class Statements:
             "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
         )
         self.add = self._text(_INSERT + " ON CONFLICT (key) DO NOTHING RETURNING 1")
-        self.claim = self._text(_INSERT + _TAKE_OVER + " RETURNING attempts")
+        self.once = self._text(_ONCE)
+        self.keep_failed = self._text(_INSERT + _FAIL_AGAIN)
         self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
         self.advance = self._text(_ADVANCE)
         self.finish = self._text(
-            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL"
+            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
         self.fail = self._text(
@@ -97,15 +98,23 @@ class Statements:
 _INSERT = (
     f"INSERT INTO {{callbacks}} ({_COLUMNS}, state, attempts, due_at, done_at, reason) VALUES"
     " (:key, :digest, :environment, :key_name, :request_id, :method, :url, :body, :signature, :received_at, :subject, :version,"
-    " :state, :attempts, :due_at, :done_at, :reason)"
+    " :state, :attempts, :due_at, NULL, :reason)"
 )
 # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other signed bytes.
-_TAKE_OVER = (
-    " ON CONFLICT (key) DO UPDATE SET state = excluded.state, attempts = {callbacks}.attempts + 1, body = excluded.body,"
-    " signature = excluded.signature,"
-    " due_at = excluded.due_at, done_at = excluded.done_at, reason = excluded.reason"
+_UNLESS_HELD = (
     " WHERE {callbacks}.digest = excluded.digest AND {callbacks}.state <> 'done'"
     " AND ({callbacks}.state <> 'claimed' OR {callbacks}.due_at <= :at)"
+)
+# What is done needs no more than this, so no more is written; it is the one statement of the quickest way.
+_ONCE = (
+    "INSERT INTO {callbacks} (key, digest, request_id, received_at, state, attempts, done_at)"
+    " VALUES (:key, :digest, :request_id, :at, 'done', 1, :at)"
+    " ON CONFLICT (key) DO UPDATE SET state = 'done', attempts = {callbacks}.attempts + 1, due_at = NULL, done_at = :at,"
+    " body = NULL, signature = NULL, url = NULL" + _UNLESS_HELD + " RETURNING 1"
+)
+_FAIL_AGAIN = (
+    " ON CONFLICT (key) DO UPDATE SET state = 'failed', attempts = {callbacks}.attempts + 1, due_at = excluded.due_at,"
+    " reason = excluded.reason" + _UNLESS_HELD
 )
 # One statement decides, so two versions that come at once are put in order by the database.
 _ADVANCE = (
@@ -117,19 +126,20 @@ _ADVANCE = (
 
 def _tables(dialect: Dialect) -> tuple[str, ...]:
     octets = "BYTEA" if dialect is Dialect.POSTGRESQL else "BLOB"
+    by_key = " WITHOUT ROWID" if dialect is Dialect.SQLITE else ""  # one tree to write to instead of two
     # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
     lock = ("SELECT pg_advisory_xact_lock(1953525867)",) if dialect is Dialect.POSTGRESQL else ()
     return (
         *lock,
         "CREATE TABLE IF NOT EXISTS {schema} (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)",
         f"CREATE TABLE IF NOT EXISTS {{callbacks}} (key {octets} PRIMARY KEY, digest {octets} NOT NULL,"
-        " environment TEXT NOT NULL, key_name TEXT NOT NULL, request_id TEXT NOT NULL, method TEXT NOT NULL,"
-        f" url TEXT NOT NULL, body {octets}, signature TEXT, received_at BIGINT NOT NULL, subject {octets}, version BIGINT,"
-        " state TEXT NOT NULL, attempts INTEGER NOT NULL, due_at BIGINT, done_at BIGINT, reason TEXT)",
+        " request_id TEXT NOT NULL, received_at BIGINT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,"
+        " due_at BIGINT, done_at BIGINT, reason TEXT, environment TEXT, key_name TEXT, method TEXT, url TEXT,"
+        f" body {octets}, signature TEXT, subject {octets}, version BIGINT)",
         "CREATE INDEX IF NOT EXISTS {callbacks}_due ON {callbacks} (due_at) WHERE due_at IS NOT NULL",
         "CREATE INDEX IF NOT EXISTS {callbacks}_done ON {callbacks} (done_at) WHERE done_at IS NOT NULL",
         "CREATE INDEX IF NOT EXISTS {callbacks}_failed ON {callbacks} (received_at) WHERE state = 'failed'",
         f"CREATE TABLE IF NOT EXISTS {{versions}} (subject {octets} PRIMARY KEY, version BIGINT NOT NULL,"
-        " set_at BIGINT NOT NULL)",
+        f" set_at BIGINT NOT NULL){by_key}",
         "CREATE INDEX IF NOT EXISTS {versions}_set ON {versions} (set_at)",
     )

@@ -42,6 +42,11 @@ class Store(Protocol):
             retry: when to try a failed entry again.
         """
 
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """Have the effects of several entries: as `run` for each, and FAILED where the effect raised."""
+
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """Claim at most `limit` entries that are due, until a time."""
 
@@ -68,6 +73,11 @@ class AsyncStore(Protocol):
 
     async def run(self, entry: Entry, effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
         """See `Store.run`."""
+
+    async def run_all(
+        self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`."""
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
