@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-TOOLKIT = ("certificates", "trust", "httpsig", "seals", "testpki", "evidence")
+TOOLKIT = ("certificates", "trust", "httpsig", "seals", "callbacks", "testpki", "evidence")
 STANDARD = set(sys.stdlib_module_names) | {
     "tppkit",
     "cryptography",

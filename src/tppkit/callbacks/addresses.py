@@ -21,6 +21,7 @@ MAX_TARGET = 2048
 _SCHEME = "https://"
 _MAX_URL = 1024
 _ORIGIN = re.compile(r"https://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_PREFIX = re.compile(r"(?:/[0-9A-Za-z._~-]+)*")
 _HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 # `{` would let a URL run into a body, `%` behind one decoding would make the decoded form another's encoded form.
 _NEVER_DECODED = frozenset('%{}#\\ "<>')
@@ -36,7 +37,7 @@ class CallbackKind(StrEnum):
 
     @property
     def methods(self) -> frozenset[str]:
-        """The methods that such an address takes."""
+        """The methods that such an address takes, GET and POST at most: neither ends with the other."""
         return _METHODS[self]
 
 
@@ -112,7 +113,7 @@ class AddressMatch(NamedTuple):
     Attributes:
         address: the configured address.
         token: the token behind it, empty where none belongs.
-        urls: the whole URL in UTF-8 as received and, where that differs, percent-decoded.
+        urls: the whole URL in UTF-8 as received and, where they differ, as configured and percent-decoded.
     """
 
     address: CallbackAddress
@@ -160,8 +161,13 @@ class AddressBook:
     def _require_usable(self) -> None:
         if not self.addresses:
             raise ConfigurationError("callback.address-unusable", "a receiver needs at least one address")
+        if not _PREFIX.fullmatch(self._prefix):
+            raise ConfigurationError(
+                "callback.address-unusable",
+                f"{shown(self._prefix)} is no prefix of paths such as /app (no / at its end)",
+            )
         for address in self.addresses:
-            if not address.path.startswith(self._prefix):
+            if not address.path.startswith(self._prefix + "/"):
                 raise ConfigurationError(
                     "callback.address-unusable",
                     f"{shown(address.url)} has no path below the prefix {shown(self._prefix)}",
@@ -183,8 +189,8 @@ class AddressBook:
             return usual
         cut = target.rfind("/") + 1
         usual = self._usual_before_token.get(target[:cut])
-        if usual is not None and is_token(target[cut:]):
-            token = target[cut:]
+        token = target[cut:]
+        if usual is not None and is_token(token):
             return _with_token(usual.address, token, usual.urls)
         return self._find_unusual(target)
 
@@ -194,7 +200,8 @@ class AddressBook:
             return None
         origin, path = _split_absolute(target)
         try:
-            received = (self._prefix + path).encode("latin-1")
+            # A whole URL is the public one, of which no proxy has taken anything off.
+            received = (path if origin else self._prefix + path).encode("latin-1")
         except UnicodeError:
             return None
         token = ""
@@ -236,8 +243,10 @@ def _split_absolute(target: str) -> tuple[str, str]:
 
 
 def _urls(address: CallbackAddress, received: bytes) -> tuple[bytes, ...]:
+    # Assumption callback-url-form.
     origin = address.origin.encode()
-    return tuple(dict.fromkeys((origin + received, origin + unquote_to_bytes(received))))
+    configured = address.url.removesuffix(TOKEN).encode()
+    return tuple(dict.fromkeys((origin + received, configured, origin + unquote_to_bytes(received))))
 
 
 def _ambiguous(one: CallbackAddress, other: CallbackAddress) -> ConfigurationError:

@@ -37,6 +37,6 @@ def parse_event(body: bytes, *, kind: CallbackKind) -> CallbackEvent | None:
     """
     read = _READERS.get(kind)
     if read is None:
-        Fields(body, what="callback")
+        Fields(body, what="the callback body")
         return None
     return read(body)

@@ -23,7 +23,6 @@ from tppkit.errors import CallbackRejected, ConfigurationError
 
 Header = tuple[str, str]
 
-METHODS = frozenset({"GET", "POST"})
 CLAUSE = "PSD2 document B.5"
 
 # Assumption callback-request-id. A comma is how servers join two headers of one name.

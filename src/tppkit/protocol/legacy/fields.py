@@ -12,6 +12,8 @@ from tppkit.errors import FormatError
 
 MAX_BODY_BYTES = 64 * 1024
 _LARGEST_INTEGER = 2**63 - 1  # what a database column holds
+_TEXT = frozenset({str})
+_TEXT_OR_ABSENT = frozenset({str, type(None)})
 
 
 class Fields:
@@ -27,8 +29,8 @@ class Fields:
 
     def __init__(self, raw: bytes, *, what: str) -> None:
         self._what = what
-        value = parse_json(raw, what=f"the {what} body", max_bytes=MAX_BODY_BYTES)
-        if not isinstance(value, dict):
+        value = parse_json(raw, what=what, max_bytes=MAX_BODY_BYTES)
+        if type(value) is not dict:
             raise self.invalid("body", "not a JSON object")
         self._left: dict[str, Any] = value
 
@@ -43,27 +45,28 @@ class Fields:
             raise self.invalid(name, "not a printable text")
         return value
 
+    def integer(self, name: str) -> int:
+        """A required integer of at most 63 bits, not negative."""
+        value = self._left.pop(name, None)
+        if type(value) is not int or not 0 <= value <= _LARGEST_INTEGER:
+            raise self.invalid(name, "not an integer from 0 to 2^63-1")
+        return value
+
     def descriptions(self, names: Sequence[str]) -> list[str | None]:
         """Texts that only describe: kept as they came, None where absent."""
-        values = [self._left.pop(name, None) for name in names]
-        for name, value in zip(names, values, strict=True):
-            if value is not None and type(value) is not str:
-                raise self.invalid(name, "not a text")
+        take = self._left.pop
+        values = [take(name, None) for name in names]
+        if not _TEXT_OR_ABSENT.issuperset(map(type, values)):
+            wrong = next(name for name, value in zip(names, values, strict=True) if type(value) not in _TEXT_OR_ABSENT)
+            raise self.invalid(wrong, "not a text")
         return values
-
-    def integer(self, name: str, *, least: int = 0) -> int:
-        """A required integer of at most 63 bits."""
-        value = self._left.pop(name, None)
-        if type(value) is not int or not least <= value <= _LARGEST_INTEGER:
-            raise self.invalid(name, f"not an integer from {least} to 2^63-1")
-        return value
 
     def texts(self, name: str) -> tuple[str, ...]:
         """An array of texts, empty when absent."""
         value = self._left.pop(name, None)
         if value is None:
             return ()
-        if type(value) is not list or not all(type(item) is str for item in value):
+        if type(value) is not list or not _TEXT.issuperset(map(type, value)):
             raise self.invalid(name, "not an array of texts")
         return tuple(value)
 

@@ -73,7 +73,7 @@ class AccessGranted:
         Raises:
             FormatError: `json.*`, `model.invalid`.
         """
-        fields = Fields(raw, what="access granted")
+        fields = Fields(raw, what="the access granted body")
         token = fields.identifier("token")
         if not (20 <= len(token) <= 40 and token.isascii() and token.isalnum()):
             raise fields.invalid("token", "not 20 to 40 letters and digits")
@@ -140,7 +140,7 @@ class Transaction:
         Raises:
             FormatError: `json.*`, `model.invalid`.
         """
-        fields = Fields(raw, what="transaction")
+        fields = Fields(raw, what="the transaction body")
         amounts = _read_amounts(fields, "amount")
         if not amounts:
             raise fields.invalid("amount", "no amount")
@@ -175,6 +175,8 @@ _TRANSACTION_TEXTS = ("name", "street", "city", "country", "msg", "time", "tcc")
 
 def _read_amounts(fields: Fields, name: str) -> tuple[Amount, ...]:
     texts = fields.texts(name)
+    if not texts:
+        return ()
     try:
         return tuple([Amount.parse(text) for text in texts])
     except FormatError as e:
@@ -216,7 +218,7 @@ class LoginConfirmed:
         Raises:
             FormatError: `json.*`, `model.invalid`.
         """
-        fields = Fields(raw, what="login confirmed")
+        fields = Fields(raw, what="the login confirmed body")
         number = fields.integer("id")
         token, name, phone, email, address, city, country, code = fields.descriptions(_LOGIN_TEXTS)
         return cls(number, token, name, phone, email, address, city, country, code, fields.rest())
