@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from callbacks import receiving
 from certificates import judging, reading
 from harness import Line, Subject, against
-from inbox import receiving, remembering
+from inbox import receiving_once, remembering
 from testpki import making
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, make_pki
@@ -97,7 +97,7 @@ def lines() -> Iterator[Line]:
     yield from judging()
     yield from believing()
     yield from making()
-    yield from receiving()
+    yield from receiving_once()
     yield from remembering()
     yield start_up()
 

@@ -40,8 +40,8 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._rows: dict[bytes, _Row] = {}
         self._versions: dict[bytes, _Version] = {}
-        # (time, key), earliest first; an item that its row or version no longer bears out is passed over.
-        self._due: list[tuple[datetime, bytes]] = []
+        # (time, key) and (due, received, key), earliest first; an item that its row or version no longer bears out is passed over.
+        self._due: list[tuple[datetime, datetime, bytes]] = []
         self._done: list[tuple[datetime, bytes]] = []
         self._set: list[tuple[datetime, bytes]] = []
 
@@ -69,7 +69,7 @@ class MemoryStore:
         taken: list[Taken] = []
         with self._lock:
             while self._due and self._due[0][0] <= at and len(taken) < limit:
-                due_at, key = heappop(self._due)
+                due_at, _, key = heappop(self._due)
                 row = self._rows.get(key)
                 if row is not None and row.due_at == due_at:
                     self._claim_row(row, until)
@@ -207,4 +207,4 @@ class MemoryStore:
     def _set_due(self, row: _Row, due_at: datetime | None) -> None:
         row.due_at = due_at
         if due_at is not None:
-            heappush(self._due, (due_at, row.entry.key))
+            heappush(self._due, (due_at, row.entry.received_at, row.entry.key))
