@@ -10,8 +10,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tppkit.callbacks import CallbackAddress, CallbackKind
-from tppkit.callbacks.addresses import AddressBook, is_token
+from tppkit.callbacks.addresses import AddressBook
 from tppkit.errors import ConfigurationError
+from tppkit.protocol.legacy.rules import is_token
 
 BOOK = AddressBook(ADDRESSES)
 
@@ -90,11 +91,6 @@ def test_a_prefix_that_could_take_nothing_off_is_refused(prefix):
     with pytest.raises(ConfigurationError) as refused:
         AddressBook([address(f"{ORIGIN}/cb/")], stripped_prefix=prefix)
     assert refused.value.code == "callback.address-unusable"
-
-
-@pytest.mark.parametrize("length", [19, 20, 40, 41])
-def test_tokens_have_20_to_40_characters(length):
-    assert is_token("a" * length) == (20 <= length <= 40)
 
 
 PIECES = [

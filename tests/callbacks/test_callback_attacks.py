@@ -7,6 +7,7 @@ from calling import ACCESS, ACCESS_URL, AT, LIVE, RECEIVER, TEST
 
 from tppkit.callbacks import ReceivedCallback, verify_callback
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
+from tppkit.callbacks.verify import ECDSA_SHA256
 from tppkit.errors import CallbackRejected
 
 TARGET = Target(key=LIVE, stranger=TEST, url=ACCESS_URL, body=ACCESS, name="run1")
@@ -48,8 +49,6 @@ def test_what_only_a_rule_refuses_has_a_good_signature(name):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     call = attack.make(TARGET)[-1]
     (_, request_id), (_, signature) = call.headers
-    from tppkit.callbacks.verify import ECDSA_SHA256
-
     data = request_id.encode() + call.method.encode() + ACCESS_URL.encode() + call.body
     LIVE.public_key().verify(bytes.fromhex(signature), data, ECDSA_SHA256)
 

@@ -169,6 +169,12 @@ def test_two_mistakes_at_once_are_found():
     assert causes(base64_and_test, other_keys=[TEST_KEY]) == ["signature-encoding", "key-other"]
 
 
+def test_three_mistakes_at_once_are_not_sought():
+    callback = received(PAYMENT_URL, TRANSACTION, signed_url=f"http://tpp.example/cb/{UUID}")
+    changed = with_headers(callback, requestid=REQUEST_ID.upper())._replace(body=TRANSACTION + b"\n")
+    assert causes(changed) == ["none-found"]
+
+
 def test_a_forged_callback_is_told_to_be_one():
     signature = make_signature(LIVE, f"r1GEThttps://stranger.example/x?POST{ACCESS_URL}".encode() + ACCESS)
     forged = with_headers(GOOD, requestid="r1GEThttps://stranger.example/x?", signature=signature)

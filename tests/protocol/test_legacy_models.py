@@ -149,6 +149,12 @@ def test_tokens_and_personal_data_do_not_stand_in_representations():
     assert not any(secret in shown for secret in (TOKEN, "Jonas", "39001010000", "Bookshop", "LT121000011101001000"))
 
 
+def test_a_refusal_names_the_field_and_not_its_value():
+    error = refusal(Transaction, {**TRANSACTION, "amount": ["secret"], "id": "secret"})
+    assert "amount" in error.message
+    assert "secret" not in error.message
+
+
 AMOUNTS = st.builds(
     Amount, st.from_regex(r"[A-Z]{3}", fullmatch=True),
     st.decimals(-(10**14), 10**14, places=2) | st.integers(-(10**14), 10**14).map(Decimal),

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
+from tppkit.protocol.legacy.rules import is_token
 
 TOKEN = "{token}"  # noqa: S105  # the mark of a place, not a secret
 MAX_TARGET = 2048
@@ -220,14 +221,6 @@ def _with_token(address: CallbackAddress, token: str, urls: tuple[bytes, ...]) -
     if len(urls) == 1:  # nearly always
         return AddressMatch(address, token, (urls[0] + behind,))
     return AddressMatch(address, token, tuple([url + behind for url in urls]))
-
-
-def is_token(text: str) -> bool:
-    """Whether a text has the form of tokens and uuids: 20 to 40 characters 0-9, A-Z, a-z.
-
-    Source: PSD2 document, part B section 4.
-    """
-    return 20 <= len(text) <= 40 and text.isascii() and text.isalnum()
 
 
 def _cut(target: str) -> tuple[str, str]:

@@ -17,6 +17,7 @@ from typing import Any, Self
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.protocol.legacy.fields import Fields, listed, no_fields, write_object
+from tppkit.protocol.legacy.rules import is_token
 
 # Assumption amount-data.
 _AMOUNT = re.compile(r"([A-Z]{3}) ?([+-]?[0-9]{1,15}(?:\.[0-9]{1,6})?)")
@@ -75,7 +76,7 @@ class AccessGranted:
         """
         fields = Fields(raw, what="the access granted body")
         token = fields.identifier("token")
-        if not (20 <= len(token) <= 40 and token.isascii() and token.isalnum()):
+        if not is_token(token):
             raise fields.invalid("token", "not 20 to 40 letters and digits")
         return cls(token, _read_time(fields, "exp"), fields.rest())
 
@@ -179,8 +180,8 @@ def _read_amounts(fields: Fields, name: str) -> tuple[Amount, ...]:
         return ()
     try:
         return tuple([Amount.parse(text) for text in texts])
-    except FormatError as e:
-        raise fields.invalid(name, e.message) from None
+    except FormatError:
+        raise fields.invalid(name, "not a currency code and a signed decimal amount") from None
 
 
 @dataclass(frozen=True, slots=True)
