@@ -144,8 +144,8 @@ class InboxSettings:
     environment: str = "live"
     window: TimeWindow | None = None
     lease: timedelta = DEFAULT_LEASE
-    retention: Retention = Retention()  # frozen
-    retries: Retries = Retries()  # frozen
+    retention: Retention = Retention()
+    retries: Retries = Retries()
 
     def __post_init__(self) -> None:
         if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:

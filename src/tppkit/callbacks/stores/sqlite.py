@@ -133,6 +133,10 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _turn(self) -> Iterator[_Group]:
+        if self._holder == threading.get_ident():
+            raise ConfigurationError(
+                "inbox.nested", "a handler used the inbox that called it; it would wait for itself"
+            )
         with self._counting:
             self._waiting += 1
         try:
@@ -143,6 +147,7 @@ class SqliteStore(SqlStore):
                 self._end_unless_awaited()
             raise
         try:
+            self._holder = threading.get_ident()
             self._leave_queue()
             group = self._group = self._group or self._begin()
             group.size += 1
@@ -151,6 +156,7 @@ class SqliteStore(SqlStore):
             finally:
                 self._end_unless_awaited()
         finally:
+            self._holder = None
             self._lock.release()
 
     def _leave_queue(self) -> None:
@@ -193,6 +199,7 @@ class SqliteStore(SqlStore):
         self._process = os.getpid()
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._waiting = 0
+        self._holder: int | None = None
         self._group = None
 
     def _open(self) -> sqlite3.Connection:
