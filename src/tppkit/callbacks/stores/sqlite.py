@@ -100,6 +100,7 @@ class SqliteStore(SqlStore):
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         self._path, self._synchronous = path, synchronous
         self._group: _Group | None = None
+        self._holder: int | None = None  # the thread whose turn it is
         self._start()
         self._connection: sqlite3.Connection | None = None
         self._inherited: sqlite3.Connection | None = None
@@ -199,7 +200,7 @@ class SqliteStore(SqlStore):
         self._process = os.getpid()
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._waiting = 0
-        self._holder: int | None = None
+        self._holder = None
         self._group = None
 
     def _open(self) -> sqlite3.Connection:
