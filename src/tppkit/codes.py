@@ -1272,6 +1272,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signature does not cover what it must",
             "cover digest, x-request-id and (request-target)",
         ),
+        "signer.async-only": Code(
+            "the signer signs only with await",
+            "use the asynchronous client or call, or give the signer a function that blocks",
+        ),
+        "signer.no-function": Code(
+            "the signer has no function to sign with",
+            "give sign, sign_async or both",
+        ),
+        "signer.sync-only": Code(
+            "the signer would hold up the event loop",
+            "give it sign_async, for example through asyncio.to_thread",
+        ),
         "time.malformed": Code(
             "the text is not an ISO 8601 time",
             "write for example 2026-01-31T12:00:00Z",
