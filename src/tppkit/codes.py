@@ -440,6 +440,38 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the JSON is longer than is read",
             "send less",
         ),
+        "jws.attached": Code(
+            "the JSON Web Signature carries a payload of its own",
+            "send header..signature with nothing between the two points",
+        ),
+        "jws.covered-names": Code(
+            "pars in sigD is not a list of field names, each once",
+            "name every covered field once",
+        ),
+        "jws.critical": Code(
+            "crit is missing, incomplete, or names what is not obeyed",
+            "mark b64, sigD and sigT as critical, and nothing unknown",
+        ),
+        "jws.encoded-payload": Code(
+            "b64 is not false",
+            "sign the lines of the fields as they stand (RFC 7797)",
+        ),
+        "jws.malformed": Code(
+            "the JSON Web Signature is not in the detached compact form",
+            "send base64url(header)..base64url(signature) with alg as text",
+        ),
+        "jws.offered-key": Code(
+            "the protected header offers a key or its address",
+            "send the certificate in x5c, or its hash in x5t#S256",
+        ),
+        "jws.signed-data": Code(
+            "sigD is not an HttpHeaders object of JAdES",
+            "send mId and pars, and nothing else",
+        ),
+        "jws.time": Code(
+            "the time of signing is in no known form",
+            "write sigT as YYYY-MM-DDTHH:MM:SSZ, or iat, not both",
+        ),
         "key-id.malformed": Code(
             "keyId is not SN=<hexadecimal>,CA=<issuer>",
             "write it as the bank's profile has it",
@@ -607,6 +639,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.unusual-text": Code(
             "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
             "nothing, if the register writes it so; banks that compare it may see another",
+        ),
+        "origin.malformed": Code(
+            "the origin is not scheme://host with an optional port",
+            "write it like https://bank.example",
         ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
@@ -1244,9 +1280,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the headers parameter is not in its form",
             "write lower-case names, single spaces, each once",
         ),
+        "signature.created": Code(
+            "the signature is from the future, or does not say when it was made",
+            "set the sender's clock, and send the time of signing",
+        ),
         "signature.duplicate-parameter": Code(
             "the Signature header has a parameter twice",
             "write each once",
+        ),
+        "signature.expired": Code(
+            "the signature has expired or is too old",
+            "sign the request again",
         ),
         "signature.header-absent": Code(
             "the signature covers a header that is not in the request",
@@ -1255,6 +1299,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "signature.invalid": Code(
             "the signature does not fit",
             "sign the exact signing string with the seal's key",
+        ),
+        "signature.label": Code(
+            "the labels of Signature-Input and Signature differ, or several are there and none was asked for",
+            "send both fields with the same labels; say which one is meant",
         ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
@@ -1272,6 +1320,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signature does not cover what it must",
             "cover digest, x-request-id and (request-target)",
         ),
+        "signature.unsupported-component": Code(
+            "the signature covers something that is no part of a request, or that is not known here",
+            "cover the component that the message names in another way",
+        ),
         "signer.async-only": Code(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
@@ -1283,6 +1335,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "signer.sync-only": Code(
             "the signer would hold up the event loop",
             "give it sign_async, for example through asyncio.to_thread",
+        ),
+        "structured.duplicate": Code(
+            "a structured field gives a member or parameter twice",
+            "send it once",
+        ),
+        "structured.malformed": Code(
+            "a field is not in the form of structured fields",
+            "write it as RFC 9651 has it",
         ),
         "time.malformed": Code(
             "the text is not an ISO 8601 time",
