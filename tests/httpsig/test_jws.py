@@ -21,13 +21,15 @@ from joserfc.registry import HeaderParameter
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import KeySigner, Message, make_digest, make_signing_string, message_components
-from tppkit.httpsig.algorithms import JWS, PrivateKey, make_verifiers, verify_signature
+from tppkit.httpsig.algorithms import JWS, PrivateKey, make_verifiers
 from tppkit.httpsig.jws import (
     HTTP_HEADERS,
+    VerifiedJws,
     make_detached_jws,
     make_jws_header,
     make_jws_signing_input,
     parse_detached_jws,
+    verify_detached_jws,
     verify_signing_time,
 )
 
@@ -68,10 +70,10 @@ def sign(name: str = "ES256", message: Message = REQUEST) -> str:
     return make_detached_jws(header, signer.sign(make_jws_signing_input(header, payload_of(message))))
 
 
-def verify(value: str, name: str = "ES256", message: Message = REQUEST) -> None:
-    header, signature = parse_detached_jws(value)
-    data = make_jws_signing_input(header, payload_of(message, header.covered))
-    verify_signature(make_verifiers(KEYS[name].public_key(), names=JWS), header.algorithm, signature, data)
+def verify(value: str, name: str = "ES256", message: Message = REQUEST, **options: Any) -> VerifiedJws:
+    verifiers = make_verifiers(KEYS[name].public_key(), names=JWS)
+    signed = message.with_headers(("x-jws-signature", value))
+    return verify_detached_jws(signed, verifiers=verifiers, **({"at": AT} | options))
 
 
 def raw(header: bytes | dict[str, Any], signature: bytes = b"x") -> str:
@@ -94,7 +96,31 @@ def with_values(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", KEYS)
 def test_what_a_key_signs_verifies_with_it(name: str) -> None:
-    verify(sign(name), name)
+    verified = verify(sign(name), name)
+    assert verified.header.covered == COVERED
+    assert verified.signing_input.endswith(b"\nx-request-id: r1")
+
+
+def test_a_request_without_a_signature_or_with_two_is_refused() -> None:
+    verifiers = make_verifiers(P256.public_key(), names=JWS)
+    with pytest.raises(SignatureRejected) as missing:
+        verify_detached_jws(REQUEST, verifiers=verifiers, at=AT)
+    with pytest.raises(FormatError) as doubled:
+        verify(sign(), message=REQUEST.with_headers(("X-JWS-Signature", sign())))
+    assert (missing.value.code, doubled.value.code) == ("signature.missing", "header.duplicate")
+
+
+def test_a_covered_field_that_is_not_there_is_refused() -> None:
+    with pytest.raises(SignatureRejected) as caught:
+        verify(sign(), message=REQUEST._replace(headers=REQUEST.headers[:1]))
+    assert caught.value.code == "signature.header-absent"
+
+
+def test_a_signature_that_is_too_old_or_too_new_is_refused() -> None:
+    for at, code in ((AT - timedelta(hours=1), "signature.created"), (AT + timedelta(hours=1), "signature.expired")):
+        with pytest.raises(SignatureRejected) as caught:
+            verify(sign(), at=at, max_age=timedelta(minutes=5))
+        assert caught.value.code == code
 
 
 def test_the_header_of_a_bank_is_read() -> None:
