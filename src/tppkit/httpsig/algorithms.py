@@ -109,6 +109,7 @@ JWS: Names = MappingProxyType(
         "ES256": ALGORITHMS["ecdsa-p256-sha256"],
         "ES384": ALGORITHMS["ecdsa-p384-sha384"],
         "EdDSA": ALGORITHMS["ed25519"],
+        "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, in place of EdDSA
     }
 )
 
