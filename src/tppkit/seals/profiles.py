@@ -94,7 +94,7 @@ _BANKS = (
         digest_algorithm="sha-512",
         algorithms=(("rsa-sha512", "rsa-sha512"),),
         key_id=KeyIdStyle(form=KeyIdForm.SERIAL, radix=Radix.DECIMAL),
-        source="Rabobank developer portal, signing requests",
+        source="Rabobank's documentation for developers",
         assumed="certificate header",
     ),
     SealProfile(
@@ -102,7 +102,7 @@ _BANKS = (
         covered=(_TARGET, "date", "digest"),
         request_id=None,
         certificate_form=CertificateForm.PEM,
-        source="BNG Bank PSD2 developer portal",
+        source="BNG Bank's documentation for developers",
         assumed="keyId, algorithms, digest algorithm",
     ),
     SealProfile(
@@ -111,16 +111,16 @@ _BANKS = (
         covered_if_present=("content-type", "content-length", "psu-*"),
         key_id=KeyIdStyle(form=KeyIdForm.URL),
         certificate_header=None,
-        source="STET PSD2 API; Qonto",
+        source="STET's PSD2 interface, as Qonto has it",
         assumed="x-request-id is covered, so that a seal is of one request; algorithms",
     ),
     replace(
         BERLIN_GROUP, name="triodos", covered_if_present=(), only_these=False,
-        source="Triodos Bank developer portal", as_of="", assumed="all but the covered fields",
+        source="Triodos Bank's documentation for developers", as_of="", assumed="all but the covered fields",
     ),
     replace(
         BERLIN_GROUP, name="meo", certificate_header="TPP-Signing-Certificate",
-        source="MEO Wallet PSD2 documentation", as_of="", assumed="all but the certificate's header",
+        source="MEO Wallet's documentation for developers", as_of="", assumed="all but the certificate's header",
     ),
     SealProfile(
         name="chebanca",
@@ -128,20 +128,20 @@ _BANKS = (
         request_id="tpp-request-id",
         empty_body=EmptyBody.ABSENT,
         key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
-        source="CheBanca! open banking portal",
+        source="CheBanca's documentation for developers",
         assumed="certificate header, algorithms, digest algorithm",
     ),
     replace(
         BERLIN_GROUP, name="samlink", covered=("Digest", "X-Request-ID"), covered_if_present=("TPP-Redirect-URI",),
-        source="Samlink PSD2 developer portal", as_of="", assumed="keyId, algorithms, certificate header",
+        source="Samlink's documentation for developers", as_of="", assumed="keyId, algorithms, certificate header",
     ),
     replace(
         BERLIN_GROUP, name="redsys", covered_if_present=("tpp-redirect-uri",), algorithms=(("SHA-256", "rsa-sha256"),),
-        source="Redsys PSD2 platform", as_of="", assumed="keyId, certificate header; that SHA-256 means RSA PKCS#1",
+        source="Redsys' documentation for developers", as_of="", assumed="keyId, certificate header; that SHA-256 means RSA PKCS#1",
     ),
     replace(
         BERLIN_GROUP, name="salt-edge", certificate_form=CertificateForm.BASE64_PEM,
-        source="Salt Edge PSD2 compliance documentation", as_of="", assumed="all but the certificate's form",
+        source="Salt Edge's documentation for developers", as_of="", assumed="all but the certificate's form",
     ),
 )  # fmt: skip
 
