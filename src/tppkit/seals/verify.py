@@ -68,6 +68,7 @@ def verify_request(
             `signature.time-not-allowed`, `key-id.malformed`, `digest.malformed`, `digest.duplicate-algorithm`,
             `digest.unsupported`, `base64.*`, `message.malformed`; or the certificate cannot: `certificate.malformed`,
             `certificate.too-large`, `certificate.key-unreadable`, `der.*`, `key.unsupported`, `key.weak`.
+            In RFC 9421 also `structured.*`, `signature.label`, `signature.unsupported-component`; in a JWS `jws.*`, `json.*`.
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.other-coverage`, `signature.header-absent`,
             `signature.created`, `signature.expired`, `digest.mismatch`, `key-id.mismatch`, `signature.algorithm`,
             `signature.invalid`, `seal.other-organisation`, `seal.unknown-certificate`.
@@ -75,7 +76,7 @@ def verify_request(
             `trust.no-path`, `path.*`, `key.*`, `revocation.*`.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
-    Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12.
+    Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12; RFC 9421; RFC 7797.
     """
     proven, digest = _verify_head(message, qwac, as_utc(at), policy, intermediates)
     _verify_body(digest, message.body, policy.profile)  # 7
