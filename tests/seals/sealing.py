@@ -170,6 +170,8 @@ def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
         ("X-Request-ID", REQUEST_ID),
         ("TPP-Request-ID", REQUEST_ID),
         ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"),
+        ("Content-Type", "application/json"),
+        ("x-amz-access-token", "Atza|token"),
         ("Tenant", "nobody signs this"),
         ("X-Forwarded-For", "203.0.113.9"),
     )
@@ -187,6 +189,9 @@ def seal_of(profile: SealProfile, issued: Issued, *, verify_own: bool = False) -
 
 def policy_of(profile: SealProfile, pki: Pki) -> SealPolicy:
     """A policy of a dialect that has seen nothing; where no certificate is sent it knows the provider's."""
+    certificate = pki.qseal.certificate
     key_id = CLIENT_IDS.get(profile.key_id.form, "")
+    if profile.key_id.form is KeyIdForm.THUMBPRINT:
+        key_id = make_key_id(certificate, style=profile.key_id)
     paths = PathVerifier(make_anchors(pki.authorities))
-    return SealPolicy(paths, profile=profile, certificates={key_id: pki.qseal.certificate})
+    return SealPolicy(paths, profile=profile, certificates={key_id: certificate})
