@@ -1276,13 +1276,41 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
         ),
+        "signer.key-not-found": Code(
+            "the device or service has no such key, or several",
+            "name the token and the key by a label or id that only one has, with its public key or certificate beside it",
+        ),
+        "signer.module": Code(
+            "the PKCS#11 library cannot be loaded",
+            "give the path of the device's library for this machine's architecture",
+        ),
         "signer.no-function": Code(
             "the signer has no function to sign with",
             "give sign, sign_async or both",
         ),
+        "signer.pin": Code(
+            "the device refuses the PIN",
+            "mend the PIN before the next start: a few wrong ones lock the device",
+        ),
+        "signer.refused": Code(
+            "the signing service does not let us use this key",
+            "check credentials, region, permissions (kms:GetPublicKey, kms:Sign), and that the key is enabled and for signing",
+        ),
         "signer.sync-only": Code(
             "the signer would hold up the event loop",
             "give it sign_async, for example through asyncio.to_thread",
+        ),
+        "signer.throttled": Code(
+            "the signing service has had too many requests",
+            "send fewer at once, or have the account's quota raised",
+        ),
+        "signer.timeout": Code(
+            "the signing service did not answer in time",
+            "try again; nothing was signed that anybody has seen",
+        ),
+        "signer.unavailable": Code(
+            "the device or service does not sign now",
+            "check that it is present and running, then try again",
         ),
         "time.malformed": Code(
             "the text is not an ISO 8601 time",
