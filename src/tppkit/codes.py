@@ -404,6 +404,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "TPP-Redirect-URI is no usable https address",
             "send an https address of at most 2048 characters",
         ),
+        "identity.environment": Code(
+            "an environment variable of the identity cannot be used",
+            "set each part once, as PEM, base64 or the path of a file (with _FILE behind the name)",
+        ),
+        "identity.expired": Code(
+            "a certificate of the identity has expired",
+            "renew it; banks refuse it",
+        ),
+        "identity.expires": Code(
+            "a certificate of the identity expires soon",
+            "order its renewal and put it in place, then reload",
+        ),
         "identity.incomplete": Code(
             "a seal certificate without key, or the other way round",
             "give both or none",
@@ -411,6 +423,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "identity.key-mismatch": Code(
             "the private key does not belong to the QWAC",
             "give the key that the certificate was issued for",
+        ),
+        "identity.no-source": Code(
+            "the identity was made in memory, so there is nothing to read again",
+            "make a new one and give it to renew",
+        ),
+        "identity.not-valid": Code(
+            "the renewed certificate is not valid now, so it was not taken",
+            "put a certificate in place that is valid now; the present one stays in use",
+        ),
+        "identity.not-yet-valid": Code(
+            "a certificate of the identity is not valid yet",
+            "use it from the beginning of its validity",
         ),
         "identity.other-organisation": Code(
             "QWAC and QSealC have different organizationIdentifiers",
