@@ -1256,9 +1256,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signer does not sign for the seal certificate",
             "give the key that the certificate was issued for",
         ),
+        "seal.origin": Code(
+            "a request to another origin was not sealed",
+            "make a SealAuth for that bank, or mend the address",
+        ),
         "seal.other-organisation": Code(
             "seal and QWAC have different organizationIdentifiers",
             "use certificates of one provider",
+        ),
+        "seal.request-id-reused": Code(
+            "an X-Request-ID was given to a second, different request, which was not sent",
+            "give every new request a new X-Request-ID; repeat one only with all of its request",
         ),
         "signature.algorithm": Code(
             "the algorithm is not one that the key has",

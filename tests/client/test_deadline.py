@@ -4,40 +4,15 @@ from __future__ import annotations
 
 import socket
 import ssl
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rogue_bank import server_context
+from rogue_bank import server_context, trickling
 
 from tppkit.client import Identity, deadline
-
-
-@contextmanager
-def trickling(context: ssl.SSLContext, *, every_s: float) -> Iterator[int]:
-    """Sends a byte now and then, and reads nothing."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    end = threading.Event()
-
-    def serve() -> None:
-        with suppress(OSError):
-            plain, _ = listener.accept()
-            plain.settimeout(10)
-            with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
-                while not end.wait(every_s):
-                    connection.sendall(b".")
-
-    thread = threading.Thread(target=serve)
-    thread.start()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        end.set()
-        listener.close()
-        thread.join(20)
 
 
 @contextmanager

@@ -11,11 +11,9 @@ environment. Source: PSD2 document, part A.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -25,6 +23,9 @@ import httpx
 
 from tppkit._encoding import shown
 from tppkit.client.calls import MAX_ANSWER_BYTES, Call, ServerAnswer
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
+from tppkit.client.deadline import deadline
+from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError, TransportError
 from tppkit.httpsig.message import Header, Message
@@ -45,9 +46,7 @@ from tppkit.seals import sign_request
 
 Model = TypeVar("Model", bound=WireModel)
 
-DEFAULT_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
-KEEP_ALIVE_S = 120.0
 WAIT_S = 600.0
 
 
@@ -153,15 +152,7 @@ class _Client:
 
     def __init__(self, base_url: str, identity: Identity, timeout_s: float, new_request_id: Callable[[], UUID]) -> None:
         self._calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
-        self._options: dict[str, Any] = {
-            "verify": identity.tls_context,
-            "timeout": timeout_s,
-            "limits": httpx.Limits(max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_S),
-            "follow_redirects": False,
-            "trust_env": False,
-            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # none is kept
-            "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
-        }
+        self._timeout_s = timeout_s
 
     def _request(self, client: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
         message = call.message
@@ -182,9 +173,9 @@ class Psd2Client(_Client):
     Args:
         base_url: `https://host[:port][/prefix]`.
         identity: QWAC and seal.
-        timeout_s: of each connect, read and write, in seconds.
+        timeout_s: for a whole call, in seconds, however slowly the answer comes.
         new_request_id: makes X-Request-IDs.
-        http: an httpx client to use instead of an own one; it must have the identity's TLS context, and is not closed.
+        http: a client to use instead of an own one, as `make_client` gives it; it is not closed.
     """
 
     def __init__(
@@ -193,7 +184,7 @@ class Psd2Client(_Client):
     ) -> None:  # fmt: skip
         super().__init__(base_url, identity, timeout_s, new_request_id)
         self._own = http is None
-        self._http = httpx.Client(**self._options) if http is None else http
+        self._http = make_client(identity, timeout_s=timeout_s) if http is None else http
 
     def __enter__(self) -> Self:
         return self
@@ -273,7 +264,7 @@ class Psd2Client(_Client):
             sleep(interval_s)
 
     def _send(self, call: Call[Model]) -> Model:
-        with _transport_errors():
+        with _transport_errors(), deadline(self._timeout_s):
             response = self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
             try:
                 body = bytearray()
@@ -293,7 +284,7 @@ class AsyncPsd2Client(_Client):
     ) -> None:  # fmt: skip
         super().__init__(base_url, identity, timeout_s, new_request_id)
         self._own = http is None
-        self._http = httpx.AsyncClient(**self._options) if http is None else http
+        self._http = make_async_client(identity, timeout_s=timeout_s) if http is None else http
 
     async def __aenter__(self) -> Self:
         return self
@@ -348,13 +339,14 @@ class AsyncPsd2Client(_Client):
 
     async def _send(self, call: Call[Model]) -> Model:
         with _transport_errors():
-            response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
-            try:
-                body = bytearray()
-                async for chunk in response.aiter_raw():
-                    _extend(body, chunk)
-            finally:
-                await response.aclose()
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
+                try:
+                    body = bytearray()
+                    async for chunk in response.aiter_raw():
+                        _extend(body, chunk)
+                finally:
+                    await response.aclose()
         return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
 
 
@@ -373,7 +365,7 @@ def _not_final(payment_id: str, status: TransactionStatus, wait_s: float) -> Tra
 def _transport_errors() -> Iterator[None]:
     try:
         yield
-    except httpx.TimeoutException as e:
+    except TIMEOUTS as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
-    except (httpx.TransportError, ssl.SSLError) as e:  # SSLError: the async driver lets a TLS alert through as it is
+    except FAILURES as e:
         raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e
