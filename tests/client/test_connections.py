@@ -114,4 +114,4 @@ def test_the_psd2_client_takes_a_client_of_either_library(
         pytest.raises(RequestRefused) as caught,
     ):
         client.payment_status("1")
-    assert caught.value.status == 404
+    assert caught.value.peer_code == "RESOURCE_UNKNOWN"
