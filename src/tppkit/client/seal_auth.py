@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from datetime import UTC, datetime
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,12 +19,13 @@ from uuid import UUID, uuid4
 
 import httpx
 
+from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.client.http_libraries import AUTHS
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.message import Header, Message
-from tppkit.seals import Seal, sign_request
+from tppkit.seals import Seal, prepare_request, sign_request, sign_request_async
 
 if TYPE_CHECKING:
     _Auth = httpx.Auth
@@ -31,6 +33,7 @@ else:
     _Auth = type("_Auth", AUTHS, {})  # each library asks whether it is one of its own
 
 MAX_REMEMBERED = 1024
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _PORTS = {"https": 443, "http": 80}
 
 Origin = tuple[str, str, int | None]
@@ -52,6 +55,7 @@ class SealAuth(_Auth):
         identity: whose seal signs; a renewed identity signs with its new seal.
         origin: `https://host[:port]`; a request to anywhere else is refused.
         new_request_id: makes X-Request-IDs.
+        now: the present time, aware, for dialects that write the time of signing.
 
     Raises:
         ConfigurationError: `client.base-url`, `seal.absent`.
@@ -59,10 +63,18 @@ class SealAuth(_Auth):
 
     requires_request_body = True
 
-    def __init__(self, identity: Identity, *, origin: str, new_request_id: Callable[[], UUID] = uuid4) -> None:
+    def __init__(
+        self,
+        identity: Identity,
+        *,
+        origin: str,
+        new_request_id: Callable[[], UUID] = uuid4,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self._identity = identity
         self._origin = _parse_origin(origin)
         self._new_request_id = new_request_id
+        self._now = now
         self._sent: OrderedDict[str, _Sealed] = OrderedDict()
         self._lock = Lock()
         _ = self._seal
@@ -79,7 +91,7 @@ class SealAuth(_Auth):
         request.read()
         message, seal, sealed = self._prepare(request)
         if sealed is None:
-            sealed = self._keep(message, seal, sign_request(message, seal=seal))
+            sealed = self._keep(message, seal, sign_request(message, seal=seal, at=self._now()))
         request.headers.update(sealed.headers)
         before = request.extensions
         request.extensions = {**before, "trace": _guard(before.get("trace"))}
@@ -94,7 +106,7 @@ class SealAuth(_Auth):
         await request.aread()
         message, seal, sealed = self._prepare(request)
         if sealed is None:
-            sealed = self._keep(message, seal, sign_request(message, seal=seal))
+            sealed = self._keep(message, seal, await sign_request_async(message, seal=seal, at=self._now()))
         request.headers.update(sealed.headers)
         before = request.extensions
         request.extensions = {**before, "trace": _async_guard(before.get("trace"))}
@@ -192,12 +204,9 @@ def _text(origin: Origin) -> str:
 
 
 def _fingerprint(message: Message, seal: Seal) -> bytes:
-    """What a signature depends on, and the body."""
-    covered = [
-        (name, message.values(name)) for name in seal.profile.covered if name not in ("digest", "(request-target)")
-    ]
-    parts = repr((message.method, message.target, covered)).encode()
-    return sha256(sha256(parts).digest() + sha256(message.body).digest()).digest()
+    """Of all that is signed, except when, and of the body."""
+    signed = prepare_request(message, seal=seal, at=_ANY_TIME).signing_string
+    return sha256(sha256(signed).digest() + sha256(message.body).digest()).digest()
 
 
 def _refuse_redirect(response: Any) -> None:
