@@ -49,7 +49,8 @@ class RogueBank:
         url: its address.
         requests: the requests as they came.
         connections: how many were accepted.
-        shown: the certificate of each connection that asked for something.
+        shown: the certificate of each connection.
+        resumed: whether each connection resumed a session.
     """
 
     def __init__(self, url: str) -> None:
@@ -57,6 +58,7 @@ class RogueBank:
         self.requests: list[bytes] = []
         self.connections = 0
         self.shown: list[bytes | None] = []
+        self.resumed: list[bool] = []
 
     def message(self, number: int = 0) -> Message:
         """A request as a message, the headers that HTTP itself needs included."""
@@ -92,6 +94,7 @@ def rogue_bank(
             bank.connections += 1
             with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
                 bank.shown.append(connection.getpeercert(binary_form=True))
+                bank.resumed.append(bool(connection.session_reused))
                 while request := _read_request(connection):
                     bank.requests.append(request)
                     connection.sendall(answer(request))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,20 @@ def test_a_poll_on_a_kept_alive_connection_adds_no_handshake(
         answers = driver.run(identity, *[lambda client: client.get(url)] * 5)
         assert [answer.status_code for answer in answers] == [answers[0].status_code] * 5
         assert counted["connections"] == 1
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_the_second_fresh_connection_is_resumed(
+    version: ssl.TLSVersion, driver: HttpDriver, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    qwac = bank_pki.qwac
+    identity = Identity(qwac.certificate, qwac.key, chain=qwac.chain, server_anchors=[bank_pki.root.certificate])
+    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
+    context.maximum_version = version
+    with rogue_bank(context, http(200), then_close=True) as bank:
+        driver.run(identity, *[lambda client: client.get(bank.url)] * 3)
+        assert bank.resumed == [False, True, True]
+        assert bank.shown == [qwac.certificate.der] * 3
 
 
 def test_a_redirect_is_not_followed(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
@@ -101,6 +116,7 @@ def test_a_renewed_identity_is_shown_on_the_next_connection_of_an_old_client(
             lambda client: client.get(bank.url),
         )
         assert bank.shown == [bank_pki.qwac.certificate.der, new.certificate.der]
+        assert bank.resumed == [False, False]
 
 
 @pytest.mark.parametrize("library", ["httpx", "httpx2"])

@@ -6,6 +6,7 @@ import base64
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 from tppkit.client import Identity
 from tppkit.errors import TppkitError
 from tppkit.httpsig import KeySigner
+from tppkit.seals import Seal
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
 
 PASSWORD = b"correct horse"
@@ -124,6 +126,12 @@ def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp
     identity = Identity.from_pkcs12(**paths, password=PASSWORD, signer=signer)
     assert identity.seal is not None
     assert identity.seal.signer is signer
+
+
+def test_how_to_seal_may_be_chosen(bank_pki: Pki) -> None:
+    identity = Identity.from_memory(**in_pem(bank_pki), make_seal=partial(Seal, verify_own=True))
+    assert identity.seal is not None
+    assert identity.seal.verify_own
 
 
 def without(parts: Mapping[str, bytes], *names: str) -> dict[str, bytes]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -15,7 +17,8 @@ from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
 from tppkit.client.seal_auth import MAX_REMEMBERED
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
-from tppkit.seals import SealPolicy, verify_request
+from tppkit.httpsig import KeySigner
+from tppkit.seals import PSD2_V1, Seal, SealPolicy, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -118,7 +121,10 @@ def test_the_same_id_and_body_have_the_same_signed_bytes(
     driver: HttpDriver, identity: Identity, server: RogueBank
 ) -> None:
     auth = SealAuth(identity, origin=server.url)
-    post = lambda client: client.post(server.url, content=b"{}", headers={"X-Request-ID": ID}, auth=auth)  # noqa: E731
+
+    def post(client: Any) -> Any:
+        return client.post(server.url, content=b"{}", headers={"X-Request-ID": ID}, auth=auth)
+
     driver.run(identity, post, post)
     assert seals(server, 0) == seals(server, 1)
 
@@ -210,6 +216,57 @@ def test_a_redirect_over_a_connection_that_is_open_already_is_refused(
                 lambda client: client.post(bank.url, content=b"{}", auth=auth, follow_redirects=True),
             )
         assert len(other.requests) == 1
+
+
+def test_a_signer_is_awaited_where_there_is_an_event_loop(
+    driver: HttpDriver, awaited: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth = SealAuth(awaited, origin=server.url)
+    if driver.is_async:
+        driver.run(awaited, lambda client: client.get(server.url, auth=auth))
+        require_seal(server.message())
+    else:
+        with pytest.raises(ConfigurationError) as caught:
+            driver.run(awaited, lambda client: client.get(server.url, auth=auth))
+        assert caught.value.code == "signer.async-only"
+
+
+@pytest.mark.parametrize(
+    ("covered", "header", "text"),
+    [
+        ("(created)", "Signature", "created=1767225600,"),
+        ("date", "Date", "Thu, 01 Jan 2026 00:00:00 GMT"),
+    ],
+)
+def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
+    covered: str, header: str, text: str, driver: HttpDriver, bank_pki: Pki, server: RogueBank
+) -> None:
+    algorithms = (("hs2019", "ecdsa-sha256"),)
+    timed = replace(PSD2_V1, name="timed", covered=(*PSD2_V1.covered, covered), algorithms=algorithms)
+    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=timed)
+    qwac = bank_pki.qwac
+    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    times = iter(datetime(2026, 1, day, tzinfo=UTC) for day in range(1, 31))
+    auth = SealAuth(identity, origin=server.url, now=lambda: next(times))
+
+    def get(client: Any) -> Any:
+        return client.get(server.url, headers={"X-Request-ID": ID}, auth=auth)
+
+    driver.run(identity, get, get)
+    assert text in server.message().values(header)[0]
+    assert server.message(0).values(header) == server.message(1).values(header)
+    assert seals(server, 0) == seals(server, 1)
+
+
+def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
+    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
+    qwac = bank_pki.qwac
+    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
+    driver.run(identity, lambda client: client.get(server.url, auth=auth))
+    assert server.message().values("x-other-id") == (ID,)
 
 
 def test_a_trace_of_the_callers_still_gets_its_events(

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_sources import (
+    MakeSeal,
     Material,
     Password,
     read_environment,
@@ -24,7 +25,7 @@ from tppkit.client.identity_sources import (
 from tppkit.client.tls import IdentityContext, make_context
 from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.httpsig.signers import Signer
-from tppkit.seals import PSD2_V1, Seal, SealProfile
+from tppkit.seals import Seal
 
 WARN_DAYS = 30
 
@@ -98,7 +99,7 @@ class Identity:
         server_anchors: Path | None = None,
         password: Password = None,
         signer: Signer | None = None,
-        profile: SealProfile = PSD2_V1,
+        make_seal: MakeSeal = Seal,
     ) -> Self:
         """Read certificates and keys from files.
 
@@ -110,7 +111,7 @@ class Identity:
             server_anchors: authorities of the bank's server certificate; absent takes the system's.
             password: of encrypted keys, or a function that gives it.
             signer: of the seal, instead of `qseal_key`.
-            profile: how to seal.
+            make_seal: how to seal, for example `partial(Seal, profile=…, verify_own=True)`.
 
         Raises:
             FormatError: `file.*`, `certificate.*`, `key.*`.
@@ -123,7 +124,9 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._from(lambda: read_material(read_files(paths), password=password, signer=signer, profile=profile))
+        return cls._from(
+            lambda: read_material(read_files(paths), password=password, signer=signer, make_seal=make_seal)
+        )
 
     @classmethod
     def from_pkcs12(
@@ -134,7 +137,7 @@ class Identity:
         server_anchors: Path | None = None,
         password: Password = None,
         signer: Signer | None = None,
-        profile: SealProfile = PSD2_V1,
+        make_seal: MakeSeal = Seal,
     ) -> Self:
         """Read certificates with their keys from PKCS#12 files.
 
@@ -144,14 +147,16 @@ class Identity:
             server_anchors: as for `from_files`.
             password: of both files, or a function that gives it.
             signer: as for `from_files`.
-            profile: how to seal.
+            make_seal: as for `from_files`.
 
         Raises:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
             ConfigurationError: as for `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
-        return cls._from(lambda: read_material(read_files(paths), password=password, signer=signer, profile=profile))
+        return cls._from(
+            lambda: read_material(read_files(paths), password=password, signer=signer, make_seal=make_seal)
+        )
 
     @classmethod
     def from_environment(
@@ -160,7 +165,7 @@ class Identity:
         *,
         prefix: str = "TPPKIT_",
         signer: Signer | None = None,
-        profile: SealProfile = PSD2_V1,
+        make_seal: MakeSeal = Seal,
     ) -> Self:
         """Read certificates and keys from environment variables, or from files that they name.
 
@@ -172,7 +177,7 @@ class Identity:
             environment: `os.environ`; `reload` reads it again.
             prefix: of the variables' names.
             signer: as for `from_files`.
-            profile: how to seal.
+            make_seal: as for `from_files`.
 
         Raises:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
@@ -181,7 +186,7 @@ class Identity:
 
         def read() -> Material:
             found, password = read_environment(environment, prefix=prefix)
-            return read_material(found, password=password, signer=signer, profile=profile)
+            return read_material(found, password=password, signer=signer, make_seal=make_seal)
 
         return cls._from(read)
 
@@ -196,7 +201,7 @@ class Identity:
         server_anchors: bytes | None = None,
         password: Password = None,
         signer: Signer | None = None,
-        profile: SealProfile = PSD2_V1,
+        make_seal: MakeSeal = Seal,
     ) -> Self:
         """Take certificates and keys as bytes, PEM, DER or PKCS#12 (which holds its key), for example from a secret store.
 
@@ -209,7 +214,7 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._made_of(read_material(found, password=password, signer=signer, profile=profile))
+        return cls._made_of(read_material(found, password=password, signer=signer, make_seal=make_seal))
 
     @classmethod
     def _from(cls, read: Callable[[], Material]) -> Self:

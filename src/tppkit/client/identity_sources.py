@@ -16,9 +16,10 @@ from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.signers import KeySigner, Signer, load_pkcs12, load_private_key
-from tppkit.seals import Seal, SealProfile
+from tppkit.seals import Seal
 
 Password = bytes | Callable[[], bytes] | None
+MakeSeal = Callable[[EidasCertificate, Signer], Seal]
 
 PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
 
@@ -43,7 +44,7 @@ class Material:
 
 
 def read_material(
-    found: Mapping[str, bytes | None], *, password: Password, signer: Signer | None, profile: SealProfile
+    found: Mapping[str, bytes | None], *, password: Password, signer: Signer | None, make_seal: MakeSeal
 ) -> Material:
     """Make sense of the parts.
 
@@ -51,7 +52,7 @@ def read_material(
         found: bytes by the names of `PARTS`; a certificate whose key is absent is PKCS#12 and holds it.
         password: of encrypted keys and PKCS#12, or what gives it.
         signer: of the seal, instead of a key.
-        profile: how to seal.
+        make_seal: how to seal.
 
     Raises:
         FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`.
@@ -61,7 +62,7 @@ def read_material(
     qwac, qwac_key, chain = _read_pair("QWAC", found, secret)
     seal = None
     if found.get("QSEAL") is not None:
-        seal = _read_seal(found, secret, signer, profile)
+        seal = _read_seal(found, secret, signer, make_seal)
     elif found.get("QSEAL_KEY") is not None or signer is not None:
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
     anchors = found.get("SERVER_ANCHORS")
@@ -71,15 +72,15 @@ def read_material(
 
 
 def _read_seal(
-    found: Mapping[str, bytes | None], password: bytes | None, signer: Signer | None, profile: SealProfile
+    found: Mapping[str, bytes | None], password: bytes | None, signer: Signer | None, make_seal: MakeSeal
 ) -> Seal:
     data = found["QSEAL"] or b""
     if signer is not None:
         if found.get("QSEAL_KEY") is not None:
             raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
-        return Seal(_read_certificates("QSEAL", data, password)[0], signer, profile=profile)
+        return make_seal(_read_certificates("QSEAL", data, password)[0], signer)
     certificate, key, _ = _read_pair("QSEAL", found, password)
-    return Seal(certificate, KeySigner(key), profile=profile)
+    return make_seal(certificate, KeySigner(key))
 
 
 def _read_pair(

@@ -14,6 +14,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -21,6 +23,7 @@ from uuid import UUID, uuid4
 
 import httpx
 
+from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.client.calls import MAX_ANSWER_BYTES, Call, ServerAnswer
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
@@ -42,7 +45,7 @@ from tppkit.protocol.psd2 import (
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import WireModel
 from tppkit.protocol.psd2.rules import parse_redirect_uri
-from tppkit.seals import sign_request
+from tppkit.seals import Seal, sign_request, sign_request_async
 
 Model = TypeVar("Model", bound=WireModel)
 
@@ -51,20 +54,29 @@ WAIT_S = 600.0
 
 
 class Psd2Calls:
-    """Builds the requests of the PSD2 interface; sends nothing.
+    """Builds and seals the requests of the PSD2 interface; sends nothing.
 
     Args:
         base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
         identity: its seal signs what must be signed.
         new_request_id: makes X-Request-IDs.
+        now: the present time, aware, for dialects of seals that write it.
 
     Raises:
         ConfigurationError: `client.base-url`.
     """
 
-    def __init__(self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4) -> None:
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        identity: Identity,
+        new_request_id: Callable[[], UUID] = uuid4,
+        now: Callable[[], datetime] = utc_now,
+    ) -> None:
         self.origin, self._prefix = _split_base_url(base_url)
         self._identity = identity
+        self._now = now
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -76,7 +88,7 @@ class Psd2Calls:
         psu_ip_address: str | None,
         redirect_uri: str | None,
     ) -> Call[PaymentInitiated]:
-        """POST /payments/{payment-product}, sealed."""
+        """POST /payments/{payment-product}, to be sealed."""
         redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)
         further = [("PSU-IP-Address", psu_ip_address), ("TPP-Redirect-URI", redirect_uri)]
         headers = [(name, value) for name, value in further if value is not None]
@@ -110,13 +122,34 @@ class Psd2Calls:
         if body:
             headers.append(("Content-Type", "application/json"))
         message = Message(row.method, self._prefix + row.target(**place), tuple(headers), body)
-        if row.signed:
-            if self._identity.seal is None:
-                raise LocalProtocolError(
-                    "seal.absent", f"{row.method} {row.path} must be sealed, and this identity has no seal"
-                )
-            message = sign_request(message, seal=self._identity.seal)
         return Call(row, message, rid, model.from_wire)
+
+    def seal(self, call: Call[Model]) -> Call[Model]:
+        """The call as it is sent: sealed where its row says so.
+
+        Raises:
+            LocalProtocolError: `seal.absent`.
+            ConfigurationError, TransportError: of the signer.
+        """
+        if not call.endpoint.signed:
+            return call
+        return replace(call, message=sign_request(call.message, seal=self._seal_for(call), at=self._now()))
+
+    async def seal_async(self, call: Call[Model]) -> Call[Model]:
+        """The same, awaiting the signer."""
+        if not call.endpoint.signed:
+            return call
+        sealed = await sign_request_async(call.message, seal=self._seal_for(call), at=self._now())
+        return replace(call, message=sealed)
+
+    def _seal_for(self, call: Call[Model]) -> Seal:
+        seal = self._identity.seal
+        if seal is None:
+            row = call.endpoint
+            raise LocalProtocolError(
+                "seal.absent", f"{row.method} {row.path} must be sealed, and this identity has no seal"
+            )
+        return seal
 
 
 def _split_base_url(base_url: str) -> tuple[str, str]:
@@ -264,6 +297,7 @@ class Psd2Client(_Client):
             sleep(interval_s)
 
     def _send(self, call: Call[Model]) -> Model:
+        call = self._calls.seal(call)
         with _transport_errors(), deadline(self._timeout_s):
             response = self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
             try:
@@ -338,6 +372,7 @@ class AsyncPsd2Client(_Client):
             await sleep(interval_s)
 
     async def _send(self, call: Call[Model]) -> Model:
+        call = await self._calls.seal_async(call)
         with _transport_errors():
             async with asyncio.timeout(self._timeout_s):
                 response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,14 +43,15 @@ Origin = tuple[str, str, int | None]
 class _Sealed(NamedTuple):
     fingerprint: bytes
     headers: tuple[Header, ...]
+    date: str
 
 
 class SealAuth(_Auth):
     """Seals each request of a client, or of a single call, with the identity's present seal.
 
-    A request without X-Request-ID gets a new one. A request that is sent again (the same request object, or the same X-Request-ID
-    with the same method, target, body and covered headers) carries the same signature as before, byte for byte; the same
-    X-Request-ID with anything else is refused.
+    A request without X-Request-ID gets a new one, and one without Date the present time where the dialect covers it. A request
+    that is sent again (the same request object, or the same X-Request-ID with the same method, target, body and covered headers)
+    carries the same signature as before, byte for byte; the same X-Request-ID with anything else is refused.
 
     Args:
         identity: whose seal signs; a renewed identity signs with its new seal.
@@ -128,30 +130,33 @@ class SealAuth(_Auth):
 
     def _prepare(self, request: Any) -> tuple[Message, Seal, _Sealed | None]:
         """The request as it goes out, the seal to use, and what sealed it before."""
-        if "x-request-id" not in request.headers:
-            request.headers["X-Request-ID"] = str(self._new_request_id())
-        rid = request.headers["x-request-id"]
+        seal, headers = self._seal, request.headers
+        rid_name = seal.profile.request_id or "X-Request-ID"
+        if rid_name not in headers:
+            headers[rid_name] = str(self._new_request_id())
+        rid = headers[rid_name]
         with self._lock:
             sealed = self._sent.get(rid.lower())
+        if "date" in seal.layout.covered and "date" not in headers:
+            headers["Date"] = sealed.date if sealed else format_datetime(self._now().astimezone(UTC), usegmt=True)
         ours = () if sealed is None else sealed.headers
-        headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
+        fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers.raw]
+        target = request.url.raw_path.decode("ascii")
         message = Message(
-            request.method,
-            request.url.raw_path.decode("ascii"),
-            tuple(header for header in headers if header not in ours),
-            request.content,
+            request.method, target, tuple(field for field in fields if field not in ours), request.content
         )
-        seal = self._seal
         if sealed is not None and sealed.fingerprint != _fingerprint(message, seal):
             raise LocalProtocolError(
-                "seal.request-id-reused", f"X-Request-ID {shown(rid)} was sent with another request already"
+                "seal.request-id-reused", f"{rid_name} {shown(rid)} was sent with another request already"
             )
         return message, seal, sealed
 
     def _keep(self, message: Message, seal: Seal, signed: Message) -> _Sealed:
-        sealed = _Sealed(_fingerprint(message, seal), signed.headers[len(message.headers) :])
+        added = signed.headers[len(message.headers) :]
+        sealed = _Sealed(_fingerprint(message, seal), added, "".join(message.values("date")))
+        (rid,) = message.values(seal.profile.request_id or "X-Request-ID")
         with self._lock:
-            self._sent[message.values("x-request-id")[0].lower()] = sealed
+            self._sent[rid.lower()] = sealed
             while len(self._sent) > MAX_REMEMBERED:
                 self._sent.popitem(last=False)
         return sealed
