@@ -9,7 +9,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from rogue_bank import http, rogue_bank, server_context
 
-from tppkit.client import Identity, Psd2Client
+from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls import _as_file
 from tppkit.errors import TppkitError, TransportError
 from tppkit.testpki import Pki
@@ -71,3 +71,13 @@ def test_a_key_is_never_written_in_the_clear(in_memory: bool, bank_pki: Pki) -> 
     assert b"BEGIN PRIVATE KEY" not in written
     assert load_pem_private_key(written, password).public_key() == bank_pki.qwac.certificate.public_key  # type: ignore[comparison-overlap]
     assert not Path(path).exists()
+
+
+def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:
+    qwac, issuing = bank_pki.qwac, bank_pki.server.chain[0]
+    identity = Identity(qwac.certificate, qwac.key, server_anchors=[issuing])
+    with (
+        rogue_bank(server_context(bank_pki_folder), http(200)) as bank,
+        make_client(identity) as client,
+    ):
+        assert client.get(bank.url).status_code == 200

@@ -94,6 +94,7 @@ def make_context(
     context = ResumingContext()  # of the kind that verifies the server's certificate and name
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
+    context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN  # as Python has it from 3.13 on
     if server_anchors is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
