@@ -154,7 +154,7 @@ class SealAuth(_Auth):
     def _keep(self, message: Message, seal: Seal, signed: Message) -> _Sealed:
         added = signed.headers[len(message.headers) :]
         sealed = _Sealed(_fingerprint(message, seal), added, "".join(message.values("date")))
-        (rid,) = message.values(seal.profile.request_id or "X-Request-ID")
+        rid = ", ".join(message.values(seal.profile.request_id or "X-Request-ID"))
         with self._lock:
             self._sent[rid.lower()] = sealed
             while len(self._sent) > MAX_REMEMBERED:

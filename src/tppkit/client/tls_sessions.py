@@ -108,9 +108,6 @@ class ResumingContext(ssl.SSLContext):
         self._sessions.pop(peer, None)
 
 
-_UNFINISHED = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
-
-
 class _Socket(ssl.SSLSocket):
     peer: Peer = (None, None)
     _remembered = False

@@ -102,11 +102,12 @@ def test_up_to_4096_bytes_are_sent_as_they_are(kms: Any) -> None:
     assert seen[0]["MessageType"] == "RAW"
 
 
-def test_more_than_4096_bytes_are_sent_as_their_hash(kms: Any) -> None:
+@pytest.mark.parametrize("size", [4097, 0])
+def test_more_than_4096_bytes_are_sent_as_their_hash_and_so_are_none(size: int, kms: Any) -> None:
     signer = KmsSigner(make_key(kms, "ECC_NIST_P384"), client=kms)
     with asked(kms) as seen:
-        signature = signer.sign(bytes(4097))
-    assert (seen[0]["MessageType"], seen[0]["Message"]) == ("DIGEST", hash_data(bytes(4097), signer.algorithm.hash))
+        signature = signer.sign(bytes(size))
+    assert (seen[0]["MessageType"], seen[0]["Message"]) == ("DIGEST", hash_data(bytes(size), signer.algorithm.hash))
     # moto hashes a DIGEST once more; the service does not.
     require_signature(signer, signature, seen[0]["Message"])
 

@@ -232,6 +232,29 @@ def test_a_wrong_pin_is_told_without_showing_it(token: Path) -> None:
     assert "wrong-9999" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
 
 
+@pytest.mark.parametrize("label", ["p256", "always"])
+def test_a_refused_pin_is_not_tried_again(token: Path, label: str) -> None:
+    pins = [PIN]
+    asked: list[str] = []
+
+    def pin() -> str:
+        asked.append(pins[0])
+        return pins[0]
+
+    pkcs11.lib(str(token)).reinitialize()
+    device = signer(token, label, pin=pin)
+    require_signature(device, device.sign(b"x"), b"x")
+    if label == "p256":
+        pkcs11.lib(str(token)).reinitialize()
+    pins[0] = "wrong-9999"
+    asked.clear()
+    for _ in range(3):
+        with pytest.raises(ConfigurationError) as caught:
+            device.sign(b"x")
+        assert caught.value.code == "signer.pin"
+    assert asked == ["wrong-9999"]
+
+
 def test_a_signer_does_not_show_its_pin(token: Path) -> None:
     device = signer(token)
     assert PIN not in repr(device)

@@ -87,7 +87,7 @@ class KmsSigner:
             ConfigurationError: `signer.key-not-found`, `signer.refused`.
             TransportError: `signer.timeout`, `signer.throttled`, `signer.unavailable`.
         """
-        kind = "RAW" if len(data) <= MAX_RAW_BYTES else "DIGEST"
+        kind = "RAW" if 0 < len(data) <= MAX_RAW_BYTES else "DIGEST"  # no message of no bytes is taken
         answer = self._ask(
             "sign",
             KeyId=self.key_id,

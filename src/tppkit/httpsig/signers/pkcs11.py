@@ -8,7 +8,8 @@ Source: PKCS #11 Cryptographic Token Interface 2.40 (OASIS).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from threading import RLock
@@ -32,7 +33,7 @@ class Pkcs11Signer:
     """Signs with a key in a device; can be used from several threads.
 
     The session stays open. When the device has dropped it (restart, log-out, removal), the next signature opens another one and
-    logs in again, once; a refused PIN is never tried twice.
+    logs in again, once. After a refused PIN nothing is tried any more, because a few wrong ones lock a device.
 
     Args:
         module: the device's PKCS#11 library, for example `/usr/lib/softhsm/libsofthsm2.so`.
@@ -65,9 +66,11 @@ class Pkcs11Signer:
         self._module = str(module)
         self._token = token
         self._pin = pin
-        self._wanted = {"label": label, "id": key_id}
+        self._wanted: Mapping[str, Any] = {"LABEL": label, "ID": key_id}
         self._lock = _lock_of(self._module)
+        self._session: Any = None
         self._key: Any = None
+        self._refused = False
         with self._lock:
             self._open()
             self.public_key = self._read_public_key()
@@ -85,6 +88,7 @@ class Pkcs11Signer:
             TransportError: `signer.unavailable`.
         """
         with self._lock:
+            self._require_no_refusal()
             try:
                 signature = self._sign_anew(data) if self._key is None else self._sign(data)
             except self._pkcs11.PKCS11Error:
@@ -117,24 +121,22 @@ class Pkcs11Signer:
         if self.algorithm.scheme in (Scheme.ECDSA_DER, Scheme.ECDSA_RAW):
             data = hash_data(data, self.algorithm.hash)  # every device has plain ECDSA, few hash for it
         again = self._pin() if self._asks_always else None
-        signature: bytes = self._key.sign(data, mechanism=mechanism, mechanism_param=parameter, pin=again)
+        with self._refused_pin_told():
+            signature: bytes = self._key.sign(data, mechanism=mechanism, mechanism_param=parameter, pin=again)
         return signature
 
     def _open(self) -> None:
         """Find the private key in a session of ours, logging in where the device wants it."""
-        self._key = None  # an old session's end must not log out the new one
+        self._close()
         try:
             token = self._library().get_token(token_label=self._token)
-            self._key = self._find(token.open()) or self._find(self._log_in(token))
-            if self._key is None:
-                raise self._not_found("has no private key", None)
+            if not (self._find(token.open) or self._find(lambda: self._log_in(token))):
+                raise self._not_found("has no private key")
             self._asks_always = self._attribute(self._key, "ALWAYS_AUTHENTICATE", default=False)
         except (self._pkcs11.NoSuchToken, self._pkcs11.MultipleTokensReturned) as e:
             raise ConfigurationError(
                 "signer.key-not-found", f"not exactly one token of {self._module} is called {self._token!r}"
             ) from e
-        except self._pkcs11.MultipleObjectsReturned as e:
-            raise self._not_found("has several private keys", e) from e
         except self._pkcs11.PKCS11Error as e:
             raise self._unavailable("cannot be opened", e) from e
 
@@ -145,43 +147,66 @@ class Pkcs11Signer:
             raise ConfigurationError("signer.module", f"{self._module} cannot be loaded as a PKCS#11 library") from e
 
     def _log_in(self, token: Any) -> Any:
-        p11 = self._pkcs11
-        refused = (p11.PinIncorrect, p11.PinInvalid, p11.PinLenRange, p11.PinLocked, p11.PinExpired)
         try:
-            return token.open(user_pin=self._pin())
-        except (
-            p11.UserAlreadyLoggedIn
-        ):  # the log-in counts for the whole process, and another thread or signer was first
-            return token.open()
-        except (*refused, p11.UserPinNotInitialized) as e:
-            reason = type(e).__name__
-            raise ConfigurationError("signer.pin", f"the token {self._token!r} refuses the PIN: {reason}") from None
+            with self._refused_pin_told():
+                return token.open(user_pin=self._pin())
+        except self._pkcs11.UserAlreadyLoggedIn:
+            return token.open()  # a log-in counts for the whole process, and another part of it was first
 
-    def _find(self, session: Any) -> Any:
+    def _find(self, open_session: Callable[[], Any]) -> bool:
+        self._session = open_session()
+        found = self._objects("PRIVATE_KEY", self._wanted)
+        if len(found) > 1:
+            self._close()
+            raise self._not_found("has several private keys")
+        if not found:
+            self._close()
+            return False
+        self._key = found[0]
+        return True
+
+    def _objects(self, kind: str, wanted: Mapping[str, Any]) -> list[Any]:
+        p11 = self._pkcs11
+        attributes = {p11.Attribute[name]: value for name, value in wanted.items() if value is not None}
+        return list(self._session.get_objects({p11.Attribute.CLASS: p11.ObjectClass[kind], **attributes}))
+
+    def _close(self) -> None:
+        session, self._session, self._key = self._session, None, None
+        if session is not None:
+            with suppress(self._pkcs11.PKCS11Error):  # the device may have dropped it long ago
+                session.close()
+
+    @contextmanager
+    def _refused_pin_told(self) -> Iterator[None]:
         p11 = self._pkcs11
         try:
-            return session.get_key(object_class=p11.ObjectClass.PRIVATE_KEY, **self._wanted)
-        except p11.NoSuchKey:
-            session.close()
-            return None
+            yield
+        except (p11.PinIncorrect, p11.PinInvalid, p11.PinLenRange, p11.PinLocked, p11.PinExpired) as e:
+            self._refused = True
+            raise ConfigurationError(
+                "signer.pin", f"the token {self._token!r} refuses the PIN: {type(e).__name__}"
+            ) from None
+
+    def _require_no_refusal(self) -> None:
+        if self._refused:
+            raise ConfigurationError(
+                "signer.pin", f"the token {self._token!r} refused the PIN before; nothing was tried"
+            )
 
     def _read_public_key(self) -> CertificatePublicKeyTypes:
         """From the public key that stands beside the private one, or else from its certificate."""
         p11 = self._pkcs11
-        classes = p11.ObjectClass
         identity = self._attribute(self._key, "ID", default=b"")
-        wanted = {p11.Attribute.ID: identity} if identity else {p11.Attribute.LABEL: self._wanted["label"]}
+        wanted = {"ID": identity} if identity else {"LABEL": self._wanted["LABEL"]}
         try:
-            if found := _public_key(p11, self._key):
-                return found
-            for thing in self._key.session.get_objects({p11.Attribute.CLASS: classes.PUBLIC_KEY, **wanted}):
+            for thing in (self._key, *self._objects("PUBLIC_KEY", wanted)):
                 if found := _public_key(p11, thing):
                     return found
-            for thing in self._key.session.get_objects({p11.Attribute.CLASS: classes.CERTIFICATE, **wanted}):
+            for thing in self._objects("CERTIFICATE", wanted):
                 return _certificate_key(thing[p11.Attribute.VALUE])
         except p11.PKCS11Error as e:
             raise self._unavailable("does not tell the public key", e) from e
-        raise self._not_found("has neither public key nor certificate beside the private key", None)
+        raise self._not_found("has neither public key nor certificate beside the private key")
 
     def _attribute(self, thing: Any, name: str, *, default: Any) -> Any:
         try:
@@ -189,9 +214,9 @@ class Pkcs11Signer:
         except (self._pkcs11.AttributeTypeInvalid, self._pkcs11.AttributeSensitive):
             return default
 
-    def _not_found(self, what: str, cause: Exception | None) -> ConfigurationError:
+    def _not_found(self, what: str) -> ConfigurationError:
         named = ", ".join(
-            f"{name} {value.hex() if isinstance(value, bytes) else value!r}"
+            f"{name.lower()} {value.hex() if isinstance(value, bytes) else value!r}"
             for name, value in self._wanted.items()
             if value is not None
         )
