@@ -82,6 +82,10 @@ def make_keys(module: Path, pki: Pki) -> None:
             public, _ = domain.generate_keypair(id=identity, label=label, store=True)
             if label in ("lonely", "certified"):
                 public.destroy()
+        edwards = {Attribute.EC_PARAMS: pkcs11.util.ec.encode_named_curve_parameters("1.3.101.112")}
+        domain = session.create_domain_parameters(KeyType.EC_EDWARDS, edwards, local=True)
+        generate = pkcs11.Mechanism.EC_EDWARDS_KEY_PAIR_GEN
+        domain.generate_keypair(mechanism=generate, id=b"\x0b", label="ed25519", store=True)
         (seal,) = session.get_objects({Attribute.CLASS: ObjectClass.PUBLIC_KEY, Attribute.LABEL: "qseal"})
         seal.destroy()  # many devices are given the private key and its certificate only
         session.create_object(
@@ -115,6 +119,7 @@ def require_signature(signer: Any, signature: bytes, data: bytes) -> None:
         ("p256", "ecdsa-p256-sha256"),
         ("p384", "ecdsa-sha384"),
         ("p384", "ecdsa-p384-sha384"),
+        ("ed25519", "ed25519"),
     ],
 )
 def test_a_key_in_a_device_signs_with_every_algorithm_of_its_kind(token: Path, label: str, algorithm: str) -> None:
