@@ -90,7 +90,9 @@ def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GRO
     if style.form is KeyIdForm.SERIAL:
         return serial
     issuer = _without_newlines(certificate.issuer) if style.drops_newlines else certificate.issuer
-    name = issuer.rfc4514(unknown_as_text=style.unknown_as_text, root_first=style.root_first)
+    name = issuer.rfc4514(
+        encoded=certificate.issuer_der, unknown_as_text=style.unknown_as_text, root_first=style.root_first
+    )
     return f"SN={serial},CA={quote(name, safe=_SAFE if style.percent else _SAFE_WITH_SPACES)}"
 
 

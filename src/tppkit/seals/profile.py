@@ -13,7 +13,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
 from tppkit.httpsig.cavage import CREATED, EXPIRES, Reading
-from tppkit.httpsig.digest import digest_hash
+from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.message import REQUEST_TARGET, Header
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
 from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle
@@ -108,7 +108,7 @@ class SealProfile:
     def __post_init__(self) -> None:
         self._check_coverage()
         self._check_algorithms()
-        digest_hash(self.digest_algorithm)
+        make_digest(b"", algorithm=self.digest_algorithm)  # which knows the algorithms
         if self.carrier not in ("Signature", "Authorization"):
             raise self._malformed(f"carrier is {self.carrier[:40]!r}, not Signature or Authorization")
         if (EXPIRES in self.demanded) != (self.expires_after is not None):
