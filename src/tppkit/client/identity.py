@@ -22,7 +22,7 @@ from tppkit.client.identity_sources import (
     read_files,
     read_material,
 )
-from tppkit.client.tls import IdentityContext, make_context
+from tppkit.client.tls_context import IdentityContext, make_context
 from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.httpsig.signers import Signer
 from tppkit.seals import Seal

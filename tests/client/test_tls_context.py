@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from rogue_bank import http, rogue_bank, server_context
 
 from tppkit.client import Identity, Psd2Client, make_client
-from tppkit.client.tls import _as_file
+from tppkit.client.tls_context import _as_file
 from tppkit.errors import TppkitError, TransportError
 from tppkit.testpki import Pki
 
