@@ -377,3 +377,31 @@ def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key), at=utc_now())
     assert identity.qwac == new.certificate
+
+
+def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(
+    bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    first, second = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="new", key="rsa2048")
+    given = {"server_anchors": [bank_pki.root.certificate]}
+    made = [Identity(one.certificate, one.key, chain=one.chain, **given) for one in (first, second)]
+    identity = Identity(first.certificate, first.key, chain=first.chain, **given)
+    end = threading.Event()
+
+    def renew() -> None:
+        while not end.is_set():
+            for other in made:
+                identity.renew(other, at=utc_now())
+
+    seen: list[bytes | None] = []
+    renewing = threading.Thread(target=renew)
+    with serving(server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem"), seen) as port:
+        renewing.start()
+        try:
+            for _ in range(40):
+                ask(identity.tls_context, port)
+        finally:
+            end.set()
+            renewing.join()
+    assert len(seen) == 40
+    assert set(seen) <= {first.certificate.der, second.certificate.der}
