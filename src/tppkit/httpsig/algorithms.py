@@ -239,6 +239,13 @@ def _padding(row: Algorithm) -> padding.AsymmetricPadding:
     return padding.PSS(padding.MGF1(row.hash), padding.PSS.DIGEST_LENGTH)
 
 
+def hash_data(data: bytes, algorithm: hashes.HashAlgorithm) -> bytes:
+    """The hash of data, for devices and services that sign a hash."""
+    digest = hashes.Hash(algorithm)
+    digest.update(data)
+    return digest.finalize()
+
+
 def der_from_raw(signature: bytes, *, size: int) -> bytes:
     """An ECDSA signature as DER, from r and s of `size` bytes each.
 
