@@ -95,6 +95,10 @@ def test_what_a_row_covers_must_be_there_to_be_sealed(own_seal: Seal) -> None:
         ({"algorithms": (("hmac-sha256", "hmac-sha256"),)}, "profile.malformed"),
         ({"algorithms": (("hs2019", "rsa-sha512"), ("hs2019", "rsa-pss-sha512"))}, "profile.malformed"),
         ({"expires_after": timedelta(minutes=1)}, "profile.malformed"),
+        (
+            {"covered": ("digest", "x-request-id", "(expires)"), "required": ("digest", "x-request-id")},
+            "profile.malformed",
+        ),
         ({"digest_algorithm": "MD5"}, "digest.unknown-algorithm"),
     ],
 )
