@@ -10,15 +10,28 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PublicFormat, pkcs12
 from cryptography.x509 import ocsp
 
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    explain_callback,
+    load_callback_key,
+    sign_callback,
+    verify_callback,
+)
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
@@ -33,7 +46,7 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
-from tppkit.errors import FormatError, SignatureRejected, VerificationError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, SignatureRejected, VerificationError
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
@@ -44,6 +57,8 @@ from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detache
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
+from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import PROFILES, CertificateForm, KeySigner, Message, Seal, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
 from tppkit.seals.certificate_header import write_certificate
@@ -283,6 +298,85 @@ def certificate_headers() -> list[bytes]:
     return [write_certificate(pki().qseal.certificate, form).encode() for form in CertificateForm]
 
 
+def read_code(data: bytes) -> None:
+    """A code's text: what is read is written so that it is read the same again."""
+    with suppress(FormatError):
+        code = parse_code(data.decode("utf-8", "surrogateescape"))
+        if parse_code(code.text) != code:
+            raise AssertionError("a code is not read as it is written")
+
+
+def codes() -> list[bytes]:
+    """A code of each kind."""
+    payment = Payment(account="+37060000000", name="Žalia", currency="EUR", amount=Decimal("12.50"), message="4711")
+    iban = Payment(account="LT121000011101001000", name="", currency="EUR", amount=Decimal(1))
+    login = Login("https://[2001:db8::1]:8443/login/%C5%BE?a=b")
+    return [code.text.encode() for code in (payment, iban, login, ScanLink("https://legacy.example", payment.text))]
+
+
+def code_pictures() -> list[bytes]:
+    """A picture of one."""
+    return [make_picture(Login("https://shop.example/login")).png(scale=2)]
+
+
+CALLBACK_URL = "https://tpp.example/a%2Fb/"
+
+
+@cache
+def callback_key() -> ec.EllipticCurvePrivateKey:
+    """The key that signs callbacks."""
+    key = pki().callback_keys["callback-live"]
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
+
+
+@cache
+def callback_receiver() -> CallbackReceiver:
+    """Takes any signed object at its addresses."""
+    addresses = [CallbackAddress(CALLBACK_URL + token, CallbackKind.OTHER) for token in ("", "{token}")]
+    return CallbackReceiver(addresses, keys=[CallbackKey("live", callback_key().public_key())])
+
+
+def read_callback(data: bytes) -> None:
+    """A callback as a server reads it off the wire, and why it is refused."""
+    with suppress(FormatError):
+        received = ReceivedCallback(*parse_request(data))
+        with suppress(CallbackRejected):
+            verify_callback(received, at=AT, receiver=callback_receiver())
+        explain_callback(received, at=AT, receiver=callback_receiver())
+
+
+def read_signed_body(data: bytes) -> None:
+    """A body that the service did sign: the events."""
+    for model in (AccessGranted, Transaction, LoginConfirmed):
+        with suppress(FormatError):
+            event = model.from_wire(data)
+            model.from_wire(event.to_wire())
+
+
+def read_callback_key(data: bytes) -> None:
+    """A published key."""
+    with suppress(ConfigurationError):
+        load_callback_key(data, name="live")
+
+
+def callbacks() -> list[bytes]:
+    """A good callback, and a login GET with a token in absolute form."""
+    seeds = []
+    for method, url, body in (("POST", CALLBACK_URL, b'{"id":1}'), ("GET", CALLBACK_URL + "a1" * 12, b"")):
+        signed = sign_callback(callback_key(), request_id="r-1", method=method, url=url, body=body, deterministic=True)
+        head = "".join(f"{name}: {value}\r\n" for name, value in signed)
+        target = url if method == "GET" else url.removeprefix("https://tpp.example")
+        seeds.append(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return seeds
+
+
+def callback_keys() -> list[bytes]:
+    """The public key as PEM and DER."""
+    public = callback_key().public_key()
+    return [public.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for form in (Encoding.PEM, Encoding.DER)]
+
+
 def header(name: str) -> Callable[[], list[bytes]]:
     """One header of the sealed request."""
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
@@ -319,6 +413,13 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
+    "qr-code": Target(read_code, codes),
+    "qr-picture": Target(bytes_target(read_texts), code_pictures),
+    "callback": Target(read_callback, callbacks),
+    "callback-event": Target(read_signed_body, texts(
+        '{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}', '{"id":7,"name":"Jonas","code":null}',
+        '{"id":"T","ver":1,"timeStamp":1,"tlc":"posted","acc":"a","amount":["EUR-1.5"],"fee":["EUR 1"],"x":[1e5]}')),
+    "callback-key": Target(read_callback_key, callback_keys),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

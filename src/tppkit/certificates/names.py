@@ -28,7 +28,6 @@ _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
-_ANY_NEEDS_ESCAPE = re.compile(_NEEDS_ESCAPE.pattern, re.MULTILINE)  # of values, one a line
 _NAMES = dict(oids.NAME_ATTRIBUTES)
 _X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
@@ -57,7 +56,9 @@ class DistinguishedName:
     @cached_property
     def _text(self) -> str:
         values = [value for rdn in self.rdns for _, value in rdn]
-        as_it_is = "".join(values).isprintable() and not _ANY_NEEDS_ESCAPE.search("\n".join(values))
+        lines = "\n".join(["", *values, ""])
+        edge = "\n " in lines or "\n#" in lines or " \n" in lines  # what is escaped at the ends of a value only
+        as_it_is = "".join(values).isprintable() and not edge and not _SPECIAL.search(lines)
         write = _plain if as_it_is else _readable
         return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
