@@ -92,10 +92,10 @@ def run(command: list[str]) -> None:
 
 def lines() -> Iterator[Line]:
     """Every line, as it is measured."""
-    yield from receiving()
     yield from seals("rsa2048", "RSA-2048", sign_limit=1.1, verify_limit=1.5, rounds=1500)
     yield from seals("p256", "P-256", sign_limit=1.3, verify_limit=1.15, rounds=6000)
     yield from verifying(REQUEST)
+    yield from receiving()
     yield from reading()
     yield from judging()
     yield from believing()

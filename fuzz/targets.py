@@ -64,7 +64,7 @@ from tppkit.seals.certificate_header import read_certificate as read_sent_certif
 from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
-from tppkit.testpki.profiles import provider_name, qwac_extensions
+from tppkit.testpki.request import make_request
 from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
@@ -156,10 +156,7 @@ def certificates() -> list[bytes]:
 
 def requests() -> list[bytes]:
     """A request with the extensions of a QWAC."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki().provider, "web"))
-    for extension, critical in qwac_extensions(pki().provider):
-        builder = builder.add_extension(extension, critical)
-    return [builder.sign(pki().qwac.key, hashes.SHA256(), ecdsa_deterministic=True).public_bytes(Encoding.DER)]
+    return [make_request(pki().provider, "qwac", pki().qwac.key)]
 
 
 def sources() -> list[bytes]:
@@ -268,6 +265,36 @@ def timestamp_requests() -> list[bytes]:
     return [der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)]
 
 
+def read_loosely(data: bytes) -> None:
+    """A Signature header with everything that any dialect or draft tolerates; what is strict reads the same."""
+    text = data.decode("latin-1")
+    with suppress(FormatError):
+        strict = parse_signature_header(text)
+        if parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True)) != strict:
+            raise AssertionError("the tolerant reader read another thing")
+    with suppress(FormatError):
+        parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True, absent_headers=("date",)))
+
+
+def read_key_id(data: bytes) -> None:
+    """A keyId in the style of every dialect."""
+    for style in {row.key_id for row in PROFILES.values()}:
+        with suppress(FormatError, SignatureRejected):
+            verify_key_id(data.decode("latin-1"), pki().qseal.certificate, style=style)
+
+
+def read_certificate_header(data: bytes) -> None:
+    """A header with a certificate, in each form."""
+    for form in CertificateForm:
+        with suppress(FormatError):
+            read_sent_certificate(data.decode("latin-1"), form)
+
+
+def certificate_headers() -> list[bytes]:
+    """One certificate in each form."""
+    return [write_certificate(pki().qseal.certificate, form).encode() for form in CertificateForm]
+
+
 def read_code(data: bytes) -> None:
     """A code's text: what is read is written so that it is read the same again."""
     with suppress(FormatError):
@@ -345,36 +372,6 @@ def callback_keys() -> list[bytes]:
     """The public key as PEM and DER."""
     public = callback_key().public_key()
     return [public.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for form in (Encoding.PEM, Encoding.DER)]
-
-
-def read_loosely(data: bytes) -> None:
-    """A Signature header with everything that any dialect or draft tolerates; what is strict reads the same."""
-    text = data.decode("latin-1")
-    with suppress(FormatError):
-        strict = parse_signature_header(text)
-        if parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True)) != strict:
-            raise AssertionError("the tolerant reader read another thing")
-    with suppress(FormatError):
-        parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True, absent_headers=("date",)))
-
-
-def read_key_id(data: bytes) -> None:
-    """A keyId in the style of every dialect."""
-    for style in {row.key_id for row in PROFILES.values()}:
-        with suppress(FormatError, SignatureRejected):
-            verify_key_id(data.decode("latin-1"), pki().qseal.certificate, style=style)
-
-
-def read_certificate_header(data: bytes) -> None:
-    """A header with a certificate, in each form."""
-    for form in CertificateForm:
-        with suppress(FormatError):
-            read_sent_certificate(data.decode("latin-1"), form)
-
-
-def certificate_headers() -> list[bytes]:
-    """One certificate in each form."""
-    return [write_certificate(pki().qseal.certificate, form).encode() for form in CertificateForm]
 
 
 def header(name: str) -> Callable[[], list[bytes]]:

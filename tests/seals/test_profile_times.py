@@ -7,9 +7,12 @@ from datetime import timedelta
 import pytest
 from sealing import (
     AT,
+    REQUEST,
+    TEMPLATE,
     header,
     policy_of,
     request_for,
+    seal_by_hand,
     seal_of,
     verdict,
     with_value,
@@ -17,11 +20,7 @@ from sealing import (
 )
 
 from tppkit.errors import ConfigurationError
-from tppkit.seals import (
-    PROFILES,
-    SealPolicy,
-    sign_request,
-)
+from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, sign_request
 from tppkit.testpki import Pki
 
 
@@ -91,3 +90,27 @@ def test_a_seal_with_times_must_be_told_the_time(rsa_pki: Pki) -> None:
     with pytest.raises(ConfigurationError) as caught:
         sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
     assert caught.value.code == "seal.time-needed"
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ("created={now},expires={later},", "holds"),
+        ("created={later},", "signature.created"),
+        ("expires={earlier},", "signature.expired"),
+        ('created="{now}",', "signature.malformed"),
+    ],
+)
+def test_times_that_are_not_covered_are_judged_as_well(times: str, expected: str, pki: Pki) -> None:
+    now = int(AT.timestamp())
+    text = times.format(now=now, later=now + 3600, earlier=now - 3600)
+    sealed, policy = seal_by_hand(REQUEST, pki.qseal, template=text + TEMPLATE), policy_of(PSD2_V1, pki)
+    assert [verdict(sealed, policy), verdict(sealed, policy)] == [expected, expected]
+
+
+def test_a_header_with_a_time_in_it_fills_no_memory(pki: Pki) -> None:
+    policy = policy_of(PSD2_V1, pki)
+    for second in range(3):
+        created = f"created={int(AT.timestamp()) + second},"
+        assert verdict(seal_by_hand(REQUEST, pki.qseal, template=created + TEMPLATE), policy) == "holds"
+    assert (len(policy.memory.seals), len(policy.memory.heads)) == (1, 0)
