@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from certificates import judging, reading
 from harness import Line, Subject, against
+from qr import drawing
 from testpki import making
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, make_pki
@@ -94,6 +95,7 @@ def lines() -> Iterator[Line]:
     yield from judging()
     yield from believing()
     yield from making()
+    yield from drawing()
     yield start_up()
 
 

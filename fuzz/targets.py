@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
@@ -38,6 +39,7 @@ from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.httpsig.digest import parse_digest
 from tppkit.httpsig.wire import parse_request
+from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import provider_name, qwac_extensions
@@ -211,6 +213,27 @@ def timestamp_requests() -> list[bytes]:
     return [der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)]
 
 
+def read_code(data: bytes) -> None:
+    """A code's text: what is read is written so that it is read the same again."""
+    with suppress(FormatError):
+        code = parse_code(data.decode("utf-8", "surrogateescape"))
+        if parse_code(code.text) != code:
+            raise AssertionError("a code is not read as it is written")
+
+
+def codes() -> list[bytes]:
+    """A code of each kind."""
+    payment = Payment(account="+37060000000", name="Žalia", currency="EUR", amount=Decimal("12.50"), message="4711")
+    iban = Payment(account="LT121000011101001000", name="", currency="EUR", amount=Decimal(1))
+    login = Login("https://[2001:db8::1]:8443/login/%C5%BE?a=b")
+    return [code.text.encode() for code in (payment, iban, login, ScanLink("https://legacy.example", payment.text))]
+
+
+def code_pictures() -> list[bytes]:
+    """A picture of one."""
+    return [make_picture(Login("https://shop.example/login")).png(scale=2)]
+
+
 def header(name: str) -> Callable[[], list[bytes]]:
     """One header of the sealed request."""
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
@@ -237,6 +260,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
+    "qr-code": Target(read_code, codes),
+    "qr-picture": Target(bytes_target(read_texts), code_pictures),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

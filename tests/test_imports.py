@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-TOOLKIT = ("certificates", "trust", "httpsig", "seals", "testpki", "evidence")
+from tppkit.qr import Login, make_picture
+
+TOOLKIT = ("certificates", "qr", "trust", "httpsig", "seals", "testpki", "evidence")
 STANDARD = set(sys.stdlib_module_names) | {
     "tppkit",
     "cryptography",
@@ -46,3 +48,23 @@ def test_an_absent_package_names_the_extra_to_install(package):
 def test_the_demo_tells_its_story_without_rich():
     code = "import sys; sys.modules['rich'] = None; from tppkit.cli.story import Story; Story().say('plain')"
     assert _python(code).stdout == "plain\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "extra", "arguments"),
+    [
+        ("segno", "qr", ["login", "https://shop.example"]),
+        ("PIL", "scan", ["read", "code.png"]),
+        ("zxingcpp", "scan", ["read", "code.png"]),
+    ],
+)
+def test_qr_names_the_extra_of_its_pictures(package, extra, arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "code.png").write_bytes(make_picture(Login("https://shop.example")).png())
+    command = ["tppkit", "qr", *arguments]
+    done = _python(
+        f"import sys; sys.modules['{package}'] = None; sys.argv = {command}; from tppkit.cli.main import run; run()"
+    )
+    assert done.returncode == 2
+    assert f"tppkit[{extra}]" in done.stderr
+    assert "Traceback" not in done.stderr

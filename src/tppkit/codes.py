@@ -1032,6 +1032,82 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a statement without content carries some",
             "have the certificate issued again; ING's example certificates have this",
         ),
+        "qr.account": Code(
+            "the account of a payment code is neither an IBAN with right check digits nor a phone number",
+            "write the IBAN without spaces in capitals, or the phone number with 7 to 15 digits",
+        ),
+        "qr.address-fragment": Code(
+            "an address in a code has a fragment",
+            "leave the part from # on out; it is never sent",
+        ),
+        "qr.address-host": Code(
+            "an address in a code has no host name, IP address or port of the usual form",
+            "name the host in ASCII (xn-- for international names), and the port in digits",
+        ),
+        "qr.address-malformed": Code(
+            "an address in a code has a character, an encoding or a dot segment that programs read differently",
+            "percent-encode the address in UTF-8 (RFC 3986), and resolve dot segments",
+        ),
+        "qr.address-scheme": Code(
+            "an address in a code is not https",
+            "use an https address",
+        ),
+        "qr.address-userinfo": Code(
+            "an address in a code has a user name before its host",
+            "leave the part up to @ out; it is used to feign another host",
+        ),
+        "qr.amount": Code(
+            "the amount of a payment code has another form than 12.50, or is zero or too large",
+            "write it in the major unit with a point and at most two decimals, from 0.01 to 999999999.99",
+        ),
+        "qr.character": Code(
+            "a code's text holds a character that cannot be seen or changes what is seen",
+            "leave out control, bidi and zero-width characters",
+        ),
+        "qr.charset": Code(
+            "the text of a QR code is not in UTF-8",
+            "make the code again with its text in UTF-8",
+        ),
+        "qr.colon": Code(
+            "a field of a payment code holds a colon",
+            "leave the colon out; it separates fields and cannot be escaped",
+        ),
+        "qr.currency": Code(
+            "the currency of a payment code is no code of ISO 4217",
+            "write its three capital letters, such as EUR",
+        ),
+        "qr.fields": Code(
+            "a payment code has more or fewer than six fields",
+            "write TX:<ACC>:<NAME>:<CCC>:<AMT>:<TYPE>:<MSG>, fields without colons",
+        ),
+        "qr.no-code": Code(
+            "no QR code is found in the picture",
+            "take the whole code, sharp, with its light margin",
+        ),
+        "qr.picture-malformed": Code(
+            "the picture is no PNG or JPEG file, or is damaged",
+            "save it as PNG again",
+        ),
+        "qr.picture-too-large": Code(
+            "the picture has more bytes, pixels or scans than are read",
+            "cut the code out of it, or save it smaller",
+        ),
+        "qr.scan-form": Code(
+            "the text is no scan link",
+            "write <service>/scan?<percent-encoded code>; a space is %20, a plus %2B",
+        ),
+        "qr.several-codes": Code(
+            "the picture holds several QR codes",
+            "cut out the one that is meant",
+        ),
+        "qr.too-long": Code(
+            "the text is longer than a QR code holds",
+            "shorten the fields, or take a lower level of error correction",
+        ),
+        "qr.unknown": Code(
+            "the text begins as none of the known codes, or not as the one that was asked for",
+            "give a LOGIN: code, a TX: code or a scan link",
+        ),
         "record.body": Code(
             "the kept body is not the body that was received",
             "compare with another copy of the archive",

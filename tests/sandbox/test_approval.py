@@ -9,8 +9,10 @@ from typing import Any
 
 import httpx
 import pytest
+import resvg_py
 from raw_provider import PAYMENT, RawProvider, advance, approval_link, decide
 
+from tppkit.qr import read_texts
 from tppkit.sandbox import SandboxServer
 
 BACK = "https://tpp.example/back?x=1&y=2"
@@ -74,6 +76,20 @@ def test_a_return_address_cannot_leave_its_attribute(tpp: RawProvider) -> None:
     page = open_link(payment)
     assert page.links == [hostile]
     assert "script" not in page.tags
+
+
+def picture_on(page: str) -> bytes:
+    found = re.search(r"<svg .*?</svg>", page, re.DOTALL)
+    return bytes(resvg_py.svg_to_bytes(svg_string=found.group())) if found else b""
+
+
+def test_the_code_on_the_page_leads_a_phone_to_the_same_page(tpp: RawProvider) -> None:
+    link = approval_link(tpp.new_payment())
+    assert read_texts(picture_on(get(link).text)) == (link,)
+
+
+def test_a_payment_that_is_decided_has_no_code(tpp: RawProvider) -> None:
+    assert picture_on(decide(tpp.new_payment(), "approve").text) == b""
 
 
 @pytest.mark.parametrize("action", ["approve", "decline"])

@@ -169,5 +169,53 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         " parameter at a semicolon or decode it twice",
         "protocol.endpoint.Endpoint.match",
     ),
+    Assumption(
+        "qr-account", "legacy", "the form of <ACC> in payment codes",
+        "an IBAN in electronic form with right check digits, or a phone number of 7 to 15 digits with or without +; what begins with"
+        " two letters is meant as an IBAN",
+        "section 4 of part B has accounts as phone number or IBAN; E.164 has at most 15 digits", "qr.payment",
+    ),
+    Assumption(
+        "qr-amount", "legacy", "the form of <AMT> in payment codes",
+        "the major unit, 1 to 9 digits without leading zeros, a point and one or two decimals if any, above zero, in any currency;"
+        " <CCC> is a code of ISO 4217",
+        "section 2 of part B has currency codes and decimal amounts; the range is that of payment-amount", "qr.payment",
+    ),
+    Assumption(
+        "qr-type", "legacy", "the values of <TYPE> in payment codes, and which fields may be empty",
+        "any text, kept as it came; <NAME>, <TYPE> and <MSG> may be empty, their colons stay",
+        "section 4 of part B: name and message are optional where payments are initiated otherwise", "qr.payment",
+    ),
+    Assumption(
+        "qr-characters", "legacy", "the characters of codes",
+        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters",
+        "people compare what they see with what they approve", "qr.characters",
+    ),
+    Assumption(
+        "qr-length", "legacy", "the lengths of codes and of their fields",
+        "at most 2330 bytes of UTF-8 for the whole text, no limit for one field",
+        "what the largest code holds in byte mode at level M with its character set named", "qr.characters",
+    ),
+    Assumption(
+        "qr-charset", "legacy", "the character set inside the QR code",
+        "UTF-8, named (ECI 26) where there is more than ASCII; read only where the text is UTF-8 and nothing says otherwise",
+        "ISO/IEC 18004 counts unnamed bytes as Latin-1, and readers guess", "qr.picture, qr.reading",
+    ),
+    Assumption(
+        "qr-address", "legacy", "the form of the callback address in login codes, and of addresses in scan links",
+        "https, a host name in ASCII or an IP address, a port if any, path and query in ASCII with percent-encoded UTF-8; no user"
+        " name, fragment or dot segment, nothing invisible in encoded form",
+        "the address is signed as a text, so clients must not change it on the way", "qr.address",
+    ),
+    Assumption(
+        "scan-encoding", "legacy", "the encoding of the code in scan links",
+        "percent-encoded UTF-8; all but A-Z a-z 0-9 - . _ ~ is encoded when written; bare + & = are refused when read",
+        "RFC 3986; as a form, + would be a space and & and = would separate parameters", "qr.scan",
+    ),
+    Assumption(
+        "scan-content", "legacy", "which codes a scan link may hold",
+        "payment and login codes, which must be right ones, and any other text as it is",
+        "the document recommends a callback-URI format and does not show it", "qr.scan",
+    ),
 )
 # fmt: on

@@ -15,6 +15,7 @@ from tppkit._clock import Clock
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
+from tppkit.qr.picture import encode_text
 from tppkit.sandbox.psd2.payments import Payments
 from tppkit.sandbox.store import Store, StoredPayment
 from tppkit.web import read_message
@@ -80,12 +81,14 @@ class ApprovalHost:
 
     def _render(self, payment: StoredPayment) -> Response:
         status = reported_status(payment.progress.status)
+        waits = status is TransactionStatus.RCVD
         text = self._page.render(
             heading=_HEADINGS[status],
             payment=PaymentInitiation.from_wire(payment.body),
             organization=payment.organization,
             status=status.value,
-            open=status is TransactionStatus.RCVD,
+            open=waits,
+            picture=encode_text(self._payments.approval_link(payment)).svg(scale=4) if waits else None,
             redirect_uri=payment.redirect_uri,
         )
         return HTMLResponse(text, headers=_HEADERS)

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from tppkit._encoding import shown
+from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import der, oids
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.identifier import MAX_LENGTH, parse_organization_identifier
-from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.certificates.rule import Check, Fault
 from tppkit.errors import FormatError
 

@@ -8,10 +8,10 @@ from collections import Counter
 from datetime import datetime
 
 from tppkit._encoding import shown
+from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.iso_codes import COUNTRIES
 from tppkit.certificates.rule import Check, Fault
 
 _NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")

@@ -6,9 +6,9 @@ import re
 from datetime import datetime
 
 from tppkit._encoding import shown
+from tppkit._iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
 from tppkit.certificates.rule import Check, Fault
 
 _QUALIFIED_POLICIES = frozenset(

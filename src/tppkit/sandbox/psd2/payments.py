@@ -116,11 +116,15 @@ class Payments:
             if tx.payment(payment_id) is None:
                 return payment_id, link_token
 
+    def approval_link(self, payment: StoredPayment) -> str:
+        """The address of the page where the payer decides."""
+        return f"{self.approval_url}/approve/{payment.link_token}"
+
     def _initiated(self, payment: StoredPayment) -> PaymentInitiated:
         # Assumption scheme-links.
         place = {"product": payment.product.value, "payment_id": payment.payment_id}
         links = PaymentLinks(
-            sca_redirect=Href(href=f"{self.approval_url}/approve/{payment.link_token}"),
+            sca_redirect=Href(href=self.approval_link(payment)),
             status=Href(href=PAYMENT_STATUS.target(**place)),
             self_=Href(href=PAYMENT_DETAILS.target(**place)),
         )

@@ -6,7 +6,7 @@ import iso639
 from iso3166 import countries_by_alpha2
 from iso4217 import Currency
 
-from tppkit.certificates.iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
+from tppkit._iso_codes import COUNTRIES, CURRENCIES, LANGUAGES
 
 ENDED = {"ANG", "BGN", "CUC", "EEK", "HRK", "LTL", "LVL", "SLL", "VEF", "ZWL"}
 NO_CURRENCY = {"XTS", "XXX"}

@@ -1,4 +1,4 @@
-"""Codes of ISO that certificates use: countries, languages, currencies.
+"""ISO codes that certificates and payments use: countries, languages, currencies.
 
 Sources: ISO 3166-1 alpha-2, ISO 639-1 (with the withdrawn `in`, `iw`, `ji` left out) and ISO 4217, as of 2026; compared with
 the Python packages iso3166, python-iso639 and iso4217.

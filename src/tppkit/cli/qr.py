@@ -1,0 +1,163 @@
+"""`tppkit qr`: make and read login codes, payment codes and scan links."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from tppkit._files import write_new
+from tppkit.cli.output import json_option, print_facts, print_json, read_input, say
+from tppkit.errors import FormatError
+from tppkit.qr import (
+    Code,
+    Level,
+    Login,
+    Payment,
+    Picture,
+    ScanLink,
+    make_picture,
+    parse_amount,
+    parse_code,
+    read_picture,
+)
+from tppkit.qr.code import PREFIXES
+from tppkit.qr.reading import MAX_PICTURE_BYTES, is_picture
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+@click.group()
+def qr() -> None:
+    """Make and read login codes, payment codes and scan links."""
+
+
+def _drawing_options(command: _Command) -> _Command:
+    for option in (
+        json_option,
+        click.option("--level", type=click.Choice([level.value for level in Level]), default="M", show_default=True,
+                     help="Damage that the picture bears at least: 7, 15, 25 or 30 percent."),
+        click.option("--svg", metavar="FILE", help="Write the picture as SVG; - is standard output."),
+        click.option("--png", metavar="FILE", help="Write the picture as PNG; - is standard output."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@qr.command()
+@click.argument("url")
+@_drawing_options
+def login(url: str, **drawing: Any) -> None:
+    """A login code for the callback address URL: LOGIN:<address without https://>."""
+    _show(Login(url), **drawing)
+
+
+@qr.command()
+@click.option("--acc", required=True, help="The receiver's IBAN or phone number.")
+@click.option("--name", required=True, help="The receiver; may be empty.")
+@click.option("--ccc", required=True, help="The currency, ISO 4217.")
+@click.option("--amt", required=True, help="The amount in the major unit, such as 12.50.")
+@click.option("--type", "kind", default="", help="The type.")
+@click.option("--msg", default="", help="The message.")
+@_drawing_options
+def payment(acc: str, name: str, ccc: str, amt: str, kind: str, msg: str, **drawing: Any) -> None:
+    """A payment code: TX:<ACC>:<NAME>:<CCC>:<AMT>:<TYPE>:<MSG>. No field may hold a colon."""
+    code = Payment(account=acc, name=name, currency=ccc, amount=parse_amount(amt), type=kind, message=msg)
+    _show(code, **drawing)
+
+
+@qr.command()
+@click.argument("service")
+@click.argument("code")
+@_drawing_options
+def scan(service: str, code: str, **drawing: Any) -> None:
+    """A scan link: the text CODE of a code in a link to the service's base address SERVICE."""
+    _show(ScanLink(service, code), **drawing)
+
+
+@qr.command()
+@click.argument("text_or_image")
+@json_option
+def read(text_or_image: str, as_json: bool) -> None:
+    """Read a code: its text, or a PNG or JPEG file, or a file with the text; - is standard input.
+
+    The address of a login code is data that anybody can have written; nothing is fetched.
+    """
+    code = _read(text_or_image)
+    if as_json:
+        print_json(_object(code))
+    else:
+        _tell(_object(code))
+
+
+def _tell(facts: dict[str, Any]) -> None:
+    click.echo(facts.pop("kind"))
+    inner = facts.pop("code", None)
+    print_facts((name, str(value)) for name, value in facts.items())
+    if inner is not None:
+        _tell(inner)
+
+
+def _read(text_or_image: str) -> Code:
+    if text_or_image.startswith(PREFIXES):
+        return parse_code(text_or_image)
+    if text_or_image != "-" and not os.path.exists(text_or_image):
+        raise FormatError("qr.unknown", "the argument is no login code, payment code or scan link, and no file")
+    data = read_input(text_or_image, max_bytes=MAX_PICTURE_BYTES)
+    if is_picture(data):
+        return read_picture(data)
+    try:
+        return parse_code(data.decode("utf-8").removesuffix("\n"))
+    except UnicodeDecodeError:
+        raise FormatError("qr.unknown", "the input is no PNG or JPEG file, and no text in UTF-8") from None
+
+
+def _show(code: Code, *, png: str | None, svg: str | None, level: str, as_json: bool) -> None:
+    if "-" in (png, svg) and (as_json or png == svg):
+        raise click.UsageError("only one result can go to standard output")
+    if png or svg or not as_json:
+        picture = make_picture(code, level=Level(level))
+        if png:
+            _write(png, picture.png())
+        if svg:
+            _write(svg, picture.svg().encode())
+        if not (png or svg):
+            _draw(picture)
+    if as_json:
+        print_json(_object(code) | {name: file for name, file in (("png", png), ("svg", svg)) if file})
+    elif "-" not in (png, svg):
+        click.echo(code.text)
+
+
+def _write(file: str, data: bytes) -> None:
+    if file == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        write_new(Path(file), data)
+        say(f"wrote {file}")
+
+
+def _draw(picture: Picture) -> None:
+    terminal = sys.stdout.isatty()
+    if terminal and picture.width > shutil.get_terminal_size().columns:
+        say(f"the picture needs {picture.width} columns; widen the terminal, or take --png or --svg")
+        return
+    click.echo(picture.terminal(colour=terminal and not os.environ.get("NO_COLOR")), nl=False)
+
+
+def _object(code: Code) -> dict[str, Any]:
+    match code:
+        case Login():
+            return {"kind": "login", "text": code.text, "url": code.url, "host": code.host, "port": code.port}
+        case Payment():
+            fields = {"acc": code.account, "name": code.name, "ccc": code.currency, "amt": str(code.amount)}
+            return {"kind": "payment", "text": code.text, **fields, "type": code.type, "msg": code.message}
+        case ScanLink():
+            inner = None if code.code is None else _object(code.code)
+            fields = {"service": code.service, "content": code.content}
+            return {"kind": "scan", "text": code.text, **fields, "code": inner}

@@ -1,0 +1,32 @@
+"""A text that may be any of the codes."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from tppkit._encoding import shown
+from tppkit.errors import FormatError
+from tppkit.qr.address import SCHEME
+from tppkit.qr.characters import check_text
+from tppkit.qr.login import LOGIN_PREFIX, Login, parse_login
+from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment
+from tppkit.qr.scan import ScanLink, parse_scan_link
+
+Code: TypeAlias = Login | Payment | ScanLink
+PREFIXES = (LOGIN_PREFIX, PAYMENT_PREFIX, SCHEME)
+
+
+def parse_code(text: str) -> Code:
+    """Read a login code, a payment code or a scan link.
+
+    Raises:
+        FormatError: `qr.unknown`, and what the three readers raise.
+    """
+    check_text(text, what="the code")
+    if text.startswith(LOGIN_PREFIX):
+        return parse_login(text)
+    if text.startswith(PAYMENT_PREFIX):
+        return parse_payment(text)
+    if text.startswith(SCHEME):
+        return parse_scan_link(text)
+    raise FormatError("qr.unknown", f"{shown(text, limit=12)} begins no login code, payment code or scan link")

@@ -1,0 +1,133 @@
+"""Codes as pictures: PNG, SVG, and half blocks in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from io import BytesIO
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from tppkit._extras import missing_extra
+from tppkit.errors import FormatError
+from tppkit.qr.code import Code
+
+if TYPE_CHECKING:
+    import segno
+
+QUIET_ZONE = 4  # light modules around the symbol (ISO/IEC 18004 section 9.1)
+# Of the fixed part of the palette, which no theme of a terminal changes.
+_BLACK_ON_WHITE, _RESET = "\033[38;5;16;48;5;231m", "\033[0m"
+
+
+class Level(StrEnum):
+    """How much of a picture may be damaged: about 7, 15, 25 and 30 percent."""
+
+    L = "L"
+    M = "M"
+    Q = "Q"
+    H = "H"
+
+
+# Bytes that a code of version 40 holds in byte mode (ISO/IEC 18004 table 7), and what naming UTF-8 takes of them.
+_CAPACITY: Mapping[Level, int] = MappingProxyType({Level.L: 2953, Level.M: 2331, Level.Q: 1663, Level.H: 1273})
+_CHARACTER_SET_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A QR code, ready to be drawn in black on white with its quiet zone.
+
+    Attributes:
+        text: what it says.
+        version: its size, 1 to 40; it has 17 + 4 * version modules a side.
+        level: how much damage it bears, at least what was asked for.
+    """
+
+    text: str
+    version: int
+    level: Level
+    _symbol: segno.QRCode = field(repr=False, compare=False)
+
+    def png(self, *, scale: int = 8) -> bytes:
+        """A PNG file, `scale` pixels a module."""
+        out = BytesIO()
+        self._symbol.save(out, kind="png", scale=scale, border=QUIET_ZONE)
+        return out.getvalue()
+
+    def svg(self, *, scale: int = 8) -> str:
+        """An SVG element, `scale` units a module unless scaled by its page: for a file, or inside HTML as it is."""
+        out = BytesIO()
+        self._symbol.save(
+            out, kind="svg", scale=scale, border=QUIET_ZONE, light="#fff", xmldecl=False, svgclass=None, lineclass=None,
+            omitsize=True, title="QR code", nl=False,
+        )  # fmt: skip
+        side = scale * self.width
+        size = f'<svg width="{side}" height="{side}" role="img" shape-rendering="crispEdges" '
+        return out.getvalue().decode().replace("<svg ", size, 1)
+
+    def terminal(self, *, colour: bool = True) -> str:
+        """Lines of half blocks, two modules a character, each line with its end.
+
+        Args:
+            colour: whether black and white are asked for by escape sequences, which holds on any background. Without
+                them what is light is drawn, so the picture is right on a dark background and inverted on a light one.
+        """
+        blocks = "█▀▄ " if colour else " ▄▀█"  # by two bits, light above and light below
+        begin, end = (_BLACK_ON_WHITE, _RESET) if colour else ("", "")
+        return "".join(f"{begin}{''.join(blocks[pair] for pair in line)}{end}\n" for line in self._pairs())
+
+    @property
+    def width(self) -> int:
+        """Modules a side, quiet zone included; columns of the picture in a terminal."""
+        return 17 + 4 * self.version + 2 * QUIET_ZONE
+
+    def _pairs(self) -> Iterator[list[int]]:
+        # The number of rows is odd, so the last line takes one light row more.
+        light = [[not dark for dark in row] for row in self._symbol.matrix_iter(border=QUIET_ZONE)]
+        light.append([True] * len(light))
+        for above, below in zip(light[::2], light[1::2], strict=True):
+            yield [2 * upper + lower for upper, lower in zip(above, below, strict=True)]
+
+
+def make_picture(code: Code, *, level: Level = Level.M) -> Picture:
+    """The picture of a code.
+
+    It takes codes only: a provider must not draw approval links (`scaRedirect`) itself.
+
+    Args:
+        code: what it says.
+        level: the least damage it bears; it is raised where that makes the picture no larger.
+
+    Raises:
+        FormatError: `qr.too-long` at this level.
+        ConfigurationError: `extra.missing`.
+    """
+    return encode_text(code.text, level=level)
+
+
+def encode_text(text: str, *, level: Level = Level.M) -> Picture:
+    """The picture of any text; see `make_picture`.
+
+    Raises:
+        FormatError: `qr.too-long` at this level.
+        ConfigurationError: `extra.missing`.
+    """
+    try:
+        import segno
+    except ImportError as e:
+        raise missing_extra("qr", e) from e
+    _check_capacity(text, level)
+    if text.isascii():
+        symbol = segno.make_qr(text, error=level, encoding="iso-8859-1")
+    else:  # what is not named counts as Latin-1, and readers that guess, guess wrong at times (assumption qr-charset)
+        symbol = segno.make_qr(text, error=level, mode="byte", encoding="utf-8", eci=True)
+    return Picture(text, int(symbol.version), Level(symbol.error), symbol)
+
+
+def _check_capacity(text: str, level: Level) -> None:
+    size = len(text.encode())
+    limit = _CAPACITY[level] - (0 if text.isascii() else _CHARACTER_SET_BYTES)
+    if size > limit:
+        raise FormatError("qr.too-long", f"the text has {size} bytes, a code at level {level} holds {limit}")

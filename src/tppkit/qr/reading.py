@@ -1,0 +1,117 @@
+"""Pictures of codes, read: PNG and JPEG files from anybody. Limits bound what a hostile file can cost."""
+
+from __future__ import annotations
+
+import re
+from io import BytesIO
+from math import isqrt
+from typing import TYPE_CHECKING
+
+from tppkit._extras import missing_extra
+from tppkit.errors import FormatError
+from tppkit.qr.code import Code, parse_code
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from zxingcpp import Barcode
+
+MAX_PICTURE_BYTES = 16 * 1024 * 1024
+MAX_PICTURE_PIXELS = 16_000_000
+# The search compares all that looks like a code's corner: at worst it takes seconds here, and a minute in 16 million.
+_SEARCHED_PIXELS = 4_000_000
+_MAX_JPEG_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
+_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
+# Marker, length, number of components (ITU-T T.81 B.2.3). Cameras append films, in which the marker alone is not rare.
+_JPEG_SCAN = re.compile(rb"\xff\xda\x00(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
+
+
+def is_picture(data: bytes) -> bool:
+    """Whether bytes begin as a PNG or JPEG file does."""
+    return data.startswith((_PNG, _JPEG))
+
+
+def read_picture(data: bytes) -> Code:
+    """Read the one code in a picture.
+
+    Args:
+        data: a PNG or JPEG file.
+
+    Raises:
+        FormatError: `qr.no-code`, `qr.several-codes`, and what `read_texts` and `parse_code` raise.
+        ConfigurationError: `extra.missing`.
+    """
+    texts = read_texts(data)
+    if not texts:
+        raise FormatError("qr.no-code", "no QR code is found in the picture")
+    if len(texts) > 1:
+        raise FormatError(
+            "qr.several-codes", f"the picture holds {len(texts)} QR codes, and which is meant is not known"
+        )
+    return parse_code(texts[0])
+
+
+def read_texts(data: bytes) -> tuple[str, ...]:
+    """The texts of all QR codes in a picture, whatever they say.
+
+    Args:
+        data: a PNG or JPEG file; of an animation the first picture is read.
+
+    Raises:
+        FormatError: `qr.picture-malformed`, `qr.picture-too-large`, `qr.charset`.
+        ConfigurationError: `extra.missing`.
+    """
+    try:
+        from zxingcpp import BarcodeFormat, BarcodeFormats, TextMode, read_barcodes
+
+        picture = _load(data)
+    except ImportError as e:
+        raise missing_extra("scan", e) from e
+    found = read_barcodes(picture, formats=BarcodeFormats(BarcodeFormat.QRCode), text_mode=TextMode.Plain)
+    return tuple(_text(code) for code in found)
+
+
+def _load(data: bytes) -> Image:
+    # The file classes are named, not looked up: no other format is parsed, and the size is judged by our limit alone.
+    from PIL.JpegImagePlugin import JpegImageFile
+    from PIL.PngImagePlugin import PngImageFile
+
+    if not is_picture(data):
+        raise FormatError("qr.picture-malformed", "the picture is no PNG or JPEG file")
+    if len(data) > MAX_PICTURE_BYTES:
+        raise FormatError("qr.picture-too-large", f"the picture has {len(data)} bytes, {MAX_PICTURE_BYTES} are read")
+    jpeg = data.startswith(_JPEG)
+    if jpeg and len(_JPEG_SCAN.findall(data)) > _MAX_JPEG_SCANS:
+        raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_JPEG_SCANS} scans")
+    try:
+        with (JpegImageFile if jpeg else PngImageFile)(BytesIO(data)) as file:
+            if file.width * file.height > MAX_PICTURE_PIXELS:
+                size = f"{file.width} x {file.height}"
+                raise FormatError(
+                    "qr.picture-too-large", f"the picture is {size}; {MAX_PICTURE_PIXELS} pixels are read"
+                )
+            return _grey_on_white(file).reduce(1 + isqrt((file.width * file.height - 1) // _SEARCHED_PIXELS))
+    except FormatError:
+        raise
+    except Exception as e:  # noqa: BLE001  # its readers raise whatever the fault leads to
+        raise FormatError("qr.picture-malformed", f"the picture cannot be read: {type(e).__name__}") from None
+
+
+def _grey_on_white(picture: Image) -> Image:
+    if not picture.has_transparency_data:
+        return picture.convert("L")
+    opaque = picture.convert("RGBA")
+    ground = opaque.copy()
+    ground.paste((255, 255, 255, 255), (0, 0, *opaque.size))
+    ground.alpha_composite(opaque)
+    return ground.convert("L")
+
+
+def _text(code: Barcode) -> str:
+    """The text in UTF-8, where the bytes alone and the reader's guess agree (assumption qr-charset)."""
+    try:
+        text = code.bytes.decode("utf-8")
+    except UnicodeDecodeError:
+        text = None
+    if text is None or text != code.text:
+        raise FormatError("qr.charset", "the QR code's text is not in UTF-8, or says that it is not")
+    return text

@@ -1,0 +1,253 @@
+"""Pictures read: codes from pictures of many forms, and hostile files."""
+
+from __future__ import annotations
+
+import random
+import struct
+import zlib
+from contextlib import suppress
+from io import BytesIO
+from itertools import product
+
+import pytest
+import segno
+from drawing import CODES, PAYMENT
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from tppkit.errors import FormatError
+from tppkit.qr import make_picture, read_picture, read_texts
+from tppkit.qr.picture import encode_text
+from tppkit.qr.reading import MAX_PICTURE_BYTES, _load
+
+PNG = make_picture(PAYMENT).png()
+
+
+def opened(data: bytes = PNG) -> Image.Image:
+    return Image.open(BytesIO(data))
+
+
+def saved(picture: Image.Image, kind: str = "PNG", **options) -> bytes:
+    out = BytesIO()
+    picture.save(out, kind, **options)
+    return out.getvalue()
+
+
+JPEG = saved(opened().convert("RGB"), "JPEG", quality=40)
+
+
+def assert_refused(data: bytes, code: str) -> FormatError:
+    with pytest.raises(FormatError) as refused:
+        read_picture(data)
+    assert refused.value.code == code
+    return refused.value
+
+
+def test_a_picture_of_each_code_is_read(code):
+    assert read_picture(make_picture(code).png()) == code
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "I;16"])
+def test_png_of_every_mode_is_read(mode):
+    picture = (
+        opened().convert("L").convert(mode)
+        if mode != "I;16"
+        else opened().convert("I").point(lambda v: v * 257).convert(mode)
+    )
+    assert read_picture(saved(picture)) == PAYMENT
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_jpeg_of_every_mode_is_read(mode, progressive):
+    assert read_picture(saved(opened().convert("L").convert(mode), "JPEG", progressive=progressive)) == PAYMENT
+
+
+def test_black_on_nothing_is_read():
+    light = opened().convert("L")
+    picture = Image.new("RGBA", light.size, (0, 0, 0, 0))
+    picture.putalpha(light.point(lambda v: 255 - v))
+    assert read_picture(saved(picture)) == PAYMENT
+
+
+def test_a_palette_with_transparent_light_is_read():
+    palette = opened().convert("P")
+    assert read_picture(saved(palette, transparency=bytes(range(255, -1, -1)))) == PAYMENT
+
+
+@pytest.mark.parametrize("turn", [90, 180, 270, 17])
+def test_a_turned_picture_is_read(turn):
+    assert read_picture(saved(opened().convert("L").rotate(turn, expand=True, fillcolor=255))) == PAYMENT
+
+
+def test_an_inverted_picture_is_read():
+    assert read_picture(saved(opened().convert("L").point(lambda v: 255 - v))) == PAYMENT
+
+
+def test_a_code_in_a_photograph_of_twelve_million_pixels_is_read():
+    photo = Image.effect_noise((4000, 3000), 20).convert("RGB")
+    photo.paste(opened().convert("RGB").resize((900, 900)), (1700, 900))
+    assert read_picture(saved(photo, "JPEG")) == PAYMENT
+
+
+def two_codes() -> bytes:
+    one, other = opened(), opened(make_picture(CODES["login"]).png())
+    both = Image.new("L", (one.width + other.width, max(one.height, other.height)), 255)
+    both.paste(one, (0, 0))
+    both.paste(other, (one.width, 0))
+    return saved(both)
+
+
+def test_several_codes_are_refused_for_none_is_meant():
+    assert "2 QR codes" in assert_refused(two_codes(), "qr.several-codes").message
+
+
+def test_several_codes_are_all_told_as_texts():
+    assert sorted(read_texts(two_codes())) == sorted([PAYMENT.text, CODES["login"].text])
+
+
+def test_no_code_is_told():
+    picture = saved(Image.new("L", (200, 200), 255))
+    assert_refused(picture, "qr.no-code")
+    assert read_texts(picture) == ()
+
+
+def test_half_a_code_is_no_code():
+    assert_refused(saved(opened().crop((0, 0, 160, 328))), "qr.no-code")
+
+
+def test_a_code_of_another_kind_is_refused_by_its_text():
+    assert_refused(encode_text("WIFI:S:x;;").png(), "qr.unknown")
+
+
+def test_a_wrong_code_is_refused_by_its_own_rule():
+    assert_refused(encode_text(PAYMENT.text.replace("LT12", "LT13")).png(), "qr.account")
+
+
+def test_hidden_characters_do_not_pass_through_a_picture():
+    assert_refused(encode_text(PAYMENT.text + "\u202e").png(), "qr.character")
+    assert_refused(encode_text(PAYMENT.text + "\n").png(), "qr.character")
+
+
+def symbol(content: str, **options) -> bytes:
+    out = BytesIO()
+    segno.make_qr(content, **options).save(out, kind="png", scale=8)
+    return out.getvalue()
+
+
+def test_utf_8_that_is_not_named_is_read():
+    assert read_picture(symbol(CODES["letters"].text, encoding="utf-8")) == CODES["letters"]
+
+
+@pytest.mark.parametrize("eci", [False, True])
+def test_another_character_set_is_refused(eci):
+    assert_refused(symbol("TX:é", encoding="iso-8859-15", eci=eci), "qr.charset")
+
+
+def test_bytes_that_are_text_in_two_character_sets_are_refused():
+    # C5 BE is ž in UTF-8 and Å¾ in Latin-1, which the code names as its own
+    assert_refused(symbol("TX:Å¸", encoding="cp1252", eci=True), "qr.charset")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"GIF89a", b"\x89PNG", b"%PDF-1.7", b"<svg/>", saved(opened(), "GIF"), saved(opened(), "BMP")]
+)
+def test_other_files_are_no_picture(data):
+    assert_refused(data, "qr.picture-malformed")
+
+
+@pytest.mark.parametrize("data", [PNG, JPEG], ids=["png", "jpeg"])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_a_file_cut_off_is_refused(data, share):
+    assert_refused(data[: max(9, int(len(data) * share))], "qr.picture-malformed")
+
+
+@given(
+    st.sampled_from([PNG, JPEG]), st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=6)), max_size=4)
+)
+def test_only_format_error_escapes(data, changes):
+    changed = bytearray(data)
+    for place, new in changes:
+        at = int(place * len(data))
+        changed[at : at + len(new)] = new
+    with suppress(FormatError):
+        read_texts(bytes(changed))
+
+
+def chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(width: int, height: int, *between: bytes, pixels: bytes = b"") -> bytes:
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    return b"".join(
+        (
+            b"\x89PNG\r\n\x1a\n",
+            chunk(b"IHDR", head),
+            *between,
+            chunk(b"IDAT", zlib.compress(pixels)),
+            chunk(b"IEND", b""),
+        )
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(4001, 4000), (10_000, 10_000), (2**31 - 1, 2**31 - 1), (1, 16_000_001)])
+def test_a_picture_of_too_many_pixels_is_refused_before_it_is_unpacked(width, height):
+    assert_refused(png(width, height), "qr.picture-too-large")
+
+
+def test_a_decompression_bomb_is_refused():
+    bomb = png(20_000, 20_000, pixels=bytes(20_001 * 20_000))
+    assert len(bomb) < 1_000_000
+    assert_refused(bomb, "qr.picture-too-large")
+
+
+@pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
+def test_a_compressed_text_without_end_is_refused(kind):
+    text = b"Comment\0\0" + zlib.compress(bytes(100_000_000))
+    assert_refused(png(8, 8, chunk(kind, text), pixels=bytes(72)), "qr.picture-malformed")
+
+
+def test_a_file_of_too_many_bytes_is_refused():
+    assert_refused(PNG + bytes(MAX_PICTURE_BYTES), "qr.picture-too-large")
+
+
+def test_a_jpeg_of_too_many_scans_is_refused():
+    progressive = saved(Image.effect_noise((64, 64), 50), "JPEG", progressive=True)
+    at = progressive.rindex(b"\xff\xda")
+    last = progressive[at:-2]
+    assert read_texts(progressive) == ()
+    assert_refused(progressive[:at] + last * 100 + progressive[-2:], "qr.picture-too-large")
+
+
+def test_a_film_behind_a_photograph_is_passed_over():
+    assert read_picture(JPEG + random.Random(1).randbytes(8_000_000)) == PAYMENT
+
+
+@pytest.mark.parametrize("size", [(0, 0), (0, 8)])
+def test_a_picture_without_pixels_is_refused(size):
+    assert_refused(png(*size), "qr.picture-malformed")
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1), (3, 3)])
+def test_a_tiny_picture_holds_no_code(size):
+    assert_refused(saved(Image.new("L", size)), "qr.no-code")
+
+
+def test_a_field_of_corner_marks_is_searched_within_the_limit():
+    # What looks like the corner of a code is compared with all the others: the time grows with the square of the area.
+    corner = opened(symbol("a")).convert("L").crop((32, 32, 88, 88)).resize((14, 14))
+    field = Image.new("L", (3999, 3999), 255)
+    for x, y in product(range(0, 3980, 18), repeat=2):
+        field.paste(corner, (x, y))
+    loaded = _load(saved(field))
+    assert loaded.width * loaded.height <= 4_000_000
+    assert_refused(saved(field), "qr.no-code")
+
+
+@pytest.mark.parametrize(
+    ("size", "searched"), [((2000, 2000), (2000, 2000)), ((2000, 2001), (1000, 1001)), ((4000, 4000), (2000, 2000))]
+)
+def test_large_pictures_are_searched_at_half_their_size(size, searched):
+    assert _load(saved(Image.new("L", size))).size == searched
