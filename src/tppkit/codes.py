@@ -340,6 +340,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the body is not the one that was hashed",
             "hash the exact bytes that are sent; look for re-serialised JSON or changed line ends",
         ),
+        "digest.unknown-algorithm": Code(
+            "no digest algorithm has this name",
+            "write SHA-256 or SHA-512",
+        ),
         "digest.unsupported": Code(
             "the Digest header has no supported algorithm",
             "send SHA-256 or SHA-512",
@@ -395,6 +399,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "header.control-character": Code(
             "a header's value holds a control character",
             "remove it; line breaks in names are percent-encoded in keyId",
+        ),
+        "header.date": Code(
+            "the Date header is not a date of HTTP",
+            "write it like Tue, 15 Nov 1994 08:12:31 GMT",
         ),
         "header.duplicate": Code(
             "a header that must be single stands more than once",
@@ -884,9 +892,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "there is no such payment product",
             "use sepa-credit-transfers or instant-sepa-credit-transfers",
         ),
+        "profile.algorithm": Code(
+            "the profile has no name for the signer's algorithm",
+            "make the signer with an algorithm that the profile lists",
+        ),
         "profile.coverage": Code(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
+        ),
+        "profile.malformed": Code(
+            "the profile contradicts itself",
+            "read the message; it names the fields",
         ),
         "qcstatements.bare-statement": Code(
             "one QCStatement stands where a SEQUENCE OF them belongs",
@@ -1340,6 +1356,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the request has a header that sealing writes, or twice one that it covers",
             "leave these headers to sign_request",
         ),
+        "seal.key-id-needed": Code(
+            "the profile's keyId is not told by the certificate",
+            "give key_id: the client id or the address that the bank knows",
+        ),
         "seal.key-mismatch": Code(
             "the signer does not sign for the seal certificate",
             "give the key that the certificate was issued for",
@@ -1347,6 +1367,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.other-organisation": Code(
             "seal and QWAC have different organizationIdentifiers",
             "use certificates of one provider",
+        ),
+        "seal.own-signature": Code(
+            "the signer's signature does not verify with the certificate's key",
+            "nothing was sent; check the device or service that signs",
+        ),
+        "seal.target-uncovered": Code(
+            "the profile's seals do not cover method and target",
+            "take them from unverified_message, knowing that nobody signed them",
+        ),
+        "seal.time-needed": Code(
+            "the profile writes the time of signing",
+            "pass at=",
+        ),
+        "seal.unknown-certificate": Code(
+            "the request carries no certificate, and none is known by its keyId",
+            "give the policy the provider's certificate under its keyId",
         ),
         "signature.algorithm": Code(
             "the algorithm is not one that the key has",
@@ -1391,6 +1427,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "signature.missing-parameter": Code(
             "the Signature header lacks a parameter",
             "write keyId, algorithm, headers and signature",
+        ),
+        "signature.other-coverage": Code(
+            "the signature covers a field that the profile does not allow",
+            "cover only what the profile lists",
+        ),
+        "signature.time-not-allowed": Code(
+            "a signature of this algorithm cannot cover a time",
+            "use hs2019, or leave (created) and (expires) out",
         ),
         "signature.uncovered": Code(
             "the signature does not cover what it must",

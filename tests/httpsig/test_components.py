@@ -19,7 +19,7 @@ from tppkit.httpsig.components import Component, Origin, component_value, parse_
 ORIGIN = Origin("https", "www.example.com")
 
 
-def value(message: Message, name: str, **parameters: str | bool | int) -> str:
+def value(message: Message, name: str, /, **parameters: str | bool | int) -> str:
     return component_value(message, Component(name, tuple(parameters.items())), origin=ORIGIN)
 
 
@@ -27,7 +27,7 @@ def get(target: str) -> Message:
     return Message("GET", target)
 
 
-def fault(message: Message, name: str, **parameters: str | bool | int) -> str:
+def fault(message: Message, name: str, /, **parameters: str | bool | int) -> str:
     with pytest.raises((FormatError, SignatureRejected)) as caught:
         value(message, name, **parameters)
     return caught.value.code
@@ -51,7 +51,13 @@ def test_derived_components_are_those_of_the_rfc(name: str, expected: str) -> No
 
 @pytest.mark.parametrize(
     ("target", "expected"),
-    [("/path", "?"), ("/path?", "?"), ("/path?queryString", "?queryString"), ("/p?a?b", "?a?b"), ("/p?a=%2F&B", "?a=%2F&B")],
+    [
+        ("/path", "?"),
+        ("/path?", "?"),
+        ("/path?queryString", "?queryString"),
+        ("/p?a?b", "?a?b"),
+        ("/p?a=%2F&B", "?a=%2F&B"),
+    ],
 )
 def test_the_query_is_as_on_the_wire_with_its_question_mark(target: str, expected: str) -> None:
     assert value(get(target), "@query") == expected
@@ -85,7 +91,7 @@ def test_a_query_parameter_is_decoded_and_encoded_again(name: str, expected: str
         ("/p?a=1&%61=2", "a", "signature.unsupported-component"),
         ("/p?a=%ff", "a", "signature.unsupported-component"),
         ("/p?a" + "&b" * 257, "a", "signature.unsupported-component"),
-        ("/p?fa%C3%A7ade=1", "façade", "signature.header-absent"),
+        ("/p?fa%C3%A7ade=1", "fa%c3%a7ade", "signature.header-absent"),
     ],
 )
 def test_a_query_parameter_that_is_not_one_is_refused(target: str, name: str, code: str) -> None:
@@ -180,14 +186,19 @@ def test_an_origin_is_read_in_its_normal_form(text: str, expected: Origin) -> No
     assert parse_origin(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "bank.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a:", "https://a b"])
+@pytest.mark.parametrize(
+    "text", ["", "bank.example", "ftp://a", "https://", "https://a/", "https://u@a", "https://a:", "https://a b"]
+)
 def test_what_is_no_origin_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
         parse_origin(text)
     assert caught.value.code == "origin.malformed"
 
 
-@given(st.text(max_size=40), st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=9), st.booleans(), st.binary())))
+@given(
+    st.text(max_size=40),
+    st.dictionaries(st.text(max_size=5), st.one_of(st.text(max_size=9), st.booleans(), st.binary())),
+)
 def test_only_typed_errors_escape(name: str, parameters: dict[str, str]) -> None:
     message = Message("GET", "/p?a=1&b=%ff", (("Date", "x"), ("X", "a=1")))
     with suppress(FormatError, SignatureRejected):
@@ -206,7 +217,9 @@ class Theirs:
 QUERIES = st.text("abc=&+%20~*-._'()", max_size=24)
 
 
-@given(QUERIES, st.sampled_from(["@method", "@path", "@query", "@target-uri", "@authority", "@scheme", "@request-target"]))
+@given(
+    QUERIES, st.sampled_from(["@method", "@path", "@query", "@target-uri", "@authority", "@scheme", "@request-target"])
+)
 def test_another_implementation_derives_the_same(query: str, name: str) -> None:
     target = f"/p?{query}" if query else "/p"
     try:
@@ -225,4 +238,7 @@ def test_another_implementation_encodes_query_parameters_the_same(text: str) -> 
         theirs = HTTPSignatureComponentResolver(Theirs(f"https://www.example.com{target}")).resolve(item)
     except HTTPMessageSignaturesException:
         return
-    assert value(get(target), "@query-param", name="x") == theirs
+    if "%EF%BF%BD" in theirs:  # the mark for bytes that are no text; what was signed could not be told
+        assert fault(get(target), "@query-param", name="x") == "signature.unsupported-component"
+    else:
+        assert value(get(target), "@query-param", name="x") == theirs

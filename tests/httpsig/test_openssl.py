@@ -24,6 +24,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "rsa-pss-sha512": ("-digest", "sha512", *_PSS),
         "ecdsa-sha256": ("-digest", "sha256"),
         "ecdsa-sha384": ("-digest", "sha384"),
+        "ecdsa-p256-sha512": ("-digest", "sha512"),
         "ecdsa-p256-sha256": ("-digest", "sha256"),
         "ecdsa-p384-sha384": ("-digest", "sha384"),
         "ed25519": (),

@@ -55,7 +55,7 @@ def fields_of(vector: Vector) -> tuple[str, str, str]:
 
 def request_of(vector: Vector) -> Message:
     method, target, _ = vector["first_line"].split(" ")
-    label, signature_input, signature = fields_of(vector)
+    _, signature_input, signature = fields_of(vector)
     headers = [(name, value) for name, value in vector["headers"] if name not in ("Signature-Input", "Signature")]
     headers += [("Signature-Input", signature_input), ("Signature", signature)]
     return Message(method, target, tuple(headers), (vector["body"] or "").encode())
@@ -93,9 +93,7 @@ def check_printed(vector: Vector) -> None:
     _, base, raw = printed_lines(vector)
     assert base.decode() == vector["expected_signature_base"]
     key = load_pem_public_key(vector["keys"]["public_pem"].encode())
-    verify_signature(
-        make_verifiers(key, names=RFC9421), NAMES.get(vector["algorithm"], vector["algorithm"]), raw, base
-    )
+    verify_signature(make_verifiers(key, names=RFC9421), NAMES.get(vector["algorithm"], vector["algorithm"]), raw, base)
 
 
 def check_hmac(vector: Vector) -> None:
@@ -122,8 +120,9 @@ def test_every_vector_does_what_it_says(shared_data: Path) -> None:
             check(vector)
             holds = True
         except SignatureRejected as e:
-            assert e.code == "signature.invalid", vector["id"]
             holds = False
+            if e.code != "signature.invalid":
+                faults.append(f"{vector['id']}: refused for another reason, {e}")
         if holds is not (vector["expect"] == "valid"):
             faults.append(f"{vector['id']}: expected {vector['expect']}")
     assert faults == []

@@ -106,7 +106,9 @@ def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
     assert caught.value.code == "structured.malformed"
 
 
-@pytest.mark.parametrize(("name", "expected"), [("sig1", True), ("*a.b-c_", True), ("Sig", False), ("1", False), ("", False)])
+@pytest.mark.parametrize(
+    ("name", "expected"), [("sig1", True), ("*a.b-c_", True), ("Sig", False), ("1", False), ("", False)]
+)
 def test_a_key_is_told_from_other_texts(name: str, expected: bool) -> None:
     assert is_key(name) is expected
 
@@ -146,7 +148,9 @@ def test_what_is_read_another_reader_reads_alike(text: str) -> None:
     assert list(other) == list(ours)
     for name, member in ours.items():
         value, parameters = other[name]
-        assert {key: theirs(what) for key, what in parameters.items()} == {key: plain(what) for key, what in member.parameters}
+        assert {key: theirs(what) for key, what in parameters.items()} == {
+            key: plain(what) for key, what in member.parameters
+        }
         if isinstance(member, InnerList):
             assert [theirs(item) for item, _ in value] == [plain(item.value) for item in member.items]
         else:

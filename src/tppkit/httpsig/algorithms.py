@@ -8,6 +8,7 @@
 | rsa-pss-sha512    | RSA >= 2048  | RSASSA-PSS, SHA-512, salt of 64 bytes              |
 | ecdsa-sha256      | EC P-256     | ECDSA, SHA-256, DER                                |
 | ecdsa-sha384      | EC P-384     | ECDSA, SHA-384, DER                                |
+| ecdsa-p256-sha512 | EC P-256     | ECDSA, SHA-512, DER; what hs2019 is for P-256      |
 | ecdsa-p256-sha256 | EC P-256     | ECDSA, SHA-256, r and s bare, 32 bytes each        |
 | ecdsa-p384-sha384 | EC P-384     | ECDSA, SHA-384, r and s bare, 48 bytes each        |
 | ed25519           | Ed25519      | EdDSA, 64 bytes                                    |
@@ -75,6 +76,7 @@ ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
             Algorithm("rsa-pss-sha512", "rsa", Scheme.PSS, _SHA512),
             Algorithm("ecdsa-sha256", "P-256", Scheme.ECDSA_DER, _SHA256),
             Algorithm("ecdsa-sha384", "P-384", Scheme.ECDSA_DER, _SHA384),
+            Algorithm("ecdsa-p256-sha512", "P-256", Scheme.ECDSA_DER, _SHA512),
             Algorithm("ecdsa-p256-sha256", "P-256", Scheme.ECDSA_RAW, _SHA256),
             Algorithm("ecdsa-p384-sha384", "P-384", Scheme.ECDSA_RAW, _SHA384),
             Algorithm("ed25519", "ed25519", Scheme.ED25519, _SHA512),
@@ -107,6 +109,7 @@ JWS: Names = MappingProxyType(
         "ES256": ALGORITHMS["ecdsa-p256-sha256"],
         "ES384": ALGORITHMS["ecdsa-p384-sha384"],
         "EdDSA": ALGORITHMS["ed25519"],
+        "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, in place of EdDSA
     }
 )
 

@@ -302,7 +302,8 @@ def choose_algorithm(parameters: SignatureInput, verifiers: Mapping[str, Verify]
     named = parameters.algorithm
     if agreed is not None and named not in (None, agreed):
         raise SignatureRejected("signature.algorithm", f"the signature names {shown(named)}, agreed is {agreed}")
-    chosen = agreed or named or (next(iter(verifiers)) if len(verifiers) == 1 else None)
+    only = next(iter(verifiers)) if len(verifiers) == 1 else None
+    chosen = next((name for name in (agreed, named, only) if name is not None), None)
     if chosen is None:
         raise SignatureRejected(
             "signature.algorithm", f"the signature has no alg, and the key signs with {' or '.join(verifiers)}"
