@@ -162,7 +162,9 @@ def _piece(option: str, value: bytes, read_file: ReadFile | None) -> bytes:
         return value
     name_of_file = value[1:].decode("utf-8", "surrogateescape")
     if read_file is None:
-        raise FormatError("curl.file", f"{option} names the file {shown(name_of_file)}, which is read only when that is allowed")
+        raise FormatError(
+            "curl.file", f"{option} names the file {shown(name_of_file)}, which is read only when that is allowed"
+        )
     content = read_file(name_of_file)
     # As curl does it: what -d reads from a file loses its line ends; --data-binary and --json send the file as it is.
     return content.translate(None, b"\r\n\0") if option in ("--data", "--data-ascii") else content

@@ -32,7 +32,11 @@ def parse_har(raw: bytes, *, entry: int | None = None) -> Message:
     Raises:
         FormatError: `har.malformed`, `har.entry`, `message.malformed`, `header.control-character`, `json.*`, `base64.*`.
     """
-    entries = _entries(parse_json(raw.removeprefix(b"\xef\xbb\xbf"), what="the HAR file", max_bytes=MAX_HAR_BYTES, max_depth=_MAX_DEPTH))
+    entries = _entries(
+        parse_json(
+            raw.removeprefix(b"\xef\xbb\xbf"), what="the HAR file", max_bytes=MAX_HAR_BYTES, max_depth=_MAX_DEPTH
+        )
+    )
     if entry is None:
         entry = _signed_entry(entries)
     if not 1 <= entry <= len(entries):

@@ -51,7 +51,8 @@ def parse_words(text: str) -> tuple[bytes, ...]:
         if match is None:
             rest = shown(text[position : position + 20])
             raise FormatError(
-                "curl.shell", f"at character {position} stands {rest}: a quote that is not closed, or shell syntax that is not read here"
+                "curl.shell",
+                f"at character {position} stands {rest}: a quote that is not closed, or shell syntax that is not read here",
             )
         position = match.end()
         if match.lastgroup != "space":

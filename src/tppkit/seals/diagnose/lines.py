@@ -1,0 +1,343 @@
+"""Mistakes in the lines of the signing string: which, in what order, how named, with which values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime
+from itertools import permutations
+from urllib.parse import quote, unquote_to_bytes
+
+from tppkit.httpsig.cavage import CREATED, EXPIRES
+from tppkit.httpsig.message import REQUEST_TARGET
+from tppkit.seals.diagnose.draft import Draft, Line, Seen
+from tppkit.seals.diagnose.mistake import Part, StringMistake
+from tppkit.seals.profiles import PROFILES
+
+MAX_LINES = 32
+_PERMUTED = 6  # lines; of more, only the usual orders are tried
+_SPACES = re.compile(r"[ \t]+")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}")
+
+_ORDER = "Write the lines in the order of the headers parameter."
+_LINE = "Write each line as the name in lower case, a colon, one space and the value; join them by one line feed."
+_VALUE = "Sign each value as it is sent, white space at its ends removed; several fields of one name joined by a comma and a space."
+
+Values = Callable[[str, str, Seen], Iterator[str]]
+
+
+def _row(
+    name: str, cause: str, apply: Callable[[Draft, Seen], Iterator[Draft]], mend: str, *, many: bool = False
+) -> StringMistake:
+    return StringMistake(name, Part.STRING, cause, mend, apply, many)
+
+
+def _values(name: str, cause: str, values: Values, mend: str = _VALUE) -> StringMistake:
+    """A row that changes the value of one line, or of every line alike."""
+
+    def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
+        everywhere = draft
+        changes = 0
+        for line in draft.lines[:MAX_LINES]:
+            first = True
+            for other in values(line.name.lower(), line.value, seen):
+                if other != line.value:
+                    yield draft.with_value(line.name, other)
+                    if first:
+                        everywhere, first, changes = everywhere.with_value(line.name, other), False, changes + 1
+        if changes > 1:
+            yield everywhere
+
+    return _row(name, cause, apply, mend)
+
+
+def _orders(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    lines = draft.lines
+    yield draft._replace(lines=tuple(sorted(lines)))
+    yield draft._replace(lines=tuple(reversed(lines)))
+    wire = [name.lower() for name, _ in seen.message.headers]
+    places = {name: place for place, name in enumerate(wire)}
+    for target_place in (-1, len(wire)):
+        placed = places | {REQUEST_TARGET: target_place}
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.name.lower(), len(wire) + 1))))
+    for profile in PROFILES.values():
+        names = {name.lower(): place for place, name in enumerate((*profile.covered, *profile.covered_if_present))}
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: names.get(line.name.lower(), len(names)))))
+    if len(lines) <= _PERMUTED:
+        for order in permutations(lines):
+            yield draft._replace(lines=order)
+
+
+def _left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    lines = draft.lines
+    for number in range(len(lines)):
+        yield draft._replace(lines=lines[:number] + lines[number + 1 :])
+    filled = tuple([line for line in lines if line.value])
+    if filled != lines:
+        yield draft._replace(lines=filled)
+
+
+def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    lines = draft.lines
+    for first in range(len(lines)):
+        for second in range(first + 1, len(lines)):
+            yield draft._replace(
+                lines=tuple([line for number, line in enumerate(lines) if number not in (first, second)])
+            )
+    yield from (draft._replace(lines=lines[:count]) for count in range(1, len(lines)))
+
+
+def _added(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    present = {line.name for line in draft.lines}
+    more = [
+        (name, value)
+        for name, value in seen.values.items()
+        if name not in present and name not in ("signature", "authorization")
+    ]
+    for name, value in more[:MAX_LINES]:
+        line = Line(name, value)
+        for place in (len(draft.lines), *range(len(draft.lines))):
+            yield draft._replace(lines=(*draft.lines[:place], line, *draft.lines[place:]))
+
+
+def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    spelled = {name.lower(): name for name, _ in seen.message.headers}
+    titled = [line._replace(name="-".join(part.capitalize() for part in line.name.split("-"))) for line in draft.lines]
+    for names in (
+        [line._replace(name=spelled.get(line.name, line.name)) for line in draft.lines],
+        [line if line.name == REQUEST_TARGET else new for line, new in zip(draft.lines, titled, strict=True)],
+        [line._replace(name=line.name.upper()) for line in draft.lines],
+        [line if line.name == REQUEST_TARGET else line._replace(name=line.name.upper()) for line in draft.lines],
+    ):
+        yield draft._replace(lines=tuple(names))
+    for number, line in enumerate(draft.lines):
+        if line.name in spelled:
+            changed = line._replace(name=spelled[line.name])
+            yield draft._replace(lines=(*draft.lines[:number], changed, *draft.lines[number + 1 :]))
+
+
+def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    yield draft._replace(lines=tuple([Line("", line.value, "") for line in draft.lines]))
+
+
+def _target_name(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    for other in (
+        "request-target",
+        "(Request-Target)",
+        "(REQUEST-TARGET)",
+        "request-line",
+        "@request-target",
+        "(request_target)",
+    ):
+        yield draft._replace(
+            lines=tuple([line._replace(name=other) if line.name == REQUEST_TARGET else line for line in draft.lines])
+        )
+
+
+def _colons(*colons: str) -> Callable[[Draft, Seen], Iterator[Draft]]:
+    def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
+        for colon in colons:
+            yield draft._replace(lines=tuple([line._replace(colon=colon) for line in draft.lines]))
+        for colon in colons:
+            for number, line in enumerate(draft.lines[:MAX_LINES]):
+                yield draft._replace(
+                    lines=(*draft.lines[:number], line._replace(colon=colon), *draft.lines[number + 1 :])
+                )
+        if any(not line.value for line in draft.lines) and "" not in colons:
+            yield draft._replace(
+                lines=tuple([line if line.value else line._replace(colon=":") for line in draft.lines])
+            )
+
+    return apply
+
+
+def _one_of_many(index: int) -> Values:
+    def values(name: str, value: str, seen: Seen) -> Iterator[str]:
+        several = seen.message.values(name)
+        if len(several) > 1:
+            yield several[index].strip(" \t")
+
+    return values
+
+
+def _joined_otherwise(name: str, value: str, seen: Seen) -> Iterator[str]:
+    several = [text.strip(" \t") for text in seen.message.values(name)]
+    if len(several) > 1:
+        for joiner in (",", "; ", ";", " ", "\n", f"\n{name}: ", " , "):
+            yield joiner.join(several)
+        yield ", ".join(reversed(several))
+        yield ", ".join(sorted(several))
+
+
+def _spaces_collapsed(name: str, value: str, seen: Seen) -> Iterator[str]:
+    yield _SPACES.sub(" ", value)
+    yield _SPACES.sub("", value)
+
+
+def _untrimmed(name: str, value: str, seen: Seen) -> Iterator[str]:
+    yield f"{value} "
+    yield f" {value}"
+    yield f" {value} "
+    yield f"{value}\t"
+    yield f"{value}\r"
+
+
+def _folded(name: str, value: str, seen: Seen) -> Iterator[str]:
+    """A value that was folded over two lines, signed with its fold."""
+    places = [match.start() for match in re.finditer(" ", value)][:16]
+    for place in places:
+        for fold in ("\r\n ", "\n ", "\r\n\t", "\n\t", "\n    ", "\r\n    ", "\n"):
+            yield value[:place] + fold + value[place + 1 :]
+
+
+def _lower(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name != REQUEST_TARGET:
+        yield value.lower()
+
+
+def _upper(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name != REQUEST_TARGET:
+        yield value.upper()
+
+
+def _uuid_form(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if _UUID.fullmatch(value):
+        bare = value.replace("-", "")
+        yield bare
+        yield f"{{{value}}}"
+        yield f"urn:uuid:{value}"
+        yield f"{bare[:8]}-{bare[8:12]}-{bare[12:16]}-{bare[16:20]}-{bare[20:]}"
+
+
+def _quoted(name: str, value: str, seen: Seen) -> Iterator[str]:
+    yield f'"{value}"'
+    yield f"'{value}'"
+    if value[:1] == value[-1:] == '"':
+        yield value[1:-1]
+
+
+def _url_form(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name != REQUEST_TARGET:
+        yield quote(value.encode("latin-1", "replace"), safe="")
+        yield quote(value.encode("latin-1", "replace"), safe="/:?=&")
+        yield unquote_to_bytes(value.encode("latin-1", "replace")).decode("latin-1")
+
+
+def _value_left_out(name: str, value: str, seen: Seen) -> Iterator[str]:
+    yield ""
+    yield "null"
+    yield "None"
+    yield "undefined"
+
+
+def _digest_bare(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name == "digest":
+        yield value.partition("=")[2]
+
+
+def _digest_label(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name == "digest":
+        label, separator, rest = value.partition("=")
+        for other in (label.lower(), label.upper(), label.replace("-", ""), label.replace("-", "").lower()):
+            yield f"{other}{separator}{rest}"
+
+
+def _digest_other(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name == "digest":
+        for _, other in seen.digests:
+            yield other
+
+
+def _host_form(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name == "host":
+        plain = re.sub(r":\d+$", "", value)
+        yield from (plain, f"{plain}:443", f"{plain}:8443", f"{plain}:80", f"https://{value}", f"https://{plain}")
+        yield from (text for other in ("x-forwarded-host", ":authority") if (text := seen.values.get(other)))
+
+
+def _near_times(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name in (CREATED, EXPIRES) and value.isdecimal() and len(value) < 16:
+        for seconds in range(1, 11):
+            yield str(int(value) - seconds)
+            yield str(int(value) + seconds)
+    at = _date(value) if name == "date" else None
+    if at is not None:
+        for seconds in range(1, 11):
+            yield format_datetime(at - timedelta(seconds=seconds), usegmt=True)
+            yield format_datetime(at + timedelta(seconds=seconds), usegmt=True)
+
+
+def _time_form(name: str, value: str, seen: Seen) -> Iterator[str]:
+    if name in (CREATED, EXPIRES) and value.isdecimal() and len(value) < 16:
+        yield from (f'"{value}"', f"{value}000", f"{value}.0", f"{value}.000")
+    at = _date(value) if name == "date" else None
+    if at is not None:
+        imf = format_datetime(at, usegmt=True)
+        yield imf
+        yield re.sub(r", 0", ", ", imf)
+        yield from (imf.replace("GMT", zone) for zone in ("+0000", "UTC", "Z", "-0000", "+00:00"))
+        yield from (
+            at.strftime(form) for form in ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S+00:00", "%A, %d-%b-%y %H:%M:%S GMT")
+        )
+        for hours in (1, 2, 3, -1):
+            yield format_datetime(at + timedelta(hours=hours), usegmt=True)
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        return parsedate_to_datetime(value).replace(microsecond=0).astimezone(UTC)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+
+
+def _mojibake(name: str, value: str, seen: Seen) -> Iterator[str]:
+    """Text beyond ASCII that was signed in another character set than it was sent in."""
+    if not value.isascii():
+        yield (
+            value.encode("latin-1", "replace").decode("utf-8", "replace").encode("latin-1", "replace").decode("latin-1")
+        )
+        yield value.encode("utf-8").decode("latin-1")
+        yield value.encode("ascii", "replace").decode("ascii")
+
+
+# Values first: what changes lines by their name comes before what changes the names.
+LINE_MISTAKES: tuple[StringMistake, ...] = (
+    _values("value-first", "Of a header that stands more than once only the first value was signed.", _one_of_many(0)),
+    _values("value-last", "Of a header that stands more than once only the last value was signed.", _one_of_many(-1)),
+    _values("value-joined", "The values of a header that stands more than once were joined otherwise, or stand in another order.", _joined_otherwise),
+    _values("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.", _digest_other,
+            "Set Digest once, from the bytes that are sent, and sign that value."),
+    _values("value-digest-bare", "The line of the digest lacks the name of the algorithm in what was signed.", _digest_bare),
+    _values("value-digest-label", "The algorithm of the digest is spelled otherwise in what was signed.", _digest_label),
+    _values("value-lower-case", "A value was signed in lower case that was sent otherwise.", _lower),
+    _values("value-upper-case", "A value was signed in capitals that was sent otherwise.", _upper),
+    _values("value-uuid-form", "A UUID was signed in another form than it was sent in.", _uuid_form),
+    _values("value-untrimmed", "White space at the end of a value was signed.", _untrimmed),
+    _values("value-spaces", "Runs of white space inside a value were signed otherwise.", _spaces_collapsed),
+    _values("value-folded", "A value was signed with the line break of a folded header.", _folded,
+            "Join folded lines by one space before signing; better, never fold."),
+    _values("value-time-form", "A time was signed in another form than it was sent in.", _time_form),
+    _values("value-time-near", "A time was signed that is some seconds off the one that was sent: the clock was read twice.", _near_times,
+            "Read the clock once, and use that value for the header and the signing string."),
+    _values("value-host", "The host was signed in another form than it was sent in.", _host_form),
+    _values("value-quoted", "A value was signed with quotes around it, or without those that it has.", _quoted),
+    _values("value-url-encoded", "A value was percent-encoded or decoded before it was signed.", _url_form),
+    _values("value-character-set", "A value beyond ASCII was signed in another character set than it was sent in.", _mojibake),
+    _values("value-left-out", "The value of a header is missing from what was signed; the header was set after signing.", _value_left_out,
+            "Set every header before signing."),
+    _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
+         "Sign every header that the headers parameter names, or name fewer."),
+    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, many=True),
+    _row("header-added", "A header was signed that the headers parameter does not name.", _added,
+         "Name every signed header in the headers parameter.", many=True),
+    _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE),
+    _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
+         _colons(":  ", " : ", ":\t", " :"), _LINE),
+    _row("colon-no-space", "No space follows the colon in what was signed.", _colons(":"), _LINE),
+    _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "), _LINE),
+    _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),
+    _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE),
+    _row("headers-missing", "Several headers that the headers parameter names are missing from what was signed.", _left_out_two,
+         "Sign every header that the headers parameter names, or name fewer.", many=True),
+)  # fmt: skip

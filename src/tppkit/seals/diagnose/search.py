@@ -1,0 +1,223 @@
+"""The search for what was signed: the right signing string, then one change of it, then two.
+
+Nothing is guessed that is not proven: an answer is a byte string under which the signature verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from tppkit.certificates import EidasCertificate
+from tppkit.seals.diagnose.draft import Draft, Seen, right_draft
+from tppkit.seals.diagnose.encodings import Decoded, decode_any
+from tppkit.seals.diagnose.lines import LINE_MISTAKES
+from tppkit.seals.diagnose.mistake import StringMistake
+from tppkit.seals.diagnose.recover import Made, Oracle, make_oracles
+from tppkit.seals.diagnose.strings import STRING_MISTAKES, signed_bytes
+from tppkit.seals.diagnose.targets import TARGET_MISTAKES
+
+# In this order changes are made one after the other: values before names, lines before the whole.
+MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
+
+MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft costs two
+_FEW = 2  # variants of a mistake that are likely; in pairs these come first
+
+
+class Signed(NamedTuple):
+    """What was signed, proven by the signature.
+
+    Attributes:
+        certificate: whose key made it.
+        written: how the signature is encoded.
+        made: by which scheme and hash.
+        mistakes: in the signing string, in the order in which they were made.
+        seen: the reading of the parameters under which it fits.
+        right: the signing string as it should have been.
+        draft: the signing string as it was.
+    """
+
+    certificate: EidasCertificate
+    written: Decoded
+    made: Made
+    mistakes: tuple[StringMistake, ...]
+    seen: Seen
+    right: Draft
+    draft: Draft
+
+
+class Search(NamedTuple):
+    """The outcome of a search.
+
+    Attributes:
+        signed: what was signed, or None.
+        made_by: the certificate whose key surely made the signature (RSA tells), or None.
+        made: how, where that is known.
+        tried: how many byte strings were compared.
+        complete: every combination was tried, none was left for want of time.
+        readable: the signature could be decoded to something that some key can judge.
+    """
+
+    signed: Signed | None
+    made_by: EidasCertificate | None
+    made: Made | None
+    tried: int
+    complete: bool
+    readable: bool
+
+
+class _Judge(NamedTuple):
+    certificate: EidasCertificate
+    written: Decoded
+    oracle: Oracle
+
+
+class _Effort:
+    """How much was done, and how much may be."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+        self.tried = 0
+
+    def spend(self, cost: int) -> None:
+        self.left -= cost
+        self.tried += 1
+
+
+def find_signed(
+    readings: Sequence[Seen], *, text: str, certificates: Sequence[EidasCertificate], max_work: int = MAX_WORK
+) -> Search:
+    """Find the byte string that was signed.
+
+    Args:
+        readings: what the request and its parameters may say, the likeliest first.
+        text: of the signature, as written.
+        certificates: whose keys may have made it, the likeliest first.
+        max_work: a bound for the search, in units of about two microseconds.
+    """
+    judges = tuple(_judges(text, certificates))
+    effort = _Effort(max_work)
+    signed = None
+    for stage in (_right, _single, _single_any_hash, _likely_pairs, _all_pairs):
+        for seen in readings:
+            for judge in judges:
+                signed = signed or stage(judge, seen, effort)
+        if signed is not None:
+            break
+    certain = next((judge for judge in judges if judge.oracle.made.certain), None)
+    return Search(
+        signed, certain.certificate if certain else None, certain.oracle.made if certain else None, effort.tried, effort.left > 0, bool(judges)
+    )  # fmt: skip
+
+
+def _judges(text: str, certificates: Sequence[EidasCertificate]) -> Iterator[_Judge]:
+    """Each way to read the signature, under each key that can have made it; alone the one that surely did."""
+    found: list[_Judge] = []
+    for written in _written(text):
+        for certificate in certificates:
+            for oracle in make_oracles(certificate.public_key, written.raw):
+                judge = _Judge(certificate, written, oracle)
+                if oracle.made.certain:
+                    yield judge
+                    return
+                found.append(judge)
+    yield from found
+
+
+def _written(text: str) -> Iterator[Decoded]:
+    decoded = decode_any(text)
+    yield from decoded
+    for name, raw in decoded[:1]:
+        if not name:
+            yield Decoded("reversed", raw[::-1])
+            yield Decoded("leading-zero", raw.removeprefix(b"\0") if raw[:1] == b"\0" else b"\0" + raw)
+
+
+def _match(judge: _Judge, seen: Seen, draft: Draft, effort: _Effort, *, any_hash: bool = False) -> Made | None:
+    effort.spend((4 if any_hash else 1) * judge.oracle.cost + 2)
+    return judge.oracle.match(signed_bytes(draft), any_hash=any_hash)
+
+
+def _found(judge: _Judge, seen: Seen, made: Made, mistakes: tuple[StringMistake, ...], draft: Draft) -> Signed:
+    return Signed(judge.certificate, judge.written, made, mistakes, seen, right_draft(seen), draft)
+
+
+def _right(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    draft = right_draft(seen)
+    made = _match(judge, seen, draft, effort, any_hash=True)
+    return _found(judge, seen, made, (), draft) if made else None
+
+
+def _single(judge: _Judge, seen: Seen, effort: _Effort, *, any_hash: bool = False) -> Signed | None:
+    for mistake, draft in _variants(right_draft(seen), seen):
+        if effort.left <= 0:
+            return None
+        made = _match(judge, seen, draft, effort, any_hash=any_hash)
+        if made:
+            return _found(judge, seen, made, (mistake,), draft)
+    return None
+
+
+def _single_any_hash(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return None if judge.oracle.made.hash else _single(judge, seen, effort, any_hash=True)
+
+
+def _likely_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return _pairs(judge, seen, effort, few=_FEW, taken=lambda mistake: not mistake.many)
+
+
+def _all_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return _pairs(judge, seen, effort, few=None, taken=lambda mistake: True)
+
+
+def _pairs(
+    judge: _Judge, seen: Seen, effort: _Effort, *, few: int | None, taken: Callable[[StringMistake], bool]
+) -> Signed | None:
+    tried: set[bytes] = set()
+    for number, first in enumerate(MISTAKES):
+        if not taken(first):
+            continue
+        for draft in _apply(first, right_draft(seen), seen, few):
+            for second in MISTAKES[number if not first.many else number + 1 :]:
+                if not taken(second):
+                    continue
+                for changed in _apply(second, draft, seen, few):
+                    data = signed_bytes(changed)
+                    if data in tried:
+                        continue
+                    tried.add(data)
+                    if effort.left <= 0:
+                        return None
+                    effort.spend(judge.oracle.cost + 2)
+                    made = judge.oracle.match(data)
+                    if made:
+                        return _found(judge, seen, made, (first, second), changed)
+    return None
+
+
+def _apply(mistake: StringMistake, draft: Draft, seen: Seen, few: int | None) -> Iterator[Draft]:
+    if draft.instead is not None and mistake.name not in _OF_BYTES:
+        return
+    count = 0
+    for changed in mistake.apply(draft, seen):
+        if changed != draft:
+            yield changed
+            count += 1
+            if count == few:
+                return
+
+
+# What can still be done to other bytes than a signing string.
+_OF_BYTES = frozenset(
+    mistake.name for mistake in STRING_MISTAKES if mistake.name.startswith(("hashed-first", "string-encoded"))
+)
+
+
+def _variants(right: Draft, seen: Seen) -> Iterator[tuple[StringMistake, Draft]]:
+    tried = {signed_bytes(right)}
+    for mistake in MISTAKES:
+        for draft in mistake.apply(right, seen):
+            data = signed_bytes(draft)
+            if data not in tried:
+                tried.add(data)
+                yield mistake, draft
