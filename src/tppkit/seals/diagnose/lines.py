@@ -24,32 +24,35 @@ _ORDER = "Write the lines in the order of the headers parameter."
 _LINE = "Write each line as the name in lower case, a colon, one space and the value; join them by one line feed."
 _VALUE = "Sign each value as it is sent, white space at its ends removed; several fields of one name joined by a comma and a space."
 
+_COMMON = frozenset({"value-first", "value-last", "value-time-near", "header-missing", "order", "names-not-lower-case", "colon-no-space"})
+
 Values = Callable[[str, str, Seen], Iterator[str]]
 
 
 def _row(
-    name: str, cause: str, apply: Callable[[Draft, Seen], Iterator[Draft]], mend: str, *, many: bool = False
+    name: str, cause: str, apply: Callable[[Draft, Seen], Iterator[Draft]], mend: str, *, likely: int = 2
 ) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply, many)
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, likely)
 
 
 def _values(name: str, cause: str, values: Values, mend: str = _VALUE) -> StringMistake:
     """A row that changes the value of one line, or of every line alike."""
 
     def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
-        everywhere = draft
-        changes = 0
-        for line in draft.lines[:MAX_LINES]:
-            first = True
-            for other in values(line.name.lower(), line.value, seen):
-                if other != line.value:
-                    yield draft.with_value(line.name, other)
-                    if first:
-                        everywhere, first, changes = everywhere.with_value(line.name, other), False, changes + 1
-        if changes > 1:
-            yield everywhere
+        lines = [(line, tuple(values(line.name.lower(), line.value, seen))) for line in draft.lines[:MAX_LINES]]
+        changes = [(line.name, [other for other in others if other != line.value]) for line, others in lines]
+        changes = [(line_name, others) for line_name, others in changes if others]
+        for number in range(max((len(others) for _, others in changes), default=0)):
+            for line_name, others in changes:
+                if number < len(others):
+                    yield draft.with_value(line_name, others[number])
+            if number == 0 and len(changes) > 1:
+                everywhere = draft
+                for line_name, others in changes:
+                    everywhere = everywhere.with_value(line_name, others[0])
+                yield everywhere
 
-    return _row(name, cause, apply, mend)
+    return _row(name, cause, apply, mend, likely=8)
 
 
 def _orders(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -327,10 +330,10 @@ LINE_MISTAKES: tuple[StringMistake, ...] = (
     _values("value-left-out", "The value of a header is missing from what was signed; the header was set after signing.", _value_left_out,
             "Set every header before signing."),
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
-         "Sign every header that the headers parameter names, or name fewer."),
-    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, many=True),
+         "Sign every header that the headers parameter names, or name fewer.", likely=8),
+    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=10),
     _row("header-added", "A header was signed that the headers parameter does not name.", _added,
-         "Name every signed header in the headers parameter.", many=True),
+         "Name every signed header in the headers parameter.", likely=0),
     _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE),
     _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
          _colons(":  ", " : ", ":\t", " :"), _LINE),
@@ -339,5 +342,5 @@ LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),
     _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE),
     _row("headers-missing", "Several headers that the headers parameter names are missing from what was signed.", _left_out_two,
-         "Sign every header that the headers parameter names, or name fewer.", many=True),
+         "Sign every header that the headers parameter names, or name fewer.", likely=0),
 )  # fmt: skip

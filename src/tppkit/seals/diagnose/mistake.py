@@ -56,11 +56,13 @@ class StringMistake(Mistake):
 
     Attributes:
         apply: from the right draft, what may have been signed.
-        many: it has many variants; combined with others it is tried last.
+        common: often seen; pairs of common mistakes are tried first.
+        likely: how many of its variants, from the first, are tried in pairs before all of them are.
     """
 
     apply: Callable[[Draft, Seen], Iterable[Draft]]
-    many: bool = False
+    common: bool = False
+    likely: int = 2
 
 
 def by_name(rows: Sequence[Mistake]) -> dict[str, Mistake]:

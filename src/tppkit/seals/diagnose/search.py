@@ -6,6 +6,7 @@ Nothing is guessed that is not proven: an answer is a byte string under which th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from tppkit.certificates import EidasCertificate
@@ -21,7 +22,6 @@ from tppkit.seals.diagnose.targets import TARGET_MISTAKES
 MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
 
 MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft costs two
-_FEW = 2  # variants of a mistake that are likely; in pairs these come first
 
 
 class Signed(NamedTuple):
@@ -98,7 +98,7 @@ def find_signed(
     judges = tuple(_judges(text, certificates))
     effort = _Effort(max_work)
     signed = None
-    for stage in (_right, _single, _single_any_hash, _likely_pairs, _all_pairs):
+    for stage in _STAGES:
         for seen in readings:
             for judge in judges:
                 signed = signed or stage(judge, seen, effort)
@@ -162,30 +162,36 @@ def _single_any_hash(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | Non
     return None if judge.oracle.made.hash else _single(judge, seen, effort, any_hash=True)
 
 
+def _common_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return _pairs(judge, seen, effort, taken=lambda first, second: first.common and second.common)
+
+
 def _likely_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
-    return _pairs(judge, seen, effort, few=_FEW, taken=lambda mistake: not mistake.many)
+    return _pairs(judge, seen, effort, taken=lambda first, second: first.common != second.common) or _pairs(
+        judge, seen, effort, taken=lambda first, second: not (first.common or second.common)
+    )
 
 
 def _all_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
-    return _pairs(judge, seen, effort, few=None, taken=lambda mistake: True)
+    return _pairs(judge, seen, effort, taken=lambda first, second: True, likely=False)
 
 
 def _pairs(
-    judge: _Judge, seen: Seen, effort: _Effort, *, few: int | None, taken: Callable[[StringMistake], bool]
+    judge: _Judge, seen: Seen, effort: _Effort, *, taken: Callable[[StringMistake, StringMistake], bool], likely: bool = True
 ) -> Signed | None:
-    tried: set[bytes] = set()
+    tried: set[int] = set()  # of hashes: a collision would hide one candidate in 2^64
+    right = right_draft(seen)
     for number, first in enumerate(MISTAKES):
-        if not taken(first):
+        seconds = [second for second in MISTAKES[number:] if taken(first, second)]
+        if not seconds:
             continue
-        for draft in _apply(first, right_draft(seen), seen, few):
-            for second in MISTAKES[number if not first.many else number + 1 :]:
-                if not taken(second):
-                    continue
-                for changed in _apply(second, draft, seen, few):
+        for draft in _apply(first, right, seen, likely=likely):
+            for second in seconds:
+                for changed in _apply(second, draft, seen, likely=likely):
                     data = signed_bytes(changed)
-                    if data in tried:
+                    if hash(data) in tried:
                         continue
-                    tried.add(data)
+                    tried.add(hash(data))
                     if effort.left <= 0:
                         return None
                     effort.spend(judge.oracle.cost + 2)
@@ -195,16 +201,13 @@ def _pairs(
     return None
 
 
-def _apply(mistake: StringMistake, draft: Draft, seen: Seen, few: int | None) -> Iterator[Draft]:
+def _apply(mistake: StringMistake, draft: Draft, seen: Seen, *, likely: bool) -> Iterator[Draft]:
     if draft.instead is not None and mistake.name not in _OF_BYTES:
         return
-    count = 0
-    for changed in mistake.apply(draft, seen):
+    variants = mistake.apply(draft, seen)
+    for changed in islice(variants, mistake.likely) if likely else variants:
         if changed != draft:
             yield changed
-            count += 1
-            if count == few:
-                return
 
 
 # What can still be done to other bytes than a signing string.
@@ -221,3 +224,6 @@ def _variants(right: Draft, seen: Seen) -> Iterator[tuple[StringMistake, Draft]]
             if data not in tried:
                 tried.add(data)
                 yield mistake, draft
+
+
+_STAGES = (_right, _single, _single_any_hash, _common_pairs, _likely_pairs, _all_pairs)

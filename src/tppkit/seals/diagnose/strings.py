@@ -15,6 +15,8 @@ from tppkit.seals.diagnose.mistake import Part, StringMistake
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
 
+_COMMON = frozenset({"string-newline-after", "string-crlf", "string-joined-otherwise", "hashed-first", "hashed-first-as-hex"})
+
 Apply = Callable[[Draft, Seen], Iterator[Draft]]
 
 # What was done to the bytes before they were signed.
@@ -37,18 +39,23 @@ WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 
 
 def _row(name: str, cause: str, apply: Apply, mend: str) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply)
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON)
 
 
-def _with(**variants: tuple[str, ...]) -> Apply:
-    """Variants of one field of the draft."""
+def _after(*texts: str) -> Apply:
+    return lambda draft, seen: (draft._replace(after=text) for text in texts)
 
-    def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
-        for field, texts in variants.items():
-            for text in texts:
-                yield draft._replace(**{field: text})
 
-    return apply
+def _before(*texts: str) -> Apply:
+    return lambda draft, seen: (draft._replace(before=text) for text in texts)
+
+
+def _joined(*texts: str) -> Apply:
+    return lambda draft, seen: (draft._replace(joiner=text) for text in texts)
+
+
+def _encoded(*names: str) -> Apply:
+    return lambda draft, seen: (draft._replace(encoding=name) for name in names)
 
 
 def _hashed(*names: str) -> Apply:
@@ -97,18 +104,18 @@ def _both_ends(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 STRING_MISTAKES: tuple[StringMistake, ...] = (
-    _row("string-newline-after", "A line feed stands after the last line of what was signed.", _with(after=("\n", "\n\n")), _JOIN),
-    _row("string-crlf-after", "CR LF stands after the last line of what was signed.", _with(after=("\r\n", "\r", "\r\n\r\n")), _JOIN),
+    _row("string-newline-after", "A line feed stands after the last line of what was signed.", _after("\n", "\n\n"), _JOIN),
+    _row("string-crlf-after", "CR LF stands after the last line of what was signed.", _after("\r\n", "\r", "\r\n\r\n"), _JOIN),
     _row("string-newline-before", "A line break or space stands before the first line of what was signed.",
-         _with(before=("\n", "\r\n", " ")), _JOIN),
+         _before("\n", "\r\n", " "), _JOIN),
     _row("string-crlf", "The lines were joined by CR LF instead of LF.", _both_ends, _JOIN),
     _row("string-joined-otherwise", "The lines were not joined by line feeds.",
-         _with(joiner=("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|")), _JOIN),
-    _row("string-space-after", "A space or zero byte stands after the last line of what was signed.", _with(after=(" ", "\0", "\t")), _JOIN),
-    _row("string-bom", "A byte order mark stands before what was signed.", _with(before=("ï»¿",)), "Turn text into bytes without a mark."),
-    _row("string-utf-16", "The signing string was turned into bytes as UTF-16.", _with(encoding=("utf-16-le", "utf-16-be", "utf-16")),
+         _joined("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|"), _JOIN),
+    _row("string-space-after", "A space or zero byte stands after the last line of what was signed.", _after(" ", "\0", "\t"), _JOIN),
+    _row("string-bom", "A byte order mark stands before what was signed.", _before("ï»¿"), "Turn text into bytes without a mark."),
+    _row("string-utf-16", "The signing string was turned into bytes as UTF-16.", _encoded("utf-16-le", "utf-16-be", "utf-16"),
          "Turn the signing string into bytes one by one (ASCII)."),
-    _row("string-utf-8", "A value beyond ASCII was turned into bytes as UTF-8 of Latin-1.", _with(encoding=("utf-8",)),
+    _row("string-utf-8", "A value beyond ASCII was turned into bytes as UTF-8 of Latin-1.", _encoded("utf-8"),
          "Sign header values as the bytes that are sent; better, send ASCII."),
     _row("string-quoted", "Quotes stand around what was signed.", lambda draft, seen: iter((draft._replace(before='"', after='"'),)),
          "Sign the text alone."),

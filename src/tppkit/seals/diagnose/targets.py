@@ -16,6 +16,10 @@ _MEND = (
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _METHODS = ("POST", "GET", "PUT", "DELETE", "PATCH", "HEAD")
 
+_COMMON = frozenset({
+    "target-without-query", "target-decoded", "target-full-url", "target-full-url-without-query", "target-base-path-stripped", "method-upper-case",
+})  # fmt: skip
+
 Targets = Callable[[Seen], Iterator[str]]
 
 
@@ -31,7 +35,7 @@ def _row(name: str, cause: str, targets: Targets, mend: str = _MEND) -> StringMi
             if other != target:
                 yield with_target(draft, method, other)
 
-    return StringMistake(name, Part.STRING, cause, mend, apply)
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, 4)
 
 
 def _line(name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]], mend: str = _MEND) -> StringMistake:
@@ -46,7 +50,7 @@ def _line(name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]
             if other != value:
                 yield draft.with_value(REQUEST_TARGET, other)
 
-    return StringMistake(name, Part.STRING, cause, mend, apply)
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, 4)
 
 
 def _query(seen: Seen) -> tuple[str, str, str]:
