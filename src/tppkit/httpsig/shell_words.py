@@ -75,7 +75,7 @@ def _value(match: re.Match[str]) -> bytes:
 
 
 def _ansi(text: str) -> bytes:
-    """What `$'…'` stands for: `\\x` and octal are bytes, `\\u` is a character in UTF-8."""
+    r"""What `$'…'` stands for: `\x` and octal are bytes, `\u` is a character in UTF-8."""
     parts: list[bytes] = []
     position = 0
     for match in _ANSI.finditer(text):

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import SignatureRejected, FormatError
-from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.digests import DigestFinding, explain_digest, possible_digests
@@ -32,7 +31,11 @@ from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.profile import EmptyBody, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 
-_NO_PARAMETERS = SignatureParameters("", "", (), b"")
+_MORE_CERTIFICATES = "Give further certificates with --cert, for example the QWAC and those from before a renewal."
+_OTHER_BODY = (
+    "The body that arrived is not the one that was hashed, and no known change leads from one to the other: compare the bytes "
+    "at the sender with those here, and look for a proxy that rewrites bodies."
+)
 
 
 def diagnose_request(
@@ -266,19 +269,18 @@ class _Case:
 
     def _advice(self, search: Search) -> Iterator[str]:
         if not self.digest_holds and self.digest is None:
-            yield "The body that arrived is not the one that was hashed, and no known change leads from one to the other: compare the bytes at the sender with those here, and look for a proxy that rewrites bodies."
+            yield _OTHER_BODY
         if search.signed is not None:
             return
         if not search.readable:
-            yield "The signature cannot be one of the keys that were given (its length or form is another): give further certificates with --cert, for example the QWAC and those from before a renewal."
+            yield f"The signature cannot be by a key that was given: its length or form is another. {_MORE_CERTIFICATES}"
         elif search.made_by is not None and search.made is not None and search.made.recovered and search.made.hash:
-            recovered = (
-                f", which for PKCS#1 must be {search.made.recovered.hex()}" if search.made.scheme == "PKCS#1" else ""
-            )
-            yield f"The key is right, but another text was signed: let the sender log the signing string and its {search.made.hash}{recovered}."
+            yield f"The key is right, but another text was signed: let the sender log the signing string and its {search.made.hash}."
+            if search.made.scheme == "PKCS#1":
+                yield f"The text that was signed has this {search.made.hash}: {search.made.recovered.hex()}"
         else:
             yield "Let the sender log the signing string and compare it with the one above, byte for byte."
-            yield "Give further certificates with --cert, for example the QWAC and those from before a renewal."
+            yield _MORE_CERTIFICATES
 
 
 def _told_making(made: Made | None) -> str:

@@ -23,7 +23,8 @@ _HASHES = {
     "SHA-512": "sha512",
 }
 _SPELLINGS = {"SHA": "SHA-1", "SHA1": "SHA-1", "SHA256": "SHA-256", "SHA512": "SHA-512", "SHA384": "SHA-384", "SHA_256": "SHA-256",
-              "SHA_512": "SHA-512", "SHA-256": "SHA-256", "SHA-512": "SHA-512", "SHA-1": "SHA-1", "MD5": "MD5", "SHA-384": "SHA-384"}  # fmt: skip
+              "SHA_512": "SHA-512", "SHA-256": "SHA-256", "SHA-512": "SHA-512", "SHA-1": "SHA-1", "MD5": "MD5",
+              "SHA-384": "SHA-384"}  # fmt: skip
 
 DIGEST_MISTAKES: tuple[Mistake, ...] = (
     Mistake("digest-label", Part.DIGEST, "The Digest header names one algorithm and holds the hash of another.",

@@ -22,6 +22,7 @@ from tppkit.seals.profile import SealProfile
 _PARAMETER = re.compile(
     r"""[ \t]*([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|([^",;]*))[ \t]*(?:[,;]|$)"""
 )
+_TIDY = re.compile(r"""[ \t]{0,8}[A-Za-z][A-Za-z0-9_-]*=(?:"[^"]*"|'[^']*'|[^\s,;"]*),?""")
 _NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "signature", "created", "expires")}
 
 FORM_MISTAKES: tuple[Mistake, ...] = tuple(
@@ -30,12 +31,15 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
         ("signature-missing", "The request has no signature.", "Send the signature in the header that the bank's dialect has for it."),
         ("signature-carrier", "The signature stands in another header than the dialect has for it.",
          "Send it in the header that the dialect names."),
-        ("signature-twice", "The request has more than one header with a signature.", "Send one; look for a client that adds it on every retry."),
+        ("signature-twice", "The request has more than one header with a signature.",
+         "Send one; look for a client that adds it on every retry."),
         ("scheme-word", "The Signature header begins with the word Signature, which belongs to Authorization only.",
          'Begin the Signature header with keyId="…".'),
-        ("parameter-twice", "A parameter of the signature stands twice.", "Give each parameter once; readers disagree on which one counts."),
+        ("parameter-twice", "A parameter of the signature stands twice.",
+         "Give each parameter once; readers disagree on which one counts."),
         ("parameter-case", "A parameter of the signature is spelled in other letters.", "Spell it keyId, algorithm, headers, signature."),
-        ("parameter-unquoted", "A parameter of the signature stands without quotes.", "Put quotes around every value but those of created and expires."),
+        ("parameter-unquoted", "A parameter of the signature stands without quotes.",
+         "Put quotes around every value but those of created and expires."),
         ("parameter-single-quotes", "Values of the signature's parameters stand between single quotes.", 'Use double quotes: ".'),
         ("parameter-spaces", "White space, a semicolon or a further comma stands between the signature's parameters.",
          "Separate parameters by one comma, with nothing around the equals sign."),
@@ -46,11 +50,13 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
         ("headers-case", "The headers parameter has names with capital letters.", "Write the names in lower case."),
         ("headers-separator", "The names in the headers parameter are not separated by one space.", "Separate them by single spaces."),
         ("headers-twice", "The headers parameter has a name twice.", "Name each header once; its values are joined in one line."),
-        ("signature-form", "The signature's header is not in the form of the draft.", 'Write keyId="…",algorithm="…",headers="…",signature="…".'),
+        ("signature-form", "The signature's header is not in the form of the draft.",
+         'Write keyId="…",algorithm="…",headers="…",signature="…".'),
         ("header-doubled", "A header that must stand once stands more than once.", "Send it once; look for a gateway that adds its own."),
         ("covered-absent", "The signature names a header that did not arrive with the request.",
          "Look for what drops it on the way (proxies drop empty and unknown headers), or do not cover it."),
-        ("digest-missing", "The request has no Digest header.", "Send Digest, of zero bytes where there is no body, unless the dialect says otherwise."),
+        ("digest-missing", "The request has no Digest header.",
+         "Send Digest, of zero bytes where there is no body, unless the dialect says otherwise."),
         ("certificate-missing", "The request does not carry the seal certificate.", "Send it in the header that the dialect has for it."),
         ("certificate-form", "The seal certificate stands in its header in another form than the dialect has.",
          "Write it in the dialect's form: base64 of DER on one line for most banks."),
@@ -170,14 +176,8 @@ def _faults_of(text: str, name: str, double: str | None, single: str | None, bar
             faults["time-quoted"] = name
     elif bare is not None:
         faults["parameter-unquoted"] = name
-    body = text.rstrip(",")
-    if (
-        body[-1:] in " \t;"
-        or (body.partition("=")[0] != body.partition("=")[0].strip()[: len(name)])
-        or re.match(r"[^=]*=[ \t]", body)
-    ):
-        if not re.fullmatch(rf"[ \t]{{0,8}}{re.escape(name)}=[^ \t].*", body, re.DOTALL) or body[-1:] in " \t;":
-            faults["parameter-spaces"] = name
+    if not _TIDY.fullmatch(text):
+        faults["parameter-spaces"] = name
     return faults
 
 

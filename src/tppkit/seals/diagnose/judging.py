@@ -24,13 +24,16 @@ from tppkit.seals.verify import verify_request
 from tppkit.trust import PathVerifier, TrustedPath, Window
 
 UNCOVERED = Mistake(
-    "uncovered", Part.COVERAGE, "The signature does not cover a header that the dialect demands.", "Cover it: name it in headers, and sign its line."
+    "uncovered", Part.COVERAGE, "The signature does not cover a header that the dialect demands.",
+    "Cover it: name it in headers, and sign its line."
 )  # fmt: skip
 COVERED_TOO_MUCH = Mistake(
-    "covered-too-much", Part.COVERAGE, "The signature covers something that the dialect does not allow.", "Cover what the dialect names, and nothing else."
+    "covered-too-much", Part.COVERAGE, "The signature covers something that the dialect does not allow.",
+    "Cover what the dialect names, and nothing else."
 )  # fmt: skip
 DIALECT = Mistake(
-    "other-dialect", Part.DIALECT, "The request is sealed correctly, in another bank's dialect.", "Seal in the dialect of the bank that is called (--profile)."
+    "other-dialect", Part.DIALECT, "The request is sealed correctly, in another bank's dialect.",
+    "Seal in the dialect of the bank that is called (--profile)."
 )  # fmt: skip
 
 # Names from elsewhere that say what is meant.

@@ -24,7 +24,17 @@ _ORDER = "Write the lines in the order of the headers parameter."
 _LINE = "Write each line as the name in lower case, a colon, one space and the value; join them by one line feed."
 _VALUE = "Sign each value as it is sent, white space at its ends removed; several fields of one name joined by a comma and a space."
 
-_COMMON = frozenset({"value-first", "value-last", "value-time-near", "header-missing", "order", "names-not-lower-case", "colon-no-space"})
+_COMMON = frozenset(
+    {
+        "value-first",
+        "value-last",
+        "value-time-near",
+        "header-missing",
+        "order",
+        "names-not-lower-case",
+        "colon-no-space",
+    }
+)
 
 Values = Callable[[str, str, Seen], Iterator[str]]
 
@@ -308,8 +318,10 @@ def _mojibake(name: str, value: str, seen: Seen) -> Iterator[str]:
 LINE_MISTAKES: tuple[StringMistake, ...] = (
     _values("value-first", "Of a header that stands more than once only the first value was signed.", _one_of_many(0)),
     _values("value-last", "Of a header that stands more than once only the last value was signed.", _one_of_many(-1)),
-    _values("value-joined", "The values of a header that stands more than once were joined otherwise, or stand in another order.", _joined_otherwise),
-    _values("value-digest-other", "The signature covers another digest than the one that was sent: that of the body, or of a form of it.", _digest_other,
+    _values("value-joined", "The values of a header that stands more than once were joined otherwise, or stand in another order.",
+         _joined_otherwise),
+    _values("value-digest-other",
+         "The signature covers another digest than the one that was sent: that of the body, or of a form of it.", _digest_other,
             "Set Digest once, from the bytes that are sent, and sign that value."),
     _values("value-digest-bare", "The line of the digest lacks the name of the algorithm in what was signed.", _digest_bare),
     _values("value-digest-label", "The algorithm of the digest is spelled otherwise in what was signed.", _digest_label),
@@ -338,7 +350,8 @@ LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
          _colons(":  ", " : ", ":\t", " :"), _LINE),
     _row("colon-no-space", "No space follows the colon in what was signed.", _colons(":"), _LINE),
-    _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "), _LINE),
+    _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "),
+         _LINE),
     _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),
     _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE),
     _row("headers-missing", "Several headers that the headers parameter names are missing from what was signed.", _left_out_two,

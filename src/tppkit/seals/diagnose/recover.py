@@ -66,6 +66,9 @@ class Made(NamedTuple):
     certain: bool = False
 
 
+_ED25519 = Made("Ed25519", "SHA-512")
+
+
 class Oracle(Protocol):
     """Says whether a signature is over given bytes."""
 
@@ -152,9 +155,14 @@ def _points_of_hash(key: ec.EllipticCurvePublicKey, der: bytes) -> frozenset[int
     if prime is None:
         return frozenset()
     try:
-        point = ec.EllipticCurvePublicKey.from_encoded_point(key.curve, b"\2" + r.to_bytes((key.key_size + 7) // 8, "big"))
+        point = ec.EllipticCurvePublicKey.from_encoded_point(
+            key.curve, b"\2" + r.to_bytes((key.key_size + 7) // 8, "big")
+        )
         first, second = _multiplied(s, point), _multiplied(r, key)
-    except (ValueError, OverflowError):  # r or s is out of range, or no point has that coordinate: no signature of anything
+    except (
+        ValueError,
+        OverflowError,
+    ):  # r or s is out of range, or no point has that coordinate: no signature of anything
         return frozenset()
     (x1, y1), (x2, y2) = first, second
     if x1 == x2:
@@ -181,7 +189,7 @@ class Ed25519Oracle:
 
     key: ed25519.Ed25519PublicKey
     signature: bytes
-    made: Made = Made("Ed25519", "SHA-512")
+    made: Made = _ED25519
     cost: int = 40
 
     def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:

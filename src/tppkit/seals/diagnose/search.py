@@ -106,7 +106,8 @@ def find_signed(
             break
     certain = next((judge for judge in judges if judge.oracle.made.certain), None)
     return Search(
-        signed, certain.certificate if certain else None, certain.oracle.made if certain else None, effort.tried, effort.left > 0, bool(judges)
+        signed, certain.certificate if certain else None, certain.oracle.made if certain else None, effort.tried, effort.left > 0,
+        bool(judges)
     )  # fmt: skip
 
 
@@ -177,7 +178,12 @@ def _all_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
 
 
 def _pairs(
-    judge: _Judge, seen: Seen, effort: _Effort, *, taken: Callable[[StringMistake, StringMistake], bool], likely: bool = True
+    judge: _Judge,
+    seen: Seen,
+    effort: _Effort,
+    *,
+    taken: Callable[[StringMistake, StringMistake], bool],
+    likely: bool = True,
 ) -> Signed | None:
     tried: set[int] = set()  # of hashes: a collision would hide one candidate in 2^64
     right = right_draft(seen)

@@ -15,7 +15,9 @@ from tppkit.seals.diagnose.mistake import Part, StringMistake
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
 
-_COMMON = frozenset({"string-newline-after", "string-crlf", "string-joined-otherwise", "hashed-first", "hashed-first-as-hex"})
+_COMMON = frozenset(
+    {"string-newline-after", "string-crlf", "string-joined-otherwise", "hashed-first", "hashed-first-as-hex"}
+)
 
 Apply = Callable[[Draft, Seen], Iterator[Draft]]
 
@@ -125,12 +127,14 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (
          _hashed("sha256 in hexadecimal", "sha256 in capital hexadecimal", "sha512 in hexadecimal"), _ONCE),
     _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
          _hashed("sha256 in base64", "sha512 in base64"), _ONCE),
-    _row("string-encoded", "The signing string was encoded (base64 or hexadecimal) before it was signed.", _hashed("base64", "hexadecimal"), _ONCE),
+    _row("string-encoded", "The signing string was encoded (base64 or hexadecimal) before it was signed.", _hashed("base64",
+         "hexadecimal"), _ONCE),
     _row("string-lower-case", "The whole signing string was written in lower case before it was signed.", _hashed("lower case"),
          "Only the names of headers and the method are in lower case."),
     _row("signed-digest-alone", "Only the digest was signed, not the signing string.", _signed_digest,
          "Sign the lines of the signing string."),
-    _row("signed-body", "The body was signed, not the signing string.", _signed_body, "Sign the lines of the signing string; the digest covers the body."),
+    _row("signed-body", "The body was signed, not the signing string.", _signed_body,
+         "Sign the lines of the signing string; the digest covers the body."),
     _row("signed-target-and-body", "Target and body were signed, not the signing string.", _target_and_body,
          "Sign the lines of the signing string; the digest covers the body."),
 )  # fmt: skip

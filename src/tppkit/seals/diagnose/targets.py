@@ -17,7 +17,8 @@ _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _METHODS = ("POST", "GET", "PUT", "DELETE", "PATCH", "HEAD")
 
 _COMMON = frozenset({
-    "target-without-query", "target-decoded", "target-full-url", "target-full-url-without-query", "target-base-path-stripped", "method-upper-case",
+    "target-without-query", "target-decoded", "target-full-url", "target-full-url-without-query", "target-base-path-stripped",
+    "method-upper-case",
 })  # fmt: skip
 
 Targets = Callable[[Seen], Iterator[str]]
@@ -248,13 +249,15 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
     _row("target-full-url-without-query", "(request-target) holds the whole address without the query, as Java's getRequestURL gives it.",
          _full_without_query),
     _row("target-with-host", "(request-target) holds the host before the path.", _host_and_path),
-    _row("target-base-path-stripped", "The first part of the path is missing from (request-target), as if the service were mounted below it.",
+    _row("target-base-path-stripped",
+         "The first part of the path is missing from (request-target), as if the service were mounted below it.",
          _stripped, "Sign the path from the root of the host, with every prefix that the bank's address has."),
     _row("target-before-gateway", "(request-target) holds the target as it was before a gateway rewrote it.", _before_gateway,
          "Verify against the original target: let the gateway pass it on unchanged."),
     _row("target-slash", "A slash more or less stands in (request-target) than in the target that was sent.", _slash),
     _row("target-query-order", "The query in (request-target) has its parts in another order.", _query_order),
-    _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from (request-target).", _question_mark),
+    _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from (request-target).",
+         _question_mark),
     _row("target-lower-case", "The target in (request-target) was written in lower case.", _lower_path),
     _row("target-query-alone", "(request-target) holds the query without the path.", _query_alone),
     _line("method-upper-case", "The method in (request-target) is not in lower case.", _method_case),
