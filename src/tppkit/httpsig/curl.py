@@ -7,6 +7,7 @@ Source: curl's manual page; what `-d` does to line ends of a file is there too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote_from_bytes
@@ -21,6 +22,7 @@ from tppkit.httpsig.wire import check_length, is_field_name
 ReadFile = Callable[[str], bytes]
 
 _MAX_HEADERS = 256
+_DOTS = re.compile(r"^[^?]*/(?:\.|%2e){1,2}(?:[/?]|$)", re.IGNORECASE)
 _SHORT = {
     "-X": "--request", "-H": "--header", "-d": "--data", "-G": "--get", "-I": "--head", "-u": "--user", "-A": "--user-agent",
     "-e": "--referer", "-b": "--cookie", "-o": "--output", "-E": "--cert", "-m": "--max-time", "-w": "--write-out",
@@ -41,7 +43,7 @@ _PASSED_OVER_WITH_VALUE = frozenset({
 _PASSED_OVER = frozenset({
     "--insecure", "--silent", "--show-error", "--verbose", "--include", "--location", "--fail", "--fail-with-body", "--globoff",
     "--no-buffer", "--progress-bar", "--ipv4", "--ipv6", "--compressed", "--http1.0", "--http1.1", "--http2", "--tlsv1.2",
-    "--tlsv1.3", "--path-as-is", "--trace-time", "--no-progress-meter", "--no-keepalive", "--styled-output",
+    "--tlsv1.3", "--trace-time", "--no-progress-meter", "--no-keepalive", "--styled-output",
 })  # fmt: skip
 
 
@@ -55,6 +57,7 @@ class _Command:
     data: list[tuple[str, bytes]] = field(default_factory=list)
     in_query: bool = False
     head: bool = False
+    path_as_is: bool = False
 
 
 def parse_curl(text: str, *, read_file: ReadFile | None = None) -> Message:
@@ -94,9 +97,10 @@ def _take(command: _Command, words: list[bytes]) -> None:
         if not words:
             raise FormatError("curl.option", f"{name} stands without its value")
         _set(command, name, words.pop())
-    elif name in ("--get", "--head"):
+    elif name in ("--get", "--head", "--path-as-is"):
         command.in_query |= name == "--get"
         command.head |= name == "--head"
+        command.path_as_is |= name == "--path-as-is"
     elif name not in _PASSED_OVER:
         raise FormatError("curl.option", f"the option {shown(name)} may change the request and is not read here")
 
@@ -133,7 +137,11 @@ def _message(command: _Command, read_file: ReadFile | None) -> Message:
     address = command.urls[0].decode("utf-8", "replace")
     host, target = split_address(address if "://" in address else f"http://{address}")
     body = _body(command.data, read_file)
+    if _DOTS.search(target) and not command.path_as_is:
+        raise FormatError("message.malformed", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is")
     if command.in_query and command.data:
+        if b"%" in body:
+            raise FormatError("curl.option", "--get writes percent escapes in either case, by curl's version: put the query into the address")
         target, body = f"{target}{'&' if '?' in target else '?'}{body.decode('latin-1')}", b""
     sends_body = bool(command.data) and not command.in_query
     method = command.method or ("HEAD" if command.head else "POST" if sends_body else "GET")
@@ -156,6 +164,8 @@ def _piece(option: str, value: bytes, read_file: ReadFile | None) -> bytes:
         name, separator, content = value.partition(b"=")
         if b"@" in (name if separator else value):
             raise FormatError("curl.file", "--data-urlencode names a file; give the data itself")
+        if b" " in value:
+            raise FormatError("curl.option", f"{option} writes a space as + or %20, by curl's version: give what was sent with --data-raw")
         encoded = quote_from_bytes(content if separator else value, safe="~").encode()
         return name + b"=" + encoded if name and separator else encoded
     if option == "--data-raw" or not value.startswith(b"@"):
@@ -180,6 +190,7 @@ def _headers(command: _Command, host: str, body: bytes | None) -> tuple[Header, 
         is_json = any(option == "--json" for option, _ in command.data)
         own += [("Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded")]
         own += [("Content-Length", str(len(body)))]
+        own[1] = ("Accept", "application/json" if is_json else "*/*")
     return (
         *[header for header in own if header[0].lower() not in names],
         *[(name, value) for name, value in given if value is not None],

@@ -195,11 +195,14 @@ def algorithm_faults(name: str, certificate: EidasCertificate, profile: SealProf
     try:
         names = profile.algorithms_of(key_kind(certificate.public_key))
     except FormatError as e:
-        yield signing_fault("algorithm-other-key", e.message)
+        yield signing_fault("key-unusable", e.message)
         return
     if name in names:
         return
-    usual = " or ".join(names) or "none"
+    if not names:
+        yield signing_fault("key-unusable", f"the dialect has no algorithm for {key_kind(certificate.public_key)}")
+        return
+    usual = " or ".join(names)
     row = "algorithm-other-key" if any(name == wire for wire, _ in profile.algorithms) else "algorithm-name"
     yield signing_fault(row, f"it says {name[:60]!r}; the dialect has {usual} for this key")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterator
 
@@ -61,6 +60,8 @@ SIGNING_MISTAKES: tuple[Mistake, ...] = (
              "Write keyId from the certificate that is sent."),
             ("key-id-form", "keyId is not in the form of the dialect.", "Write keyId as the dialect has it, from the certificate."),
             ("algorithm-name", "The algorithm is named in a way that the dialect does not have.", "Name it as the dialect does."),
+            ("key-unusable", "The certificate's key is too weak, or of a kind that the dialect has no algorithm for.",
+             "Have a certificate issued for an RSA key of 2048 bits or more, or a P-256 key."),
             ("algorithm-other-key", "The algorithm that is named is for another kind of key than the certificate has.",
              "Name the algorithm of the certificate's key."),
         )
