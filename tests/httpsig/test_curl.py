@@ -51,6 +51,10 @@ def test_the_method_is_what_the_options_make_it(options: str, method: str) -> No
     assert parse_curl(f"curl {options} {URL}").method == method
 
 
+def test_a_command_saved_with_other_line_ends_is_read_the_same() -> None:
+    assert parse_curl(f"curl {URL} \\\r\n -d 'a\r\nb'\r\n").body == b"a\r\nb"
+
+
 def test_data_joins_by_ampersands_and_json_does_not() -> None:
     assert parse_curl(f"curl {URL} -d a=1 --data-binary b=2 --data-urlencode 'c=ä+'").body == b"a=1&b=2&c=%C3%A4%2B"
     message = parse_curl(f"""curl {URL} --json '{{"a":' --json '1}}'""")
@@ -63,7 +67,7 @@ def test_data_goes_into_the_query_with_get() -> None:
 
 
 def test_line_ends_in_literal_data_stay() -> None:
-    assert parse_curl(f"curl {URL} --data 'a\nb\r\nc'").body == b"a\nb\nc"
+    assert parse_curl(f"curl {URL} --data 'a\nb\r\nc'").body == b"a\nb\r\nc"
     assert parse_curl(f"curl {URL} --data $'a\\r\\nb\\n'").body == b"a\r\nb\n"
 
 

@@ -15,11 +15,11 @@ MAX_COMMAND_LENGTH = 8 * 1024 * 1024
 
 # Alternatives that never start alike, so a text is read in one pass.
 _PIECE = re.compile(
-    r"(?P<space>(?:[ \t\n]|\\\n)+)"
+    r"(?P<space>(?:[ \t\n]|\r\n|\\\r?\n)+)"
     r"|'(?P<single>[^']*)'"
     r"|\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)'"
     r'|"(?P<double>(?:[^"\\$`]|\\[\s\S])*)"'
-    r"|\\(?P<escaped>[^\n])"
+    r"|\\(?P<escaped>[^\r\n])"
     r"|(?P<plain>[^\s\\'\"$`|&;<>()#*?\[{]+|(?<=[^\s])[#?])",
     re.ASCII,
 )
@@ -42,7 +42,7 @@ def parse_words(text: str) -> tuple[bytes, ...]:
     """
     if len(text) > MAX_COMMAND_LENGTH:
         raise FormatError("curl.shell", f"a command of {len(text)} characters is too long")
-    text = text.replace("\r\n", "\n").strip(" \t\n")
+    text = text.strip(" \t\r\n")
     words: list[bytes] = []
     word: list[bytes] | None = None
     position = 0
