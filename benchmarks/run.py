@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from certificates import judging, reading
+from diagnose import diagnosing
 from harness import Line, Subject, against
 from qr import drawing
 from testpki import making
@@ -96,6 +97,7 @@ def lines() -> Iterator[Line]:
     yield from believing()
     yield from making()
     yield from drawing()
+    yield from diagnosing()
     yield start_up()
 
 

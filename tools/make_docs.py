@@ -21,6 +21,7 @@ from tppkit.protocol.assumptions import ASSUMPTIONS
 from tppkit.protocol.psd2.endpoints import ENDPOINTS
 from tppkit.protocol.psd2.errors import REFUSALS
 from tppkit.protocol.psd2.payment import PAYMENT
+from tppkit.seals.diagnose import ALL_MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
@@ -77,6 +78,14 @@ def rules() -> Iterator[str]:
         yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
 
 
+def diagnose() -> Iterator[str]:
+    """Every mistake that a diagnosis knows."""
+    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only where it is proven. Two of them may meet.\n"
+    yield "| name | in | what was done | do |\n|---|---|---|---|"
+    for row in ALL_MISTAKES:
+        yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.mend)} |"
+
+
 def command_line() -> Iterator[str]:
     """Every command's help."""
     yield "# Command line\n\nResult on stdout, talk on stderr. Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
@@ -104,6 +113,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "assumptions.md": assumptions,
     "psd2.md": psd2,
     "rules.md": rules,
+    "diagnose.md": diagnose,
     "cli.md": command_line,
 }
 
