@@ -14,7 +14,7 @@ from tppkit.seals.diagnose import diagnose_request
 from tppkit.testpki import Pki, make_pki
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "seals" / "diagnose"))
-from wrong_signer import PAIRS, SINGLE, Case, seal_wrongly  # noqa: E402  # the path is set above
+from wrong_signer import PAIRS, SINGLE, Case, seal_wrongly  # the path is set above
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -25,7 +25,9 @@ def diagnosing() -> Iterator[Line]:
         pki = make_pki(at=AT, key=key)
         for what, cases, limit_us in (("single cause", SINGLE, 300_000), ("pair", PAIRS, 3_000_000)):
             message = slowest(pki, kind, cases)
-            yield within(f"diagnose, worst {what}, {key}", lambda m=message, p=pki: diagnose(p, m), limit_us=limit_us, rounds=5)
+            yield within(
+                f"diagnose, worst {what}, {key}", lambda m=message, p=pki: diagnose(p, m), limit_us=limit_us, rounds=5
+            )
 
 
 def slowest(pki: Pki, kind: str, cases: tuple[Case, ...]) -> Message:

@@ -222,7 +222,12 @@ def hars() -> list[bytes]:
     """The same in a HAR file."""
     message = sealed()
     headers = [{"name": name, "value": value} for name, value in message.headers]
-    request = {"method": message.method, "url": f"https://a{message.target}", "headers": headers, "postData": {"text": "{}"}}
+    request = {
+        "method": message.method,
+        "url": f"https://a{message.target}",
+        "headers": headers,
+        "postData": {"text": "{}"},
+    }
     return [json.dumps({"log": {"entries": [{"request": request}]}}).encode()]
 
 
@@ -230,7 +235,10 @@ def curls() -> list[bytes]:
     """The same for curl."""
     message = sealed()
     options = " ".join(f"-H '{name}: {value}'" for name, value in message.headers)
-    return [f"curl https://a{message.target} {options} -d $'{{\\n}}'".encode(), b'curl -G "https://a/?b" \\\n --data-urlencode a=b']
+    return [
+        f"curl https://a{message.target} {options} -d $'{{\\n}}'".encode(),
+        b'curl -G "https://a/?b" \\\n --data-urlencode a=b',
+    ]
 
 
 def read_and_diagnose(data: bytes) -> None:

@@ -23,7 +23,10 @@ def test_the_target_is_kept_as_it_stands(text: str, host: str, target: str) -> N
     assert split_address(text) == (host, target)
 
 
-@pytest.mark.parametrize("text", ["", "a", "ftp://a/", "https:///a", "https://a b/", "https://a/\n", "https://é/", "https://a/" + "b" * 20000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "a", "ftp://a/", "https:///a", "https://a b/", "https://a/\n", "https://é/", "https://a/" + "b" * 20000],
+)
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(FormatError, match="http"):
         split_address(text)

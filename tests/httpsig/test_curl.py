@@ -45,7 +45,14 @@ def test_a_command_becomes_the_request_that_curl_sends() -> None:
 
 @pytest.mark.parametrize(
     ("options", "method"),
-    [("", "GET"), ("-d a", "POST"), ("-I", "HEAD"), ("-G -d a", "GET"), ("-XDELETE", "DELETE"), ("--request PUT -d a", "PUT")],
+    [
+        ("", "GET"),
+        ("-d a", "POST"),
+        ("-I", "HEAD"),
+        ("-G -d a", "GET"),
+        ("-XDELETE", "DELETE"),
+        ("--request PUT -d a", "PUT"),
+    ],
 )
 def test_the_method_is_what_the_options_make_it(options: str, method: str) -> None:
     assert parse_curl(f"curl {options} {URL}").method == method
@@ -71,12 +78,16 @@ def test_line_ends_in_literal_data_stay() -> None:
     assert parse_curl(f"curl {URL} --data $'a\\r\\nb\\n'").body == b"a\r\nb\n"
 
 
-@pytest.mark.parametrize(("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])])
+@pytest.mark.parametrize(
+    ("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])]
+)
 def test_line_ends_of_a_file_are_lost_as_curl_loses_them(option: str, body: bytes) -> None:
     assert parse_curl(f"curl {URL} {option} @body.json", read_file=FILES.__getitem__).body == body
 
 
-@pytest.mark.parametrize("options", ["-d @a", "--data-binary @/etc/passwd", "-H @a", "--data-urlencode a@b", "-b jar.txt"])
+@pytest.mark.parametrize(
+    "options", ["-d @a", "--data-binary @/etc/passwd", "-H @a", "--data-urlencode a@b", "-b jar.txt"]
+)
 def test_files_are_not_read_unless_allowed(options: str) -> None:
     assert code(f"curl {URL} {options}") == "curl.file"
 
@@ -104,7 +115,8 @@ y" """)
 
 @pytest.mark.parametrize(
     "text",
-    ["'a", '"a', "$'a", "a $HOME", "a `b`", 'a "$b"', "a | b", "a > b", "a; b", "a & b", "(a)", "a *", "a {b,c}", "a \\", "$'\\ud800'", "# a", "a $(b)"],
+    ["'a", '"a', "$'a", "a $HOME", "a `b`", 'a "$b"', "a | b", "a > b", "a; b", "a & b", "(a)", "a *", "a {b,c}", "a \\", "$'\\ud800'",
+    "# a", "a $(b)"],
 )  # fmt: skip
 def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
@@ -134,7 +146,9 @@ def test_dots_that_curl_would_rewrite_are_refused(path: str) -> None:
     assert parse_curl(f"curl --path-as-is https://a{path}").target == path
 
 
-@pytest.mark.parametrize("command", ["curl 'https://a/ b'", "curl 'https://a/é'", f"curl {URL} -X 'P O'", "curl file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "command", ["curl 'https://a/ b'", "curl 'https://a/é'", f"curl {URL} -X 'P O'", "curl file:///etc/passwd"]
+)
 def test_a_target_that_cannot_be_sent_is_refused(command: str) -> None:
     assert code(command) == "message.malformed"
 
@@ -197,4 +211,6 @@ def test_curl_itself_sends_the_same(arguments: list[str]) -> None:
     read = parse_curl(shlex.join(["curl", *arguments, f"http://{header(raw, 'host')}/a?b=%2F"]))
     assert (read.method, read.target, read.body) == (raw.method, raw.target, raw.body)
     own = {"user-agent"} if "-A" not in arguments else set()
-    assert sorted((n.lower(), v) for n, v in read.headers) == sorted((n.lower(), v) for n, v in raw.headers if n.lower() not in own)
+    assert sorted((n.lower(), v) for n, v in read.headers) == sorted(
+        (n.lower(), v) for n, v in raw.headers if n.lower() not in own
+    )

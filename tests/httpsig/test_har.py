@@ -109,18 +109,24 @@ def test_what_is_no_request_is_refused(request_part: dict[str, Any]) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("raw", [b"", b"[]", b"{}", b'{"log":{}}', b'{"log":{"entries":[]}}', b'{"log":{"entries":[1]}}', b"{" * 999])
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"{}", b'{"log":{}}', b'{"log":{"entries":[]}}', b'{"log":{"entries":[1]}}', b"{" * 999]
+)
 def test_what_is_no_har_file_is_refused(raw: bytes) -> None:
     assert code(raw, 1).split(".")[0] in {"har", "json"}
 
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["request", "url", "method", "headers", "name", "value", "text", "postData"]), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["request", "url", "method", "headers", "name", "value",
+    "text", "postData"]), inner),
 )  # fmt: skip
 
 
-@given(st.binary() | json_values.map(lambda value: json.dumps({"log": {"entries": [value, {"request": value}]}}).encode()), st.none() | st.integers(1, 2))
+@given(
+    st.binary() | json_values.map(lambda value: json.dumps({"log": {"entries": [value, {"request": value}]}}).encode()),
+    st.none() | st.integers(1, 2),
+)
 def test_only_format_error_escapes(raw: bytes, entry: int | None) -> None:
     with suppress(FormatError):
         parse_har(raw, entry=entry)

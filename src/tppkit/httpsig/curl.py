@@ -138,10 +138,15 @@ def _message(command: _Command, read_file: ReadFile | None) -> Message:
     host, target = split_address(address if "://" in address else f"http://{address}")
     body = _body(command.data, read_file)
     if _DOTS.search(target) and not command.path_as_is:
-        raise FormatError("message.malformed", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is")
+        raise FormatError(
+            "message.malformed", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is"
+        )
     if command.in_query and command.data:
         if b"%" in body:
-            raise FormatError("curl.option", "--get writes percent escapes in either case, by curl's version: put the query into the address")
+            raise FormatError(
+                "curl.option",
+                "--get writes percent escapes in either case, by curl's version: put the query into the address",
+            )
         target, body = f"{target}{'&' if '?' in target else '?'}{body.decode('latin-1')}", b""
     sends_body = bool(command.data) and not command.in_query
     method = command.method or ("HEAD" if command.head else "POST" if sends_body else "GET")
@@ -165,7 +170,10 @@ def _piece(option: str, value: bytes, read_file: ReadFile | None) -> bytes:
         if b"@" in (name if separator else value):
             raise FormatError("curl.file", "--data-urlencode names a file; give the data itself")
         if b" " in value:
-            raise FormatError("curl.option", f"{option} writes a space as + or %20, by curl's version: give what was sent with --data-raw")
+            raise FormatError(
+                "curl.option",
+                f"{option} writes a space as + or %20, by curl's version: give what was sent with --data-raw",
+            )
         encoded = quote_from_bytes(content if separator else value, safe="~").encode()
         return name + b"=" + encoded if name and separator else encoded
     if option == "--data-raw" or not value.startswith(b"@"):

@@ -36,7 +36,9 @@ def sealed(pki: Pki, name: str) -> Message:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_a_request_verifies_in_its_own_dialect(rsa_pki: Pki, name: str) -> None:
-    diagnosis = diagnose_request(sealed(rsa_pki, name), certificates=[rsa_pki.qseal.certificate], profile=PROFILES[name], at=AT)
+    diagnosis = diagnose_request(
+        sealed(rsa_pki, name), certificates=[rsa_pki.qseal.certificate], profile=PROFILES[name], at=AT
+    )
     assert diagnosis.outcome is Outcome.VERIFIES
 
 

@@ -91,7 +91,9 @@ def test_a_certificate_in_another_form_is_named(pki: Pki, form: CertificateForm)
 
 def test_a_certificate_in_another_header_is_named(pki: Pki) -> None:
     message = seal_wrongly(pki.qseal)
-    headers = tuple(("TPP-Signing-Certificate" if n == PSD2_V1.certificate_header else n, v) for n, v in message.headers)
+    headers = tuple(
+        ("TPP-Signing-Certificate" if n == PSD2_V1.certificate_header else n, v) for n, v in message.headers
+    )
     assert names(diagnose_request(message._replace(headers=headers))) == ["certificate-header"]
 
 

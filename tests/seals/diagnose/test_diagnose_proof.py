@@ -56,7 +56,11 @@ def test_a_mistake_in_the_digest_does_not_explain_a_signature_that_fits_nothing(
 
 
 def test_a_digest_of_something_else_does_not_explain_a_request_whose_string_is_wrong(pki: Pki) -> None:
-    message = seal_wrongly(pki.qseal, hashed=lambda body: b"else", assemble=lambda lines: b"\r\n".join(f"{n}: {v}".encode() for n, v in lines))
+    message = seal_wrongly(
+        pki.qseal,
+        hashed=lambda body: b"else",
+        assemble=lambda lines: b"\r\n".join(f"{n}: {v}".encode() for n, v in lines),
+    )
     diagnosis = diagnose_request(message)
     assert [cause.name for cause in diagnosis.causes] == ["string-crlf"]
     assert diagnosis.outcome is Outcome.UNEXPLAINED
@@ -73,20 +77,27 @@ def test_any_change_of_a_sealed_request_is_told_and_never_raises(pki: Pki, data:
     text = data.draw(st.text(st.characters(max_codepoint=255), max_size=12))
     changed = (name, value[:start] + text + value[end:])
     headers = (*message.headers[:number], changed, *message.headers[number + 1 :])
-    diagnosis = diagnose_request(message._replace(headers=headers), certificates=[pki.qseal.certificate], max_work=QUICK)
+    diagnosis = diagnose_request(
+        message._replace(headers=headers), certificates=[pki.qseal.certificate], max_work=QUICK
+    )
     assert isinstance(diagnosis, Diagnosis)
     assert diagnosis.to_object()["outcome"] in ("verifies", "explained", "unexplained")
 
 
 headers_of_anything = st.lists(
-    st.tuples(st.sampled_from(["Signature", "Authorization", "Digest", "Date", "X", "TPP-Signature-Certificate"]), st.text(st.characters(max_codepoint=255), max_size=60)),
+    st.tuples(st.sampled_from(["Signature", "Authorization", "Digest", "Date", "X", "TPP-Signature-Certificate"]),
+    st.text(st.characters(max_codepoint=255), max_size=60)),
     max_size=6,
 )  # fmt: skip
 
 
 @settings(max_examples=100)
-@given(method=st.text(max_size=6), target=st.text(max_size=20), headers=headers_of_anything, body=st.binary(max_size=60))
-def test_a_request_of_anything_is_told_and_never_raises(pki: Pki, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes) -> None:
+@given(
+    method=st.text(max_size=6), target=st.text(max_size=20), headers=headers_of_anything, body=st.binary(max_size=60)
+)
+def test_a_request_of_anything_is_told_and_never_raises(
+    pki: Pki, method: str, target: str, headers: Sequence[tuple[str, str]], body: bytes
+) -> None:
     message = Message(method, target, tuple(headers), body)
     diagnosis = diagnose_request(message, certificates=[pki.qseal.certificate], max_work=QUICK)
     assert diagnosis.outcome is not Outcome.VERIFIES
@@ -101,7 +112,9 @@ def test_a_request_of_anything_is_told_and_never_raises(pki: Pki, method: str, t
     ],
 )  # fmt: skip
 def test_a_hostile_signature_header_costs_bounded_work(pki: Pki, value: str) -> None:
-    message = Message("POST", "/" + "a/" * 4000, (("Signature", value), ("Digest", "SHA-256=" + "A" * 5000)), b"[" * 20000)
+    message = Message(
+        "POST", "/" + "a/" * 4000, (("Signature", value), ("Digest", "SHA-256=" + "A" * 5000)), b"[" * 20000
+    )
     diagnosis = diagnose_request(message, certificates=[pki.qseal.certificate], max_work=QUICK)
     assert diagnosis.outcome is Outcome.UNEXPLAINED
     assert diagnosis.tried <= QUICK

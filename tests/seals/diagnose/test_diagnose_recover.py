@@ -66,7 +66,9 @@ def test_the_key_of_another_gives_nothing(rsa_key: rsa.RSAPrivateKey, rsa_pki: P
     assert not make_oracles(rsa_pki.qwac.certificate.public_key, signature)
 
 
-@pytest.mark.parametrize("curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1(), ec.SECP256K1()], ids=lambda curve: curve.name)
+@pytest.mark.parametrize(
+    "curve", [ec.SECP256R1(), ec.SECP384R1(), ec.SECP521R1(), ec.SECP256K1()], ids=lambda curve: curve.name
+)
 @pytest.mark.parametrize("name", HASHES)
 def test_an_ecdsa_signature_is_recognised_under_every_curve_and_hash(curve: ec.EllipticCurve, name: str) -> None:
     key = ec.generate_private_key(curve)
@@ -85,7 +87,9 @@ def test_a_match_is_what_the_library_verifies(pki: Pki, data: bytes, other: byte
 
 
 def test_bare_r_and_s_are_told_from_der(pki: Pki) -> None:
-    schemes = [oracle.made.scheme for oracle in make_oracles(pki.qseal.certificate.public_key, bare_ecdsa(pki.qseal.key, DATA))]
+    schemes = [
+        oracle.made.scheme for oracle in make_oracles(pki.qseal.certificate.public_key, bare_ecdsa(pki.qseal.key, DATA))
+    ]
     assert "ECDSA, r and s bare" in schemes
 
 
@@ -103,7 +107,16 @@ def test_any_bytes_are_taken_for_a_signature_or_not_and_nothing_raises(pki: Pki,
             assert oracle.match(DATA, any_hash=True) is None
 
 
-@pytest.mark.parametrize("raw", [bytes(64), b"\xff" * 64, b"\x30\x06\x02\x01\x00\x02\x01\x00", b"\x30\x06\x02\x01\x01\x02\x01\x01", b"\x30\x06\x02\x01\xff\x02\x01\xff"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        bytes(64),
+        b"\xff" * 64,
+        b"\x30\x06\x02\x01\x00\x02\x01\x00",
+        b"\x30\x06\x02\x01\x01\x02\x01\x01",
+        b"\x30\x06\x02\x01\xff\x02\x01\xff",
+    ],
+)
 def test_numbers_out_of_range_match_nothing(pki: Pki, raw: bytes) -> None:
     for oracle in make_oracles(pki.qseal.certificate.public_key, raw):
         assert oracle.match(DATA, any_hash=True) is None

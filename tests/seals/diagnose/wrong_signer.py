@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
-from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
@@ -114,7 +114,9 @@ def joined(joiner: str = "\n", colon: str = ": ", after: str = "", before: str =
 
 
 def pss(salt_length: int = 32, mgf: hashes.HashAlgorithm | None = None) -> Callable[[Key, bytes], bytes]:
-    return lambda key, data: key.sign(data, padding.PSS(padding.MGF1(mgf or hashes.SHA256()), salt_length), hashes.SHA256())
+    return lambda key, data: key.sign(
+        data, padding.PSS(padding.MGF1(mgf or hashes.SHA256()), salt_length), hashes.SHA256()
+    )
 
 
 def with_hash(algorithm: hashes.HashAlgorithm) -> Callable[[Key, bytes], bytes]:
@@ -218,7 +220,10 @@ BODY_CASES = (
     Case("json-quoted", {"hashed": lambda body: json.dumps(body.decode(), ensure_ascii=False).encode()}),
     Case("json-unquoted", {"body": json.dumps('{"a":1}').encode(), "hashed": lambda body: json.loads(body).encode()}),
     Case("body-latin-1", {"hashed": lambda body: body.decode().encode("latin-1")}),
-    Case("body-from-latin-1", {"body": BODY.decode().encode("latin-1"), "hashed": lambda body: body.decode("latin-1").encode()}),
+    Case(
+        "body-from-latin-1",
+        {"body": BODY.decode().encode("latin-1"), "hashed": lambda body: body.decode("latin-1").encode()},
+    ),
     Case("body-ascii", {"hashed": lambda body: body.decode().encode("ascii", "replace")}),
     Case("body-utf-16", {"hashed": lambda body: body.decode().encode("utf-16-le")}),
     Case("body-base64", {"hashed": b64encode}),
@@ -233,10 +238,20 @@ DIGEST_CASES = (
     Case("digest-name", {"digest": text_digest("SHA256", "sha256")}),
     Case("digest-bare", {"digest": lambda body: encode_base64(hashlib.sha256(body).digest())}),
     Case("digest-hex", {"digest": text_digest("SHA-256", "sha256", bytes.hex)}),
-    Case("digest-base64-of-hex", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.hex().encode()))}),
+    Case(
+        "digest-base64-of-hex",
+        {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.hex().encode()))},
+    ),
     Case("digest-url-safe", {"digest": text_digest("SHA-512", "sha512", lambda raw: urlsafe_b64encode(raw).decode())}),
     Case("digest-unpadded", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw).rstrip("="))}),
     Case("digest-leading-zero", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(b"\0" + raw))}),
+    Case(
+        "digest-zero-dropped",
+        {
+            "body": next(body for body in map(b"%d".__mod__, range(10**6)) if hashlib.sha256(body).digest()[0] == 0),
+            "digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.lstrip(b"\0"))),
+        },
+    ),
     Case("digest-in-colons", {"digest": text_digest("sha-256", "sha256", lambda raw: f":{encode_base64(raw)}:")}),
 )
 
@@ -245,9 +260,14 @@ TARGET_CASES = (
     Case("target-decoded", {"signed_target": decoded_path}),
     Case("target-decoded-without-query", {"signed_target": lambda value: decoded_path(value).partition("?")[0]}),
     Case("target-encoded-twice", {"signed_target": lambda value: value.replace("%", "%25")}),
-    Case("target-escape-case", {"signed_target": lambda value: value.replace("%2F", "%2f").replace("%C3%A9", "%c3%a9")}),
+    Case(
+        "target-escape-case", {"signed_target": lambda value: value.replace("%2F", "%2f").replace("%C3%A9", "%c3%a9")}
+    ),
     Case("target-full-url", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/")}),
-    Case("target-full-url-without-query", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]}),
+    Case(
+        "target-full-url-without-query",
+        {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]},
+    ),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
     Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
     Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
@@ -279,12 +299,14 @@ LINE_CASES = (
     Case("value-folded", {"lines": replaced("x-words", lambda value: value.replace("s H", "s\r\n H"))}),
     Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("GMT", "+0000"))}),
     Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
-    Case("value-url-encoded", {"lines": replaced("tpp-redirect-uri", lambda value: value.replace(":", "%3A").replace("/", "%2F").replace("?", "%3F").replace("=", "%3D"))}),
+    Case("value-url-encoded", {"lines": replaced("tpp-redirect-uri", lambda value: value.replace(":", "%3A").replace("/",
+    "%2F").replace("?", "%3F").replace("=", "%3D"))}),
     Case("value-quoted", {"lines": replaced("x-words", lambda value: f'"{value}"')}),
     Case("value-left-out", {"lines": replaced("x-request-id", lambda value: "")}),
     Case("value-digest-bare", {"lines": replaced("digest", lambda value: value.partition("=")[2])}),
     Case("value-digest-label", {"lines": replaced("digest", lambda value: value.replace("SHA", "sha"))}),
-    Case("value-digest-other", {"body": PRETTY, "lines": replaced("digest", lambda value: f"SHA-256={encode_base64(hashlib.sha256(compact(PRETTY)).digest())}")}),
+    Case("value-digest-other", {"body": PRETTY, "lines": replaced("digest",
+    lambda value: f"SHA-256={encode_base64(hashlib.sha256(compact(PRETTY)).digest())}")}),
 )  # fmt: skip
 
 STRING_CASES = (
@@ -320,9 +342,11 @@ SIGNATURE_CASES = (
 
 FORM_CASES = (
     Case("parameter-unquoted", {"template": 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature={signature}'}),
-    Case("parameter-twice", {"template": 'keyId="{key_id}",algorithm="{algorithm}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
+    Case("parameter-twice",
+    {"template": 'keyId="{key_id}",algorithm="{algorithm}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
     Case("parameter-case", {"template": 'keyid="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
-    Case("parameter-single-quotes", {"template": "keyId=\"{key_id}\",algorithm='{algorithm}',headers=\"{names}\",signature=\"{signature}\""}),
+    Case("parameter-single-quotes",
+    {"template": "keyId=\"{key_id}\",algorithm='{algorithm}',headers=\"{names}\",signature=\"{signature}\""}),
     Case("parameter-spaces", {"template": 'keyId="{key_id}", algorithm = "{algorithm}", headers="{names}", signature="{signature}"'}),
     Case("scheme-word", {"template": 'Signature keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
     Case("headers-case", {"names": NAMES.title().replace("(Request-Target)", "(request-target)")}),
@@ -330,9 +354,12 @@ FORM_CASES = (
     Case("algorithm-name", {"algorithm": "SHA256withSOMETHING"}),
     Case("key-id-other", {"key_id": "SN=1,CA=CN=Another CA"}),
     Case("key-id-form", {"key_id": "my-seal"}),
-    Case("certificate-missing", {"finish": lambda message: message._replace(headers=tuple(h for h in message.headers if not h[0].startswith("TPP-Sig")))}),
+    Case("certificate-missing",
+    {"finish": lambda message: message._replace(headers=tuple(h for h in message.headers if not h[0].startswith("TPP-Sig")))}),
     Case("uncovered", {"covered": ("digest", "(request-target)")}),
-    Case("signature-carrier", {"covered": ("digest", "x-request-id", "(request-target)"), "finish": lambda message: message._replace(headers=tuple(("Authorization", f"Signature {v}") if n == "Signature" else (n, v) for n, v in message.headers))}),
+    Case("signature-carrier", {"covered": ("digest", "x-request-id", "(request-target)"),
+    "finish": lambda message: message._replace(headers=tuple(("Authorization", f"Signature {v}") if n == "Signature" else (n, v) for n,
+    v in message.headers))}),
 )  # fmt: skip
 
 SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *FORM_CASES)
@@ -359,7 +386,9 @@ def pair(first: str, second: str) -> Case:
     """Both cases in one."""
     one, other = BY_NAME[first], BY_NAME[second]
     assert not set(one.steps) & set(other.steps), "both replace the same step"
-    return Case(f"{first} + {second}", {**one.steps, **other.steps}, tuple(kind for kind in one.keys if kind in other.keys))
+    return Case(
+        f"{first} + {second}", {**one.steps, **other.steps}, tuple(kind for kind in one.keys if kind in other.keys)
+    )
 
 
 PAIRS = tuple(pair(*names) for names in _PAIRS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
@@ -169,8 +169,3 @@ def possible_digests(body: bytes, *, algorithm: str) -> tuple[tuple[str, str], .
         for changed in changed_bodies(body, mistake=mistake):
             found.setdefault(f"{name}={encode_base64(hashlib.new(hashed, changed).digest())}", mistake.name)
     return tuple((done, value) for value, done in found.items())
-
-
-def digest_rows() -> Mapping[str, Mistake]:
-    """The rows about digests by name."""
-    return _ROWS

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import FormatError
 from tppkit.httpsig.cavage import (
     CREATED,
     EXPIRES,
@@ -242,8 +242,3 @@ def components_of(message: Message, parameters: SignatureParameters) -> dict[str
         name, value = name.lower(), value.strip(" \t")
         values[name] = f"{values[name]}, {value}" if name in values else value
     return values | dict(time_components(parameters))
-
-
-def told(error: TppkitError) -> str:
-    """A failure as a detail."""
-    return error.message

@@ -17,9 +17,10 @@ from tppkit.seals.diagnose.mistake import StringMistake
 from tppkit.seals.diagnose.recover import Made, Oracle, make_oracles
 from tppkit.seals.diagnose.strings import STRING_MISTAKES, signed_bytes
 from tppkit.seals.diagnose.targets import TARGET_MISTAKES
+from tppkit.seals.diagnose.values import VALUE_MISTAKES
 
 # In this order changes are made one after the other: values before names, lines before the whole.
-MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
+MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *VALUE_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
 
 MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft costs two
 
