@@ -120,6 +120,21 @@ def test_a_hostile_signature_header_costs_bounded_work(pki: Pki, value: str) -> 
     assert diagnosis.tried <= QUICK
 
 
+def test_a_long_body_and_a_long_list_of_headers_cost_bounded_work(pki: Pki) -> None:
+    names = tuple(f"x-{number}" for number in range(400))
+    headers = tuple((name, "v") for name in names)
+    message = seal_wrongly(
+        pki.qseal,
+        headers=headers,
+        covered=("digest", *names),
+        body=b'{"a":[' + b"1, " * 1_000_000 + b"1]}",
+        assemble=lambda lines: b"else",
+    )
+    diagnosis = diagnose_request(message._replace(body=message.body + b" "), certificates=[pki.qseal.certificate])
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert diagnosis.tried < 10
+
+
 def test_the_search_stops_at_its_bound(pki: Pki) -> None:
     signature = random.Random(1).randbytes(64).hex()
     search = find_signed([], text=signature, certificates=[pki.qseal.certificate], max_work=100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
@@ -15,6 +16,7 @@ from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.form import Fault, Form, components_of, read_form
 from tppkit.seals.diagnose.judging import (
     DIALECT,
+    Refusal,
     algorithm_faults,
     coverage_faults,
     find_certificate,
@@ -23,6 +25,7 @@ from tppkit.seals.diagnose.judging import (
     other_dialects,
     refusal,
 )
+from tppkit.seals.diagnose.mistake import Part
 from tppkit.seals.diagnose.recover import Made
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
 from tppkit.seals.diagnose.search import MAX_WORK, MISTAKES, Search, Signed, find_signed
@@ -116,7 +119,7 @@ def _dialect(
     form: Form,
     profile: SealProfile,
     dialects: Sequence[SealProfile],
-    refused: FormatError | Exception | None,
+    refused: Refusal | None,
 ) -> Diagnosis:
     names = ", ".join(row.name for row in dialects)
     evidence = (f"it verifies by: {names}", f"by {profile.name}: {refused}")
@@ -171,8 +174,7 @@ class _Case:
 
     def _examine_digest(self) -> None:
         value = self.values.get("digest")
-        if value is None:
-            self.digest_holds = not self.message.body or self.profile.empty_body is not EmptyBody.ABSENT
+        if value is None:  # which is a fault of the headers where the dialect wants one
             return
         body = self.message.body or (b"{}" if self.profile.empty_body is EmptyBody.BRACES else b"")
         try:
@@ -195,8 +197,11 @@ class _Case:
         """Every mistake that was proven, in the order of verification."""
         signed = search.signed
         certificate = sent or self.candidates[0]
-        doubled = [name for name in self.values if len(self.message.values(name)) > 1]
-        yield from coverage_faults(self.parameters, self.values, doubled, self.profile)
+        counts = Counter(name.lower() for name, _ in self.message.headers)
+        doubled = [name for name, count in counts.items() if count > 1]
+        yield from coverage_faults(
+            self.parameters, self.values, doubled, self.profile, has_body=bool(self.message.body)
+        )
         if self.digest is not None:
             yield from (Fault(mistake, self._digest_evidence()) for mistake in self.digest.mistakes)
         yield from key_id_faults(self.parameters.key_id, certificate, self.candidates, self.profile)
@@ -229,14 +234,13 @@ class _Case:
             f"they differ from byte {_first_difference(self.digest.hashed, self.message.body)}"
         )
 
-    def report(self, search: Search, faults: Sequence[Fault], refused: FormatError | Exception | None) -> Diagnosis:
+    def report(self, search: Search, faults: Sequence[Fault], refused: Refusal | None) -> Diagnosis:
         """The diagnosis."""
         signed = search.signed
         proven = (signed is not None or self.hmac is not None) and (self.digest_holds or self.digest is not None)
         causes = _causes(faults)
-        if proven and not causes and isinstance(refused, (FormatError, SignatureRejected)):
-            part = next(iter(MISTAKES)).part
-            causes = (Cause(refused.code, part, refused.message, (), refused.hint),)
+        if proven and not causes and refused is not None:
+            causes = (Cause(refused.code, Part.FORM, refused.message, (), refused.hint),)
         explained = proven and bool(causes)
         made = signed.made if signed else search.made
         return Diagnosis(

@@ -11,6 +11,7 @@ from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import ENCODINGS, decode_any
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 
+_MAX_SIGNED = 256 * 1024
 MAX_HASHED = 64 * 1024 * 1024  # bytes that one search hashes or rewrites
 
 _SIZES = {16: "MD5", 20: "SHA-1", 28: "SHA-224", 32: "SHA-256", 48: "SHA-384", 64: "SHA-512"}
@@ -165,7 +166,7 @@ def possible_digests(body: bytes, *, algorithm: str) -> tuple[tuple[str, str], .
     hashed = _HASHES.get(algorithm.upper(), "sha256")
     name = algorithm if algorithm.upper() in _HASHES else "SHA-256"
     found: dict[str, str] = {f"{name}={encode_base64(hashlib.new(hashed, body).digest())}": ""}
-    for mistake in BODY_MISTAKES:
+    for mistake in BODY_MISTAKES if len(body) <= _MAX_SIGNED else ():
         for changed in changed_bodies(body, mistake=mistake):
             found.setdefault(f"{name}={encode_base64(hashlib.new(hashed, changed).digest())}", mistake.name)
     return tuple((done, value) for value, done in found.items())

@@ -44,6 +44,9 @@ _ALIASES = {
 }  # fmt: skip
 
 
+Refusal = FormatError | VerificationError
+
+
 class _Unjudged(PathVerifier):
     """Believes whatever it is shown: trust is not what is asked here."""
 
@@ -58,7 +61,7 @@ class _Unjudged(PathVerifier):
 
 def refusal(
     message: Message, *, certificate: EidasCertificate, key_id: str, profile: SealProfile, at: datetime | None
-) -> FormatError | VerificationError | None:
+) -> Refusal | None:
     """Why `verify_request` would refuse a request whose certificate it believes; None when it would not.
 
     Args:
@@ -130,14 +133,19 @@ def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertific
 
 
 def coverage_faults(
-    parameters: SignatureParameters, values: Mapping[str, str], doubled: Sequence[str], profile: SealProfile
+    parameters: SignatureParameters,
+    values: Mapping[str, str],
+    doubled: Sequence[str],
+    profile: SealProfile,
+    *,
+    has_body: bool,
 ) -> Iterator[Fault]:
     """What the dialect finds wrong with the covered headers."""
     demands = demands_of(profile)
     for name in dict.fromkeys(doubled):
-        if name in demands.singletons or name.startswith(demands.prefixes):
+        if name != demands.carrier and (name in demands.singletons or name.startswith(demands.prefixes)):
             yield fault("header-doubled", f"{name} stands more than once")
-    if "digest" in demands.sealing and "digest" not in values:
+    if "digest" not in values and ("digest" in demands.sealing or has_body):
         yield fault("digest-missing")
     absent = [name for name in parameters.headers if name not in values]
     if absent:

@@ -12,6 +12,7 @@ from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.draft import Draft, Seen
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 
+_MAX_BODY = 256 * 1024
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
 
@@ -71,7 +72,7 @@ def _hashed(*names: str) -> Apply:
 def _signed_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
     if seen.message.body:
         yield draft._replace(instead=seen.message.body)
-        for mistake in BODY_MISTAKES:
+        for mistake in BODY_MISTAKES if len(seen.message.body) <= _MAX_BODY else ():
             yield from (draft._replace(instead=body) for body in changed_bodies(seen.message.body, mistake=mistake))
 
 
