@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness import Line, Subject, against, within
-from tppkit.certificates import EidasCertificate, Use, check_certificate, extensions, key_facts, names
+from tppkit.certificates import EidasCertificate, Use, check_certificate, extensions, names
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.testpki import Provider, certificate_pem, make_pki, make_provider
 
@@ -49,7 +49,7 @@ def read_all(leaf: bytes) -> object:
 
 def read_anew(leaf: bytes) -> object:
     """The same as the first certificate that a process reads; emptying the memories takes about 1 us of it."""
-    for memory in (extensions._remembered, names._remembered, key_facts._read_algorithm):
+    for memory in (extensions._remembered, names._remembered):
         memory.cache_clear()
     return read_all(leaf)
 

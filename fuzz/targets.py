@@ -17,9 +17,21 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PublicFormat, pkcs12
 from cryptography.x509 import ocsp
 
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    explain_callback,
+    load_callback_key,
+    sign_callback,
+    verify_callback,
+)
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
@@ -34,21 +46,26 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
-from tppkit.errors import FormatError, SignatureRejected, VerificationError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, SignatureRejected, VerificationError
 from tppkit.evidence.record import EvidenceRecord
-from tppkit.httpsig.cavage import parse_signature_header
+from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
 from tppkit.httpsig.content_digest import parse_content_digest
 from tppkit.httpsig.curl import parse_curl
 from tppkit.httpsig.digest import parse_digest
 from tppkit.httpsig.har import parse_har
+from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detached_jws
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
-from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.seals import PROFILES, CertificateForm, KeySigner, Message, Seal, sign_request
+from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
+from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
+from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.profiles import provider_name, qwac_extensions
 from tppkit.testpki.services import parse_ocsp_request
@@ -283,6 +300,36 @@ def timestamp_requests() -> list[bytes]:
     return [der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)]
 
 
+def read_loosely(data: bytes) -> None:
+    """A Signature header with everything that any dialect or draft tolerates; what is strict reads the same."""
+    text = data.decode("latin-1")
+    with suppress(FormatError):
+        strict = parse_signature_header(text)
+        if parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True)) != strict:
+            raise AssertionError("the tolerant reader read another thing")
+    with suppress(FormatError):
+        parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True, absent_headers=("date",)))
+
+
+def read_key_id(data: bytes) -> None:
+    """A keyId in the style of every dialect."""
+    for style in {row.key_id for row in PROFILES.values()}:
+        with suppress(FormatError, SignatureRejected):
+            verify_key_id(data.decode("latin-1"), pki().qseal.certificate, style=style)
+
+
+def read_certificate_header(data: bytes) -> None:
+    """A header with a certificate, in each form."""
+    for form in CertificateForm:
+        with suppress(FormatError):
+            read_sent_certificate(data.decode("latin-1"), form)
+
+
+def certificate_headers() -> list[bytes]:
+    """One certificate in each form."""
+    return [write_certificate(pki().qseal.certificate, form).encode() for form in CertificateForm]
+
+
 def read_code(data: bytes) -> None:
     """A code's text: what is read is written so that it is read the same again."""
     with suppress(FormatError):
@@ -302,6 +349,64 @@ def codes() -> list[bytes]:
 def code_pictures() -> list[bytes]:
     """A picture of one."""
     return [make_picture(Login("https://shop.example/login")).png(scale=2)]
+
+
+CALLBACK_URL = "https://tpp.example/a%2Fb/"
+
+
+@cache
+def callback_key() -> ec.EllipticCurvePrivateKey:
+    """The key that signs callbacks."""
+    key = pki().callback_keys["callback-live"]
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
+
+
+@cache
+def callback_receiver() -> CallbackReceiver:
+    """Takes any signed object at its addresses."""
+    addresses = [CallbackAddress(CALLBACK_URL + token, CallbackKind.OTHER) for token in ("", "{token}")]
+    return CallbackReceiver(addresses, keys=[CallbackKey("live", callback_key().public_key())])
+
+
+def read_callback(data: bytes) -> None:
+    """A callback as a server reads it off the wire, and why it is refused."""
+    with suppress(FormatError):
+        received = ReceivedCallback(*parse_request(data))
+        with suppress(CallbackRejected):
+            verify_callback(received, at=AT, receiver=callback_receiver())
+        explain_callback(received, at=AT, receiver=callback_receiver())
+
+
+def read_signed_body(data: bytes) -> None:
+    """A body that the service did sign: the events."""
+    for model in (AccessGranted, Transaction, LoginConfirmed):
+        with suppress(FormatError):
+            event = model.from_wire(data)
+            model.from_wire(event.to_wire())
+
+
+def read_callback_key(data: bytes) -> None:
+    """A published key."""
+    with suppress(ConfigurationError):
+        load_callback_key(data, name="live")
+
+
+def callbacks() -> list[bytes]:
+    """A good callback, and a login GET with a token in absolute form."""
+    seeds = []
+    for method, url, body in (("POST", CALLBACK_URL, b'{"id":1}'), ("GET", CALLBACK_URL + "a1" * 12, b"")):
+        signed = sign_callback(callback_key(), request_id="r-1", method=method, url=url, body=body, deterministic=True)
+        head = "".join(f"{name}: {value}\r\n" for name, value in signed)
+        target = url if method == "GET" else url.removeprefix("https://tpp.example")
+        seeds.append(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return seeds
+
+
+def callback_keys() -> list[bytes]:
+    """The public key as PEM and DER."""
+    public = callback_key().public_key()
+    return [public.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for form in (Encoding.PEM, Encoding.DER)]
 
 
 def header(name: str) -> Callable[[], list[bytes]]:
@@ -324,6 +429,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "organization-identifier": Target(
         text_target(parse_organization_identifier), texts("PSDLT-BL-LB000000", "VATDE-1", "LEIXG-AEYE00EKXESVZUUEBP67", "xx:DE-1")),
     "signature-header": Target(text_target(parse_signature_header), header("signature")),
+    "loose-signature-header": Target(read_loosely, header("signature")),
+    "key-id": Target(read_key_id, texts("SN=9FA1,CA=CN=A%20B,C=DE", "SN=9fa1,CA=CN=A,2.5.4.97=#0c0161", "40865", "https://a.example/x")),
+    "certificate-header": Target(read_certificate_header, certificate_headers),
+    "http-date": Target(text_target(parse_http_date), texts("Tue, 15 Nov 1994 08:12:31 GMT")),
     "digest-header": Target(text_target(parse_digest), texts("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")),
     "signature-input": Target(
         read_signature_input, texts('sig1=("@method" "x";key="b" "date";bs "@query-param";name="a");created=1;alg="ed25519"')),
@@ -341,6 +450,11 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
     "qr-code": Target(read_code, codes),
     "qr-picture": Target(bytes_target(read_texts), code_pictures),
+    "callback": Target(read_callback, callbacks),
+    "callback-event": Target(read_signed_body, texts(
+        '{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}', '{"id":7,"name":"Jonas","code":null}',
+        '{"id":"T","ver":1,"timeStamp":1,"tlc":"posted","acc":"a","amount":["EUR-1.5"],"fee":["EUR 1"],"x":[1e5]}')),
+    "callback-key": Target(read_callback_key, callback_keys),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

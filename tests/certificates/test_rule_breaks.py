@@ -256,6 +256,8 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.text-size", qc(use, psd2={"nca_id": ""}), set()),
         ("qcstatements.nca-name", qc(use, psd2={"nca_name": "Банк на България"}), set()),
         ("qcstatements.nca-id", qc(use, psd2={"nca_id": "LT_BL"}), {MISMATCH}),
+        ("qcstatements.nca-exchanged", qc(use, psd2={"nca_name": "LT-BL", "nca_id": "Bank of Lithuania"}),
+         {MISMATCH, "qcstatements.nca-id"}),
         ("qcstatements.nca-id", qc(use, psd2={"nca_id": "NA", "nca_name": "NA"}), {MISMATCH}),
         ("qcstatements.nca-country", qc(use, psd2={"nca_id": "ZZ-BL"}), {MISMATCH, "authority.unknown"}),
         ("qcstatements.nca-not-applicable", qc(use, psd2={"roles": (role("PSP_CB"),)}), set()),

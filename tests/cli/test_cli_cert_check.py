@@ -211,6 +211,15 @@ def test_a_crl_proves_the_certificate_good_and_says_nothing_of_its_authority(tpp
     assert [(f["code"], f["severity"]) for f in result.json["findings"]] == [("revocation.unknown", "warning")]
 
 
+def test_that_revocation_was_not_asked_is_told_where_a_chain_is(tppkit, folder) -> None:
+    told = ("qwac-chain.pem", "--as", "qwac", "--at", AT)
+    result = tppkit("cert", "check", *told, "--trust", "trust")
+    (line,) = [line for line in result.stdout.splitlines() if line.strip().startswith("revocation")]
+    assert (result.exit_code, line.split(maxsplit=1)[1]) == (0, "not asked; give --crl or --ocsp")
+    assert "revocation" not in tppkit("cert", "check", *told).stdout
+    assert tppkit("cert", "check", *JUDGED).json["findings"] == []
+
+
 def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
     (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")

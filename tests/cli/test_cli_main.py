@@ -35,6 +35,23 @@ def test_an_unknown_option_is_wrong_usage(tppkit):
     assert tppkit("cert", "show", "--nonsense", "x").exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("cert", "check", TESTCERTS / "qwac.pem", "--as", "qwac", "--at", "nonsense"),
+        ("cert", "check", TESTCERTS / "qwac.pem"),
+        ("cert", "show", "--nonsense"),
+        ("nonsense",),
+    ],
+    ids=["a time that is none", "an option missing", "an unknown option", "an unknown command"],
+)
+def test_wrong_usage_with_json_is_an_object_too(tppkit, arguments):
+    result = tppkit(*arguments, "--json")
+    assert (result.exit_code, result.json["error"]["code"]) == (2, "usage.wrong")
+    assert result.json["error"]["message"] in result.stderr
+    assert tppkit(*arguments).stdout == ""
+
+
 def test_help_imports_no_room_of_the_toolkit():
     code = (
         "import sys\nfrom tppkit.cli.main import main\n"

@@ -90,6 +90,8 @@ def test_every_row_fits_a_code_and_says_a_client_error(row: tuple[str, int, str]
         ("certificate.missing", 401, "CERTIFICATE_MISSING"),
         ("certificate.expired", 401, "CERTIFICATE_EXPIRED"),
         ("certificate.not-yet-valid", 401, "CERTIFICATE_INVALID"),
+        ("revocation.revoked", 401, "CERTIFICATE_REVOKED"),
+        ("revocation.stale", 401, "CERTIFICATE_INVALID"),
         ("trust.no-path", 401, "CERTIFICATE_INVALID"),
         ("der.malformed", 401, "CERTIFICATE_INVALID"),
         ("signature.missing", 401, "SIGNATURE_MISSING"),

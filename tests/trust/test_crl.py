@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import State, parse_crl, verify_crl
-from tppkit.trust.revocation.crl import MAX_CRL_BYTES
+from tppkit.trust.revocation.crl import MAX_CRL_BYTES, SignedLists
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -201,3 +201,42 @@ def test_entries_are_walked_once_and_only_where_one_could_mean_more(leaf, issuer
     assert "fault_of_entries" in vars(crl)
     odd = make_crl(issuer, leaf, at=AT, entry_extensions=[(ODD, True)])
     assert odd.fault_of_entries is odd.fault_of_entries
+
+
+def test_of_several_entries_the_first_counts(leaf, issuer):
+    serial = leaf.certificate.serial
+    builder = x509.CertificateRevocationListBuilder().issuer_name(issuer.certificate.x509.subject)
+    builder = builder.last_update(AT).next_update(AT + HOUR)
+    for when in (AT - HOUR, AT - 3 * HOUR, AT - 2 * HOUR):
+        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(when)
+        builder = builder.add_revoked_certificate(entry.build())
+    crl = parse_crl(builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER))
+    assert crl.entry_of(serial).revocation_date_utc == AT - HOUR
+    assert crl.entry_of(serial + 1) is None
+
+
+def test_every_entry_is_found_by_its_serial_number(certify, leaf, issuer):
+    others = [certify(f"other {number}", issuer, ca=False) for number in range(9)]
+    crl = make_crl(issuer, *others, at=AT)
+    found = [crl.entry_of(other.certificate.serial) for other in others]
+    assert [entry.serial_number for entry in found] == [other.certificate.serial for other in others]
+
+
+def test_a_signature_that_held_is_remembered_for_this_list_and_this_authority_only(certify, leaf, issuer):
+    signed = SignedLists()
+    crl, namesake = make_crl(issuer, at=AT), certify("Issuing")
+    for _ in range(2):
+        assert verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate, signed=signed)
+    for refused, authority in ((crl, namesake), (make_crl(issuer, at=AT, key=namesake.key), issuer)):
+        for _ in range(2):
+            with pytest.raises(VerificationError) as e:
+                verify_crl(refused, certificate=leaf.certificate, issuer=authority.certificate, signed=signed)
+            assert e.value.code == "crl.signature"
+
+
+def test_at_most_64_signatures_are_remembered(leaf, issuer):
+    signed = SignedLists()
+    for number in range(70):
+        crl = make_crl(issuer, at=AT + number * HOUR)
+        verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate, signed=signed)
+    assert len(signed._known) == 64

@@ -192,6 +192,44 @@ def test_of_a_hold_the_latest_answer_decides(judging, leaf, issuing):
     assert code(judging(held), leaf, AT + 2 * DAY) == "revocation.stale"
 
 
+@pytest.mark.parametrize("make", ["crl", "ocsp"])
+def test_what_was_last_heard_of_as_on_hold_fails_softly_too(judging, leaf, issuing, make):
+    entry = ((x509.CRLReason(HOLD), False),)
+    held = (
+        make_crl(issuing, leaf, at=AT, entry_extensions=entry)
+        if make == "crl"
+        else make_ocsp(leaf, issuing, at=AT, status=REVOKED, reason=HOLD)
+    )
+    paths = judging(held, policy=RevocationPolicy.SOFT_FAIL)
+    with pytest.raises(CertificateRejected, match="was on hold when last heard of") as refused:
+        paths.verify(leaf.certificate, at=AT + 2 * DAY)
+    assert refused.value.code == "revocation.stale"
+
+
+def test_a_hold_that_was_lifted_before_all_answers_grew_old_is_a_mere_warning(judging, leaf, issuing):
+    held = make_ocsp(leaf, issuing, at=AT, status=REVOKED, reason=HOLD)
+    paths = judging(held, make_crl(issuing, at=AT + HOUR), policy=RevocationPolicy.SOFT_FAIL)
+    path = paths.verify(leaf.certificate, at=AT + 9 * DAY)
+    assert [finding.code for finding in path.findings] == ["revocation.stale"]
+
+
+def test_an_authority_last_heard_of_as_on_hold_fails_softly_too(judging, leaf, issuing, root):
+    held = make_crl(root, issuing, at=AT - 9 * DAY, entry_extensions=((x509.CRLReason(HOLD), False),))
+    good = make_ocsp(leaf, issuing, at=AT)
+    paths = judging(held, good, policy=RevocationPolicy.SOFT_FAIL, scope=RevocationScope.CHAIN)
+    assert code(paths, leaf) == "revocation.stale"
+
+
+def test_a_hold_ends_with_an_answer_that_is_fetched(judging, leaf, issuing, root):
+    held = make_ocsp(leaf, issuing, at=AT, status=REVOKED, reason=HOLD)
+    at = AT + 2 * DAY
+
+    def fetch(url, **options) -> bytes:
+        return make_crl(issuing, at=at).der if url == CRL_URL else b"nothing"
+
+    assert code(judging(held, fetch=fetch, policy=RevocationPolicy.SOFT_FAIL), leaf, at) is None
+
+
 def test_a_hold_is_not_undone_by_a_later_list_that_does_not_tell_of_it(judging, leaf, issuing):
     held = make_ocsp(leaf, issuing, at=AT - HOUR, status=REVOKED, reason=HOLD)
     lifted = make_crl(issuing, at=AT + HOUR)

@@ -77,12 +77,13 @@ def read_children(data: bytes, parent: Element) -> list[Element]:
         start = offset + 2
         if start <= end:
             tag, length = data[offset], data[offset + 1]
-            if length == 0x82 and start + 2 <= end and data[start]:
-                length, start = data[start] << 8 | data[start + 1], start + 2
-            elif length == 0x81 and start < end and data[start] >= 0x80:
-                length, start = data[start], start + 1
-            elif length >= 0x80:
-                length = end  # which is too much: the general reader decides, and names the fault
+            if length >= 0x80:
+                if length == 0x81 and start < end and data[start] >= 0x80:
+                    length, start = data[start], start + 1
+                elif length == 0x82 and start + 2 <= end and data[start]:
+                    length, start = data[start] << 8 | data[start + 1], start + 2
+                else:
+                    length = end  # which is too much: the general reader decides, and names the fault
             stop = start + length
             if stop <= end and tag & 0x1F != 0x1F:
                 children.append(_new(Element, (tag, offset, start, stop)))

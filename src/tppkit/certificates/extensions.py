@@ -8,7 +8,6 @@ Certificates of one authority share most of their extensions byte for byte, so r
 from __future__ import annotations
 
 import ipaddress
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -24,11 +23,12 @@ KEY_USAGES = (
     "digitalSignature", "nonRepudiation", "keyEncipherment", "dataEncipherment", "keyAgreement",
     "keyCertSign", "cRLSign", "encipherOnly", "decipherOnly",
 )  # fmt: skip
+_KEY_USAGE_BITS = tuple((name, 0x8000 >> place) for place, name in enumerate(KEY_USAGES))
 # GeneralName choices (RFC 5280 section 4.2.1.6).
 _DNS_NAME, _URI, _IP_ADDRESS = 0x82, 0x86, 0x87
-# Neither white space nor control characters: where one program ends a name at a NUL, another reads on.
-_VISIBLE = re.compile(rb"[\x21-\x7e]+")
 _TRUE = b"\xff"
+_LEAST_BYTES = 7  # of an extension's content: an identifier of one byte, and a value with an empty element
+_CRITICAL = der.write_element(der.BOOLEAN, _TRUE)
 _NO_QC_STATEMENTS = QcStatements()
 Facts = Mapping[str, Any]  # fields of ExtensionFacts
 _REMEMBERED, _REMEMBERED_BYTES = 1024, 1024
@@ -85,6 +85,9 @@ class ExtensionFacts:
         return oids.PRECERTIFICATE_POISON in self.present
 
 
+_new = tuple.__new__  # what a NamedTuple's own constructor calls, without the call around it
+
+
 class _Extension(NamedTuple):
     """One extension, read."""
 
@@ -135,8 +138,8 @@ def _malformed(message: str, offset: int) -> Finding:
 def _known_or_read(data: bytes, element: der.Element) -> _Extension:
     if element.end - element.offset <= _REMEMBERED_BYTES:
         extension = _remembered(data[element.offset : element.end])
-        qc: QcStatements = extension.facts.get("qc", _NO_QC_STATEMENTS)
-        if not extension.findings and not qc.findings:
+        _, _, facts, findings = extension
+        if not findings and ("qc" not in facts or not facts["qc"].findings):
             return extension
     return _read_extension(data, element)  # what is malformed is read where it stands: its offset is the certificate's
 
@@ -147,28 +150,52 @@ def _remembered(encoded: bytes) -> _Extension:
 
 
 def _read_extension(data: bytes, element: der.Element) -> _Extension:
-    oid, critical = "", False
     findings: list[Finding] = []
+    oid, critical, content = _plain_frame(data, element) or ("", False, None)
     try:
-        parts = der.read_children(data, der.expect(element, der.SEQUENCE))
-        if not 2 <= len(parts) <= 3:
-            raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
-        oid = der.read_oid(data, parts[0])
-        if len(parts) == 3:
-            critical = True
-            if data[parts[1].start : parts[1].end] != _TRUE:
-                findings.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
-        value = der.expect(parts[-1], der.OCTET_STRING)
-        content = der.read_element(data, value.start, value.end)
-        if content.end != value.end:
-            raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
+        if content is None:
+            parts = der.read_children(data, der.expect(element, der.SEQUENCE))
+            if not 2 <= len(parts) <= 3:
+                raise FormatError("der.malformed", f"an extension has {len(parts)} parts", offset=element.offset)
+            oid = der.read_oid(data, parts[0])
+            if len(parts) == 3:
+                critical = True
+                if data[parts[1].start : parts[1].end] != _TRUE:
+                    findings.append(_malformed(f"the criticality of extension {oid} is not DER TRUE", parts[1].offset))
+            value = der.expect(parts[-1], der.OCTET_STRING)
+            content = der.read_element(data, value.start, value.end)
+            if content.end != value.end:
+                raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
         reader = _READERS.get(oid)
         facts = reader(data, content, findings) if reader else {}
-        return _Extension(oid, critical, facts, tuple(findings))
+        return _new(_Extension, (oid, critical, facts, tuple(findings)))
     except FormatError as e:
         name = f"extension {oid}" if oid else "an extension"
         findings.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
         return _Extension(oid, critical, {}, tuple(findings))
+
+
+def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:
+    """Identifier, criticality and content of an extension of the plain form that most have.
+
+    Plain is: an extension that is read here, critical or with nothing said of it, every length below 128. Anything else
+    gives None, and the general reader decides.
+    """
+    tag, _, start, end = element
+    if tag != der.SEQUENCE or end - start < _LEAST_BYTES:
+        return None
+    value = start + 2 + data[start + 1]
+    oid = _PLAIN_OIDS.get(data[start:value])
+    critical = data[value : value + 3] == _CRITICAL
+    if critical:
+        value += 3
+    size = end - value - 2  # of the value; what it holds has two bytes less
+    if oid is None or not 2 <= size < 0x80:
+        return None
+    octets, length, content_tag, content_length = data[value : value + 4]
+    if octets != der.OCTET_STRING or length != size or content_length != size - 2 or content_tag & 0x1F == 0x1F:
+        return None
+    return oid, critical, _new(der.Element, (content_tag, value + 2, value + 4, end))
 
 
 def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:
@@ -176,9 +203,8 @@ def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> 
     content = data[bits.start : bits.end]
     if not 1 <= len(content) <= 3 or content[0] > 7 or (len(content) == 1 and content[0]):
         raise FormatError("der.malformed", "its bit string is impossible", offset=bits.offset)
-    number, length = int.from_bytes(content[1:], "big"), 8 * (len(content) - 1)
-    names = [name for place, name in enumerate(KEY_USAGES, 1) if place <= length and number >> (length - place) & 1]
-    return {"key_usage": tuple(names)}
+    number = int.from_bytes(content[1:], "big") << 8 * (3 - len(content))
+    return {"key_usage": tuple([name for name, bit in _KEY_USAGE_BITS if number & bit])}
 
 
 def _read_extended_key_usage(data: bytes, usages: der.Element, findings: list[Finding]) -> Facts:
@@ -201,7 +227,7 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
     for name in der.read_children(data, der.expect(names, der.SEQUENCE)):
         content = data[name.start : name.end]
         if name.tag == _DNS_NAME:
-            if _VISIBLE.fullmatch(content):
+            if _is_visible(content):
                 dns_names.append(content.decode("ascii"))
             else:
                 findings.append(_malformed("a dNSName is not visible ASCII", name.offset))
@@ -215,9 +241,14 @@ def _read_subject_names(data: bytes, names: der.Element, findings: list[Finding]
 
 def _read_uri(data: bytes, name: der.Element) -> str:
     text = data[name.start : name.end]
-    if not _VISIBLE.fullmatch(text):
+    if not _is_visible(text):
         raise FormatError("der.malformed", "an address is not visible ASCII", offset=name.offset)
     return text.decode("ascii")
+
+
+def _is_visible(text: bytes) -> bool:
+    """Neither white space nor control characters: where one program ends a name at a NUL, another reads on."""
+    return text.isascii() and text.decode("ascii").isprintable() and b" " not in text and text != b""
 
 
 def _read_basic_constraints(data: bytes, constraints: der.Element, findings: list[Finding]) -> Facts:
@@ -287,3 +318,4 @@ _READERS: Mapping[str, Callable[[bytes, der.Element, list[Finding]], Facts]] = M
         oids.QC_STATEMENTS: _read_qc,
     }
 )
+_PLAIN_OIDS: Mapping[bytes, str] = MappingProxyType({der.write_oid(oid): oid for oid in _READERS})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 
 from tppkit.certificates import der
@@ -47,6 +46,17 @@ _RSA: Mapping[str, str] = MappingProxyType(
     {"1.2.840.113549.1.1.1": "rsa", "1.2.840.113549.1.1.10": "rsa-pss"}
 )  # RFC 4055
 _EC = "1.2.840.10045.2.1"
+# Whole algorithm identifiers of nearly all keys; `_read_algorithm` gives the same.
+_USUAL: Mapping[bytes, KeyFacts] = MappingProxyType(
+    {
+        der.write_element(der.SEQUENCE, der.write_oid(_EC), der.write_oid(curve)): facts
+        for curve, facts in _CURVES.items()
+    }
+    | {
+        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_element(der.NULL)): KeyFacts(name)
+        for oid, name in _RSA.items()
+    }
+)
 
 
 def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
@@ -58,7 +68,8 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
     # are read here; `EidasCertificate.public_key` loads it where it is used.
     try:
         algorithm = der.read_element(data, key.start, key.end)
-        facts = _read_algorithm(data[algorithm.offset : algorithm.end])
+        encoded = data[algorithm.offset : algorithm.end]
+        facts = _USUAL.get(encoded) or _read_algorithm(encoded)
         if facts.type not in ("rsa", "rsa-pss"):
             return facts
         bits = der.read_element(data, algorithm.end, key.end)
@@ -68,7 +79,6 @@ def read_key_facts(data: bytes, key: der.Element) -> KeyFacts:
         return KeyFacts("unknown")
 
 
-@lru_cache(maxsize=64)  # there are few algorithms, and every key names one
 def _read_algorithm(encoded: bytes) -> KeyFacts:
     kind, *parameters = der.read_children(encoded, der.read_whole(encoded, tag=der.SEQUENCE))
     oid = der.read_oid(encoded, kind)

@@ -28,7 +28,6 @@ _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
-_ANY_NEEDS_ESCAPE = re.compile(_NEEDS_ESCAPE.pattern, re.MULTILINE)  # of values, one a line
 _NAMES = dict(oids.NAME_ATTRIBUTES)
 _X520 = {der.write_oid(f"2.5.4.{number}"): f"2.5.4.{number}" for number in range(128)}
 
@@ -57,22 +56,31 @@ class DistinguishedName:
     @cached_property
     def _text(self) -> str:
         values = [value for rdn in self.rdns for _, value in rdn]
-        as_it_is = "".join(values).isprintable() and not _ANY_NEEDS_ESCAPE.search("\n".join(values))
+        lines = "\n".join(["", *values, ""])
+        edge = "\n " in lines or "\n#" in lines or " \n" in lines  # what is escaped at the ends of a value only
+        as_it_is = "".join(values).isprintable() and not edge and not _SPECIAL.search(lines)
         write = _plain if as_it_is else _readable
         return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
-    def rfc4514(self, *, unknown_as_text: bool = False, root_first: bool = False) -> str:
+    def rfc4514(self, *, encoded: bytes | None = None, unknown_as_text: bool = False, root_first: bool = False) -> str:
         """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
 
         This is what Java's `X500Principal` prints and what any strict reader takes.
 
         Args:
+            encoded: DER of the name, whose values stand behind `#` as they are there; without it they are UTF-8.
             unknown_as_text: other attributes as `oid=value` instead, as OpenSSL and `cryptography` print them.
             root_first: in the order of the certificate, country usually first.
         """
-        write = _dotted if unknown_as_text else _strict
-        rdns = self.rdns if root_first else reversed(self.rdns)
-        return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in rdns])
+        values = None if encoded is None or unknown_as_text else _encoded_values(encoded)
+        parts = []
+        for place, rdn in enumerate(self.rdns):
+            raw = values[place] if values else [None] * len(rdn)
+            write = [
+                _dotted(*pair) if unknown_as_text else _strict(*pair, one) for pair, one in zip(rdn, raw, strict=True)
+            ]
+            parts.append("+".join(write))
+        return ",".join(parts if root_first else reversed(parts))
 
     def matches(self, other: DistinguishedName) -> bool:
         """Whether both names have the same attributes, whichever end they were written from."""
@@ -94,11 +102,23 @@ def _readable(oid: str, value: str) -> str:
     )
 
 
-def _strict(oid: str, value: str) -> str:
+def _strict(oid: str, value: str, encoded: bytes | None) -> str:
     name = oids.NAME_ATTRIBUTES.get(oid)
     if name in _RFC4514_NAMES:
         return f"{name}={_escape(value)}"
-    return f"{oid}=#{der.write_text(value).hex()}"
+    return f"{oid}=#{(der.write_text(value) if encoded is None else encoded).hex()}"
+
+
+def _encoded_values(name: bytes) -> list[list[bytes]]:
+    """DER of every attribute's value, in the certificate's order."""
+    return [
+        [
+            name[part.offset : part.end]
+            for pair in der.read_children(name, rdn)
+            for part in der.read_children(name, pair)[1:]
+        ]
+        for rdn in der.read_children(name, der.read_element(name, 0, len(name)))
+    ]
 
 
 def _dotted(oid: str, value: str) -> str:

@@ -8,7 +8,9 @@ Source: ETSI TS 119 495 clause 5.1 and annex A.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tppkit.certificates import der, oids
 from tppkit.certificates.qc_reading import QcReading, read_string
@@ -56,6 +58,16 @@ class Psd2Statement:
         return tuple(dict.fromkeys([role.standard_name for role in self.roles if role.oid]))
 
 
+_PLAIN_TAGS = (der.SEQUENCE, der.UTF8_STRING, der.UTF8_STRING)
+# Whole roles by their encoding.
+_PLAIN_ROLES: Mapping[bytes, RoleOfPsp] = MappingProxyType(
+    {
+        der.write_element(der.SEQUENCE, der.write_oid(oid), der.write_text(name)): RoleOfPsp(oid, name)
+        for oid, name in oids.PSP_ROLES.items()
+    }
+)
+
+
 def read_psd2(reading: QcReading, info: der.Element) -> None:
     """Read the statementInfo of a PSD2 statement into the fact `psd2`.
 
@@ -63,6 +75,24 @@ def read_psd2(reading: QcReading, info: der.Element) -> None:
         FormatError: `der.malformed`, `der.unexpected-tag`: nothing of it can be read.
     """
     children = der.read_children(reading.data, der.expect(info, der.SEQUENCE))
+    reading.facts["psd2"] = _read_plain(reading.data, children) or _read_any(reading, info, children)
+
+
+def _read_plain(data: bytes, parts: list[der.Element]) -> Psd2Statement | None:
+    """The statement, when it consists of known roles with their own names and of two texts; else None."""
+    if tuple([part.tag for part in parts]) != _PLAIN_TAGS:
+        return None
+    roles, name, identifier = parts
+    try:
+        known = [_PLAIN_ROLES[data[role.offset : role.end]] for role in der.read_children(data, roles)]
+        nca_name, nca_id = data[name.start : name.end].decode(), data[identifier.start : identifier.end].decode()
+        return Psd2Statement(tuple(known), nca_name, nca_id)
+    except (KeyError, UnicodeDecodeError, FormatError):
+        return None
+
+
+def _read_any(reading: QcReading, info: der.Element, children: list[der.Element]) -> Psd2Statement:
+    """The statement in whatever form, with a finding for everything that is not as it should be."""
     parts = [_untagged(reading, part) for part in children]
     # Whatever order and number the parts have, they are read; but only roles, NCAName, NCAId is a PSD2 statement.
     if [part.tag == der.SEQUENCE for part in parts] != [True, False, False]:
@@ -77,7 +107,7 @@ def read_psd2(reading: QcReading, info: der.Element) -> None:
             what = "NCAId" if texts else "NCAName"
             texts.append(_read_text_or_nothing(reading, part, what, "qcstatements.malformed"))
     nca_name, nca_id, *_ = (*texts, "", "")
-    reading.facts["psd2"] = Psd2Statement(tuple(roles), nca_name, nca_id)
+    return Psd2Statement(tuple(roles), nca_name, nca_id)
 
 
 def _read_text_or_nothing(reading: QcReading, element: der.Element, what: str, code: str) -> str:

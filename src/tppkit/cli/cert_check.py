@@ -104,7 +104,10 @@ def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
 
 
 def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]]:
-    facts = _chain(belief.path, asked=options.anchors is not None or options.lists is not None)
+    is_asked = options.anchors is not None or options.lists is not None
+    facts = _chain(belief.path, asked=is_asked)
+    if options.evidence is None and is_asked:
+        facts.append(("revocation", "not asked; give --crl or --ocsp"))
     if options.evidence is not None:
         known = belief.path.revocation if belief.path else ()
         told = [f"{status.certificate.subject}: {status.state}{_by(status)}" for status in known] or ["not proven"]

@@ -20,6 +20,7 @@ from tppkit.sandbox.clock import SandboxClock
 from tppkit.sandbox.control import ControlHost
 from tppkit.sandbox.psd2.app import Psd2Host
 from tppkit.sandbox.psd2.payments import PaymentRules, Payments
+from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store
 from tppkit.sandbox.tls import ServerTls, TlsMode
 from tppkit.testpki import certificate_pem, make_pki, write_pki
@@ -75,7 +76,8 @@ class Sandbox:
         if settings.pki is None and not self.pki.exists():
             write_pki(make_pki(at=self.clock.now()), self.pki)
         anchors = load_anchors(self.pki)
-        paths = PathVerifier(anchors)
+        revocations = FolderRevocations(self.pki)
+        paths = PathVerifier(anchors, revocation=revocations.checker)
         self.tls = _server_tls(self.pki, anchors, strict=settings.strict)
         new_token = _token_source(settings.seed)
         payments = Payments(settings.rules, approval_url=approval_url, new_token=new_token)
@@ -86,7 +88,9 @@ class Sandbox:
             store = Store(settings.database or f"sqlite:///{settings.directory / DATABASE}")
             opened.callback(store.close)
             self._opened = opened.pop_all()
-        self.psd2 = Psd2Host(payments, store=store, archive=self.archive, paths=paths, now=self.clock.now)
+        self.psd2 = Psd2Host(
+            payments, store=store, archive=self.archive, paths=paths, revocations=revocations, now=self.clock.now
+        )
         self.approval = ApprovalHost(payments, store=store, now=self.clock.now).app
         self.control = ControlHost(self.clock).app
 

@@ -19,7 +19,7 @@ REQUEST = Message(
     "/psd2/v1/payments?x=1",
     (
         ("Host", "bank.example"), ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"), ("TPP-Request-ID", "4711"),
-        ("X-ING-ReqID", "4711"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("Content-Type", "application/json"),
+        ("X-ING-ReqID", "4711"), ("X-Amz-Access-Token", "t"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("Content-Type", "application/json"),
     ),
     b'{"a":1}',
 )  # fmt: skip
@@ -48,6 +48,13 @@ def test_another_dialect_is_named(rsa_pki: Pki, name: str) -> None:
     assert diagnosis.outcome is Outcome.EXPLAINED
     assert [cause.name for cause in diagnosis.causes] == ["other-dialect"]
     assert name in diagnosis.causes[0].evidence[0]
+
+
+def test_a_seal_of_another_format_that_does_not_hold_is_told_and_not_explained(rsa_pki: Pki) -> None:
+    message = sealed(rsa_pki, "amazon")._replace(body=b"{}")
+    diagnosis = diagnose_request(message, certificates=[rsa_pki.qseal.certificate], profile=PROFILES["amazon"], at=AT)
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert "digest.mismatch" in diagnosis.advice[0]
 
 
 def test_too_much_coverage_is_named_beside_what_else_is_wrong(pki: Pki) -> None:

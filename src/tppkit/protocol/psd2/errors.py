@@ -45,6 +45,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("pem.", 401, "CERTIFICATE_INVALID"),
     ("trusted-list.", 401, "CERTIFICATE_INVALID"),
     ("trust.", 401, "CERTIFICATE_INVALID"),
+    ("revocation.revoked", 401, "CERTIFICATE_REVOKED"),
     ("revocation.", 401, "CERTIFICATE_INVALID"),
     ("path.", 401, "CERTIFICATE_INVALID"),
     ("qcstatements.", 401, "CERTIFICATE_INVALID"),

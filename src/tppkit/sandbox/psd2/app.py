@@ -28,6 +28,7 @@ from tppkit.protocol.psd2.rules import (
     require_json,
 )
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
+from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest, verify_request
 from tppkit.trust import PathVerifier, TrustedPath
@@ -64,15 +65,24 @@ class Psd2Host:
         store: the database.
         archive: keeps every verified seal.
         paths: believes certificates.
+        revocations: what `paths` knows of revocation; looked at anew with each request.
         now: the sandbox's clock.
     """
 
     def __init__(
-        self, payments: Payments, *, store: Store, archive: EvidenceArchive, paths: PathVerifier, now: Clock
+        self,
+        payments: Payments,
+        *,
+        store: Store,
+        archive: EvidenceArchive,
+        paths: PathVerifier,
+        revocations: FolderRevocations,
+        now: Clock,
     ) -> None:
         self._payments = payments
         self._store = store
         self._archive = archive
+        self._revocations = revocations
         self._now = now
         self._qwacs = QwacPolicy(paths)
         self._seals = SealPolicy(paths)
@@ -118,6 +128,7 @@ class Psd2Host:
         return _Call(row, parameters, request, message, path)
 
     def _provider(self, request: Request) -> TrustedPath:
+        self._revocations.refresh()
         return self._qwacs.verify(peer_certificate(request.scope), at=self._now())
 
     def _initiate_payment(self, call: _Call) -> Answer:

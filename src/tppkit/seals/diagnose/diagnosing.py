@@ -31,7 +31,7 @@ from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
 from tppkit.seals.diagnose.search import MAX_WORK, MISTAKES, Search, Signed, find_signed
 from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hmac, signing_fault
 from tppkit.seals.diagnose.strings import signed_bytes
-from tppkit.seals.profile import EmptyBody, SealProfile
+from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 
 _MORE_CERTIFICATES = "Give further certificates with --cert, for example the QWAC and those from before a renewal."
@@ -70,18 +70,20 @@ def diagnose_request(
     sent, faults = find_certificate(message, profile=profile)  # 1
     candidates = tuple(dict.fromkeys((*([sent] if sent else []), *certificates)))
     form = read_form(message, profile=profile)
-    if not candidates or not form.readings:
-        return _without_parameters(profile, (*faults, *form.faults), has_certificate=bool(candidates))
-    certificate, key_id = candidates[0], form.readings[0].key_id
-    refused = refusal(message, certificate=certificate, key_id=key_id, profile=profile, at=at)  # 2
+    if not candidates:
+        return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
+    certificate = candidates[0]
+    refused = refusal(message, certificate=certificate, profile=profile, at=at)  # 2
     not_seal = tuple(_not_seal(certificate))
     if refused is None and not not_seal:
         return Diagnosis(Outcome.VERIFIES, profile.name, expected=_expected(message, form, profile))
-    dialects = (
-        other_dialects(message, certificate=certificate, key_id=key_id, profile=profile, at=at) if refused else ()
-    )
-    if dialects and not not_seal:
+    dialects = other_dialects(message, certificate=certificate, profile=profile, at=at) if refused else ()
+    if refused and dialects and not not_seal:
         return _dialect(message, form, profile, dialects, refused)
+    if refused and profile.format is not Format.CAVAGE:
+        return _other_format(profile, refused)
+    if not form.readings:
+        return _without_parameters(profile, (*faults, *form.faults), has_certificate=True)
     case = _Case(message, profile, form, candidates)
     found = case.examine(max_work)
     causes = (*faults, *form.faults, *case.faults(found, sent), *not_seal)
@@ -109,7 +111,18 @@ def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:
         yield signing_fault("certificate-not-seal", f"{certificate.subject} is for websites (QWAC)")
 
 
-def _expected(message: Message, form: Form, profile: SealProfile) -> bytes:
+def _other_format(profile: SealProfile, refused: Refusal) -> Diagnosis:
+    """What the verifier says; the search is for mistakes with draft-cavage only."""
+    advice = (
+        f"The verifier says: {refused.message} [{refused.code}]. {refused.hint}.",
+        f"Known mistakes are searched for in seals of {Format.CAVAGE.value}; the profile {profile.name} has {profile.format.value}.",
+    )
+    return Diagnosis(Outcome.UNEXPLAINED, profile.name, advice=advice)
+
+
+def _expected(message: Message, form: Form, profile: SealProfile) -> bytes | None:
+    if not form.readings or profile.format is not Format.CAVAGE:
+        return None
     parameters = form.readings[0]
     return right_draft(Seen(message, components_of(message, parameters), parameters, profile)).text()
 

@@ -59,19 +59,34 @@ class _Unjudged(PathVerifier):
         return TrustedPath((certificate,), Window())
 
 
+class _EveryKeyId(Mapping[str, EidasCertificate]):
+    """One certificate, known by whatever keyId a request names."""
+
+    def __init__(self, certificate: EidasCertificate) -> None:
+        self._certificate = certificate
+
+    def __getitem__(self, key_id: str) -> EidasCertificate:
+        return self._certificate
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
 def refusal(
-    message: Message, *, certificate: EidasCertificate, key_id: str, profile: SealProfile, at: datetime | None
+    message: Message, *, certificate: EidasCertificate, profile: SealProfile, at: datetime | None
 ) -> Refusal | None:
     """Why `verify_request` would refuse a request whose certificate it believes; None when it would not.
 
     Args:
         message: the request.
         certificate: the one that is known, for a dialect that sends none.
-        key_id: by which it is known.
         profile: the dialect.
         at: the time to judge at; the request's own time when absent, so that an old request is not refused for its age.
     """
-    policy = SealPolicy(_Unjudged(), profile=profile, certificates={key_id: certificate})
+    policy = SealPolicy(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate))
     try:
         verify_request(message, qwac=None, at=at or _own_time(message), policy=policy)
     except (FormatError, VerificationError) as e:
@@ -89,13 +104,11 @@ def _own_time(message: Message) -> datetime:
 
 
 def other_dialects(
-    message: Message, *, certificate: EidasCertificate, key_id: str, profile: SealProfile, at: datetime | None
+    message: Message, *, certificate: EidasCertificate, profile: SealProfile, at: datetime | None
 ) -> tuple[SealProfile, ...]:
     """The other dialects in which the request verifies."""
     rows = (row for row in PROFILES.values() if row.name != profile.name)
-    return tuple(
-        row for row in rows if refusal(message, certificate=certificate, key_id=key_id, profile=row, at=at) is None
-    )
+    return tuple(row for row in rows if refusal(message, certificate=certificate, profile=row, at=at) is None)
 
 
 def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:

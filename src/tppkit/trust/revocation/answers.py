@@ -78,7 +78,7 @@ class Verdict:
 
     Attributes:
         proof: `good` or `revoked`; `stale`, all speak of other times; `nothing`.
-        answer: the one that decides; None unless it is good or revoked.
+        answer: the one that decides; with `stale`, the hold that was last heard of, or None; with `nothing`, None.
         begins: first moment for which a good verdict may be remembered, aware UTC.
         ends: last such moment, aware UTC.
     """
@@ -87,6 +87,11 @@ class Verdict:
     answer: Answer | None
     begins: datetime
     ends: datetime
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the certificate was good or revoked."""
+        return self.proof in (Proof.GOOD, Proof.REVOKED)
 
 
 def weigh(
@@ -120,7 +125,7 @@ def weigh(
     best = max(final or telling, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
-        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, None, at, at)
+        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, _last_heard_hold(answers, at), at, at)
     answer, proof = best
     was_held = any(other.reason == ON_HOLD for other in answers)
     begins = min(answer.this_update, at) if was_held else certificate.not_before
@@ -150,3 +155,14 @@ def _prove(
 
 def _holds_at(answer: Answer, at: datetime) -> bool:
     return answer.reason == ON_HOLD and answer.revoked_at is not None and answer.revoked_at <= at
+
+
+def _last_heard_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
+    """The latest answer given by the time, when it tells of a hold that had begun.
+
+    A hold revokes while it lasts: RFC 6960 section 2.2 calls it revoked temporarily, and by RFC 5280 section 6.3.3 an entry is the
+    status whatever its reason. That the answer grew old does not lift it; only a later one does.
+    """
+    told = [answer for answer in answers if answer.state is not State.UNKNOWN and answer.this_update <= at]
+    latest = max(told, key=lambda answer: (answer.this_update, _holds_at(answer, at)), default=None)
+    return latest if latest is not None and _holds_at(latest, at) else None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
+from typing import NoReturn
 from weakref import WeakSet
 
 from tppkit._clock import format_time, shift
@@ -21,7 +22,7 @@ from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Seve
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, Verdict, weigh
-from tppkit.trust.revocation.crl import verify_crl
+from tppkit.trust.revocation.crl import SignedLists, verify_crl
 from tppkit.trust.revocation.fetched import MAX_FETCHES, RETRY_AFTER, Budget, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
 from tppkit.trust.revocation.retained import RevocationEvidence
@@ -37,9 +38,7 @@ class RevocationPolicy(StrEnum):
     """What becomes of a chain when nothing usable says whether a certificate of it was revoked."""
 
     HARD_FAIL = "hard-fail"  # it is refused
-    SOFT_FAIL = (
-        "soft-fail"  # it holds, with a warning; a certificate that is known to be revoked is refused all the same
-    )
+    SOFT_FAIL = "soft-fail"  # it holds, with a warning; what is known to be revoked, or was last heard of as on hold, is refused
 
 
 class RevocationScope(StrEnum):
@@ -134,6 +133,7 @@ class RevocationChecker:
         self._lock = threading.Lock()
         self._windows: WeakSet[Window] = WeakSet()
         self._fetched = FetchedAnswers()
+        self._signed = SignedLists()
         self._revoked: set[tuple[str, str | None, datetime | None]] = set()
 
     def learn(self, evidence: RevocationEvidence) -> None:
@@ -169,6 +169,8 @@ class RevocationChecker:
         verdict, noted = self._decide(inquiry)
         if verdict.answer is None:
             return self._fail(inquiry, is_stale=verdict.proof is Proof.STALE)
+        if not verdict.is_proven:
+            _refuse_held(inquiry, verdict.answer)
         self._refuse_revoked(inquiry.certificate, verdict.answer, verdict.proof)
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         status = _status(inquiry.certificate, verdict.answer)
@@ -182,8 +184,8 @@ class RevocationChecker:
             known += answers
             verdict, noted = self._weigh(inquiry, known)
             if fetched is not None:
-                self._note(fetched, inquiry.at, is_of_use=verdict.answer is not None)
-            if verdict.answer is not None:
+                self._note(fetched, inquiry.at, is_of_use=verdict.is_proven)
+            if verdict.is_proven:
                 break
         return verdict, noted
 
@@ -204,7 +206,7 @@ class RevocationChecker:
         when = max(inquiry.at, answer.produced_at or inquiry.at)
         about = _Inquiry(answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, lists_only=True)
         verdict, _ = self._decide(about)
-        if verdict.proof is Proof.REVOKED:
+        if verdict.answer is not None and verdict.proof is not Proof.GOOD:
             raise VerificationError(
                 "ocsp.responder-revoked", f"the OCSP responder {answer.signer.subject} was revoked itself",
                 clause=_RESPONDERS,
@@ -276,7 +278,8 @@ class RevocationChecker:
                 answers.append(self._not_from_the_future(answer))
         for crl in evidence.crls:
             with _noting(inquiry.faults, silent="crl.other-issuer"):
-                answers.append(self._not_from_the_future(verify_crl(crl, certificate=certificate, issuer=issuer)))
+                answer = verify_crl(crl, certificate=certificate, issuer=issuer, signed=self._signed)
+                answers.append(self._not_from_the_future(answer))
         return answers
 
     def _not_from_the_future(self, answer: Answer) -> Answer:
@@ -303,6 +306,17 @@ class RevocationChecker:
             for window in self._windows:
                 window.close()
             self._windows.clear()
+
+
+def _refuse_held(inquiry: _Inquiry, answer: Answer) -> NoReturn:
+    """Whatever the policy: a soft failure lets pass what nobody spoke against, and here somebody did."""
+    raise CertificateRejected(
+        "revocation.stale",
+        f"{inquiry.certificate.subject} was on hold when last heard of, as {answer.signer.subject} says by {answer.source} of"
+        f" {format_time(answer.this_update)}, and no answer for {format_time(inquiry.at)} says that the hold was lifted",
+        clause=_CLAUSE,
+        findings=tuple(inquiry.faults),
+    )
 
 
 def _status(certificate: EidasCertificate, answer: Answer) -> CertificateStatus:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -11,6 +14,7 @@ from asn1crypto import core as asn1_core
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import RevokedCertificate
 
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
@@ -28,6 +32,7 @@ _PROCESSED = frozenset(
 )  # number, authority key identifier
 _PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidity date
 _CRITICAL = b"\x01\x01\xff"
+_REMEMBERED_SIGNATURES = 64
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,17 @@ class Crl:
     this_update: datetime
     next_update: datetime | None
     x509: x509.CertificateRevocationList
+
+    def entry_of(self, serial: int) -> RevokedCertificate | None:
+        """The first entry with this serial number, or None."""
+        place = self._places.get(serial)
+        return None if place is None else self.x509[place]
+
+    @cached_property
+    def _places(self) -> Mapping[int, int]:
+        # A list is walked once, from its end so that of several entries the first counts, whoever asks how often.
+        last = len(self.x509) - 1
+        return {self.x509[place].serial_number: place for place in range(last, -1, -1)}
 
     @cached_property
     def fault_of_entries(self) -> tuple[str, str] | None:
@@ -102,13 +118,44 @@ def _issuer_of(to_be_signed: bytes) -> ComparableName:
     return comparable_der(to_be_signed[issuer.offset : issuer.end])
 
 
-def verify_crl(crl: Crl, *, certificate: EidasCertificate, issuer: EidasCertificate) -> Answer:
+class SignedLists:
+    """Verifies who signed CRLs, and remembers it: a long list is verified once, not for every certificate.
+
+    What is remembered is that the list of these bytes holds with the authority of this certificate, for the last 64; never a
+    refusal. Safe to share between threads.
+    """
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def check(self, crl: Crl, authority: Link) -> None:
+        """Refuse a list that the authority may not sign or has not signed.
+
+        Raises:
+            VerificationError: `crl.key-usage`, `crl.weak-signature`, `crl.signature`.
+        """
+        pair = crl.sha256, authority.certificate.sha256
+        with self._lock:
+            if pair in self._known:
+                return
+        _check_signature(crl, authority)
+        with self._lock:
+            self._known[pair] = None
+            if len(self._known) > _REMEMBERED_SIGNATURES:
+                self._known.popitem(last=False)
+
+
+def verify_crl(
+    crl: Crl, *, certificate: EidasCertificate, issuer: EidasCertificate, signed: SignedLists | None = None
+) -> Answer:
     """Authenticate a CRL, and read what it says of a certificate.
 
     Args:
         crl: the list.
         certificate: whose status is asked for.
         issuer: who issued the certificate; must have signed the list, too.
+        signed: remembers who signed which list, where one is asked about many certificates; None for no memory.
 
     Raises:
         VerificationError: `crl.other-issuer`, `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`,
@@ -134,8 +181,8 @@ def verify_crl(crl: Crl, *, certificate: EidasCertificate, issuer: EidasCertific
     point = extensions.get(_DISTRIBUTION_POINT)
     if point is not None and isinstance(point.value, x509.IssuingDistributionPoint):
         _check_scope(point.value, read_link(certificate))  # 2
-    _check_signature(crl, authority)  # 3
-    entry = crl.x509.get_revoked_certificate_by_serial_number(certificate.serial)  # 4
+    (signed or SignedLists()).check(crl, authority)  # 3
+    entry = crl.entry_of(certificate.serial)  # 4
     if entry is None:
         _check_entries(crl)
     kept = extensions.get(_EXPIRED_CERTS)

@@ -1,0 +1,76 @@
+"""What the folder's revocation lists revoke is refused, from the next request on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from raw_provider import PAYMENTS, RawProvider, assert_refused
+
+from tppkit._clock import utc_now
+from tppkit.errors import ConfigurationError
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.sandbox.revocations import FolderRevocations
+from tppkit.testpki import Pki, write_pki
+from tppkit.testpki.folder import open_pki
+
+TARGET = f"{PAYMENTS}/unknown/status"
+
+
+@pytest.fixture
+def folder(bank_pki: Pki, tmp_path: Path) -> Path:
+    """The PKI in a folder of its own, as these tests revoke."""
+    write_pki(bank_pki, tmp_path / "pki")
+    return tmp_path / "pki"
+
+
+@pytest.fixture
+def watched_bank(folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
+    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
+        yield server
+
+
+def test_a_qwac_that_is_revoked_while_the_sandbox_runs_is_refused(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    caller = connect(watched_bank)
+    assert caller.request("GET", TARGET).status_code == 403  # believed: only the payment is unknown
+    open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="keyCompromise")
+    assert_refused(caller.request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
+    assert_refused(connect(watched_bank).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
+
+
+def test_a_qsealc_that_is_revoked_while_the_sandbox_runs_is_refused(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    caller = connect(watched_bank)
+    assert caller.initiate().status_code == 201
+    open_pki(folder).revoke(bank_pki.qseal.certificate, at=utc_now())
+    assert_refused(caller.initiate(), 401, "CERTIFICATE_REVOKED")
+    assert caller.request("GET", TARGET).status_code == 403
+
+
+def test_what_was_revoked_before_the_sandbox_started_is_refused(
+    folder: Path, tmp_path: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
+    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
+        assert_refused(connect(server).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
+
+
+def test_a_folder_without_lists_refuses_nobody(
+    folder: Path, tmp_path: Path, connect: Callable[..., RawProvider]
+) -> None:
+    for path in folder.glob("*.crl"):
+        path.unlink()
+    with run_sandbox(SandboxSettings(tmp_path / "sandbox", pki=folder)) as server:
+        assert connect(server).request("GET", TARGET).status_code == 403
+
+
+def test_a_list_that_cannot_be_read_is_told(folder: Path) -> None:
+    revocations = FolderRevocations(folder)
+    (folder / "root.crl").write_bytes(b"no list")
+    with pytest.raises(ConfigurationError, match=r"root\.crl") as refused:
+        revocations.refresh()
+    assert refused.value.code == "pki.unusable"
