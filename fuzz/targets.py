@@ -67,7 +67,7 @@ from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
 from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
-from tppkit.testpki.profiles import provider_name, qwac_extensions
+from tppkit.testpki.request import make_request
 from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
@@ -159,10 +159,7 @@ def certificates() -> list[bytes]:
 
 def requests() -> list[bytes]:
     """A request with the extensions of a QWAC."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki().provider, "web"))
-    for extension, critical in qwac_extensions(pki().provider):
-        builder = builder.add_extension(extension, critical)
-    return [builder.sign(pki().qwac.key, hashes.SHA256(), ecdsa_deterministic=True).public_bytes(Encoding.DER)]
+    return [make_request(pki().provider, "qwac", pki().qwac.key)]
 
 
 def sources() -> list[bytes]:

@@ -19,7 +19,8 @@ REQUEST = Message(
     "/psd2/v1/payments?x=1",
     (
         ("Host", "bank.example"), ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"), ("TPP-Request-ID", "4711"),
-        ("X-ING-ReqID", "4711"), ("X-Amz-Access-Token", "t"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("Content-Type", "application/json"),
+        ("X-ING-ReqID", "4711"), ("X-Amz-Access-Token", "t"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("Content-Type",
+         "application/json"),
     ),
     b'{"a":1}',
 )  # fmt: skip
