@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
 from callbacks import receiving
 from certificates import judging, reading
+from diagnose import diagnosing
 from harness import Line, Subject, against
 from inbox import receiving_once, remembering
 from peers import verifying
@@ -101,6 +102,7 @@ def lines() -> Iterator[Line]:
     yield from believing()
     yield from making()
     yield from drawing()
+    yield from diagnosing()
     yield from receiving_once()
     yield from remembering()
     yield start_up()

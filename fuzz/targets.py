@@ -51,7 +51,9 @@ from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
 from tppkit.httpsig.content_digest import parse_content_digest
+from tppkit.httpsig.curl import parse_curl
 from tppkit.httpsig.digest import parse_digest
+from tppkit.httpsig.har import parse_har
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detached_jws
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
@@ -62,6 +64,7 @@ from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_t
 from tppkit.seals import PROFILES, CertificateForm, KeySigner, Message, Seal, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
 from tppkit.seals.certificate_header import write_certificate
+from tppkit.seals.diagnose import diagnose_request
 from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
 from tppkit.testpki.request import make_request
@@ -227,6 +230,35 @@ def detached_jws() -> list[bytes]:
         ("(request-target)", "digest"), algorithm="ES256", signed_at=AT, certificates=[pki().qseal.certificate.der]
     )
     return [make_detached_jws(header, bytes(64)).encode()]
+
+
+def hars() -> list[bytes]:
+    """The same in a HAR file."""
+    message = sealed()
+    headers = [{"name": name, "value": value} for name, value in message.headers]
+    request = {
+        "method": message.method,
+        "url": f"https://a{message.target}",
+        "headers": headers,
+        "postData": {"text": "{}"},
+    }
+    return [json.dumps({"log": {"entries": [{"request": request}]}}).encode()]
+
+
+def curls() -> list[bytes]:
+    """The same for curl."""
+    message = sealed()
+    options = " ".join(f"-H '{name}: {value}'" for name, value in message.headers)
+    return [
+        f"curl https://a{message.target} {options} -d $'{{\\n}}'".encode(),
+        b'curl -G "https://a/?b" \\\n --data-urlencode a=b',
+    ]
+
+
+def read_and_diagnose(data: bytes) -> None:
+    """A request and what is wrong with it: a diagnosis never raises."""
+    with suppress(FormatError):
+        diagnose_request(parse_request(data), certificates=[pki().qseal.certificate], max_work=5_000)
 
 
 def read_trusted_list(data: bytes) -> None:
@@ -406,6 +438,9 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "content-digest": Target(text_target(parse_content_digest), texts("sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:")),
     "detached-jws": Target(text_target(parse_detached_jws), detached_jws),
     "raw-request": Target(bytes_target(parse_request), raw_requests),
+    "har-request": Target(bytes_target(parse_har), hars),
+    "curl-request": Target(text_target(parse_curl), curls),
+    "diagnosed-request": Target(read_and_diagnose, raw_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),

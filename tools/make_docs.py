@@ -22,6 +22,7 @@ from tppkit.protocol.psd2.endpoints import ENDPOINTS
 from tppkit.protocol.psd2.errors import REFUSALS
 from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
+from tppkit.seals.diagnose import ALL_MISTAKES
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
@@ -76,6 +77,14 @@ def rules() -> Iterator[str]:
     yield "\n## Editions\n\n| document | version | counts from |\n|---|---|---|"
     for edition in EDITIONS:
         yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
+
+
+def diagnose() -> Iterator[str]:
+    """Every mistake that a diagnosis knows."""
+    yield "# Known mistakes\n\nWhat `tppkit seal diagnose` looks for, and names only where it is proven. Two of them may meet.\n"
+    yield "| name | in | what was done | do |\n|---|---|---|---|"
+    for row in ALL_MISTAKES:
+        yield f"| `{row.name}` | {row.part.value} | {_cell(row.cause)} | {_cell(row.mend)} |"
 
 
 def profiles() -> Iterator[str]:
@@ -139,6 +148,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "assumptions.md": assumptions,
     "psd2.md": psd2,
     "rules.md": rules,
+    "diagnose.md": diagnose,
     "profiles.md": profiles,
     "cli.md": command_line,
 }

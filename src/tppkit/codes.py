@@ -492,6 +492,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the CRL is signed with a weak or unknown algorithm",
             "report it to the authority; use OCSP",
         ),
+        "curl.file": Code(
+            "a curl command takes data or headers from a file",
+            "allow files (--allow-files), or write the data into the command",
+        ),
+        "curl.option": Code(
+            "a curl command has an option that is not read here, or not one address",
+            "leave the option out, or give the raw request",
+        ),
+        "curl.shell": Code(
+            "a curl command cannot be split into words as a shell would",
+            "close every quote, and write what variables and pipes stand for",
+        ),
         "database.unusable": Code(
             "the sandbox's database cannot be opened",
             "check the address and install its driver",
@@ -571,6 +583,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "file.unwritable": Code(
             "the file cannot be written",
             "check the path, disk space and permissions",
+        ),
+        "har.entry": Code(
+            "a HAR file has no such entry, or several that are signed",
+            "say which entry is meant (--entry)",
+        ),
+        "har.malformed": Code(
+            "a HAR file is not as HAR 1.2 has it",
+            "export it again with bodies, or give the raw request",
         ),
         "header.control-character": Code(
             "a header's value holds a control character",
@@ -1391,6 +1411,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "record.certificate": Code(
             "a kept certificate is not the one its name says",
             "compare with another copy of the archive",
+        ),
+        "record.entry": Code(
+            "it is not clear which record of an archive is meant, or it cannot be used",
+            "say which line is meant (--entry)",
         ),
         "record.leaf": Code(
             "a record's own hash is not the one written beside it",

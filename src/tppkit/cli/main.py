@@ -23,7 +23,7 @@ _COMMANDS = {
     "pki": ("tppkit.cli.pki", "Make test certificates."),
     "qr": ("tppkit.cli.qr", "Make and read login codes, payment codes and scan links."),
     "sandbox": ("tppkit.cli.sandbox", "The bank to develop against."),
-    "seal": ("tppkit.cli.seal", "Seal requests, and verify seals."),
+    "seal": ("tppkit.cli.seal", "Seal requests, verify seals, explain failures."),
     "trust": ("tppkit.cli.trust", "Ask the trusted lists."),
 }
 

@@ -25,10 +25,12 @@ from tppkit.cli.output import (
     read_input,
     say_error,
 )  # fmt: skip
+from tppkit.cli.seal_diagnose import diagnose
+from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name, parse_request
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
     PROFILES,
@@ -53,7 +55,10 @@ _profile_option = click.option(
 
 @click.group()
 def seal() -> None:
-    """Seal requests, and verify seals."""
+    """Seal requests, verify seals, and say why one does not verify."""
+
+
+seal.add_command(diagnose)
 
 
 @seal.command()
@@ -105,16 +110,24 @@ def sign(
     metavar="KEYID=FILE",
     help="A seal certificate by its keyId, for a dialect that sends none.",
 )
+@entry_option
+@files_option
 @at_option
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path, qwac: Path | None, known: tuple[str, ...], at: datetime | None, profile: str,
-    as_json: bool,
+    request_file: str, trust: Path, qwac: Path | None, known: tuple[str, ...], entry: int | None, allow_files: bool,
+    at: datetime | None, profile: str, as_json: bool,
 ) -> int:  # fmt: skip
-    """Verify a sealed request: REQUEST is a file with a raw HTTP/1.1 request; - is standard input."""
-    message = parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES))
+    """Verify a sealed request.
+
+    REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input.
+    """
     certificates = dict(_known(text) for text in known)
+    given = read_sealed_request(
+        request_file, entry=entry, allow_files=allow_files, certificates=tuple(certificates.values())
+    )
+    message = given.message
     policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=PROFILES[profile], certificates=certificates)
     peer = None if qwac is None else _certificate(qwac)
     try:

@@ -38,7 +38,7 @@ def parse_request(raw: bytes) -> Message:
     if match is None:
         raise FormatError("message.malformed", f"the first line {shown(start)} is not METHOD target HTTP/1.1")
     message = Message.from_wire(match.group(1).decode(), match.group(2), [_field(line) for line in fields], body)
-    _check_length(message)
+    check_length(message)
     return message
 
 
@@ -77,7 +77,12 @@ def is_field_name(name: str) -> bool:
     return name.isascii() and bool(_NAME.fullmatch(name.encode("ascii")))
 
 
-def _check_length(message: Message) -> None:
+def check_length(message: Message) -> None:
+    """Refuse a body that is not the one its headers announce.
+
+    Raises:
+        FormatError: `message.malformed`, a Transfer-Encoding, or a Content-Length that is not the body's.
+    """
     if message.values("transfer-encoding"):
         raise FormatError(
             "message.malformed", "the request has a Transfer-Encoding; give the decoded body with its length"

@@ -1,0 +1,109 @@
+"""`tppkit seal diagnose`: why a sealed request does not verify, and what would."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import zip_longest
+
+import click
+
+from tppkit._text import printable
+from tppkit.cli.certificates import read_bundle
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, at_option, json_option, print_facts, print_json
+from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
+from tppkit.seals import PROFILES, PSD2_V1
+from tppkit.seals.diagnose import Cause, Diagnosis, Outcome, diagnose_request, visible
+
+_WIDTH = 110
+
+
+@click.command()
+@click.argument("request_file", metavar="REQUEST")
+@click.option(
+    "--cert", "certificate_files", multiple=True, metavar="FILE",
+    help="A certificate whose key may have signed it, besides the one that the request carries: an old one, a new one.",
+)  # fmt: skip
+@click.option("--qwac", metavar="FILE", help="The website certificate, whose key is often taken by mistake.")
+@click.option("--profile", type=click.Choice(tuple(PROFILES)), help="The bank's dialect; psd2-v1 by default.")
+@entry_option
+@files_option
+@at_option
+@json_option
+def diagnose(
+    request_file: str, certificate_files: tuple[str, ...], qwac: str | None, profile: str | None, entry: int | None,
+    allow_files: bool, at: datetime | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Say why a sealed request does not verify, prove it, and say what to mend.
+
+    REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input. Trust in
+    the certificate is not judged, and the request's age only with --at. Exit: 0 explained, or it verifies; 1 not explained.
+    """
+    names = (*certificate_files, *([qwac] if qwac else []))
+    certificates = tuple(read_bundle(name, None).leaf for name in names)
+    given = read_sealed_request(request_file, entry=entry, allow_files=allow_files, certificates=certificates)
+    row = PROFILES[profile] if profile else given.profile or PSD2_V1
+    diagnosis = diagnose_request(given.message, certificates=(*given.certificates, *certificates), profile=row, at=at)
+    if as_json:
+        print_json(diagnosis.to_object())
+    else:
+        _tell(diagnosis)
+    return HOLDS if diagnosis.explained else DOES_NOT_HOLD
+
+
+def _tell(diagnosis: Diagnosis) -> None:
+    click.echo(_headline(diagnosis))
+    for number, cause in enumerate(diagnosis.causes, 1):
+        _tell_cause(number, cause)
+    if diagnosis.outcome is Outcome.VERIFIES:
+        return
+    _tell_strings(diagnosis)
+    if diagnosis.made:
+        click.echo("\nThe signature")
+        print_facts((("made as", diagnosis.made), ("hash recovered from it", diagnosis.recovered_hash)))
+    for title, texts in (("Not the cause", diagnosis.excluded), ("Next", diagnosis.advice)):
+        if texts:
+            click.echo(f"\n{title}")
+        for text in texts:
+            click.echo(_wrapped(text, "  - ", "    "))
+
+
+def _headline(diagnosis: Diagnosis) -> str:
+    count = len(diagnosis.causes)
+    if diagnosis.outcome is Outcome.VERIFIES:
+        return f"verifies as {diagnosis.profile} (trust in the certificate was not judged)"
+    causes = f"{count} cause{'' if count == 1 else 's'}"
+    if diagnosis.explained:
+        return f"explained: {causes}, judged as {diagnosis.profile}"
+    found = f"{causes} found, but not all is explained" if count else "no known mistake fits"
+    return f"not explained: {found}; judged as {diagnosis.profile}, {diagnosis.tried} strings compared"
+
+
+def _tell_cause(number: int, cause: Cause) -> None:
+    click.echo(f"\n{number}. {cause.sentence}  [{cause.name}]")
+    for text in cause.evidence:
+        click.echo(_wrapped(f"seen: {text}", "   ", "         "))
+    click.echo(_wrapped(f"do:   {cause.mend}", "   ", "         "))
+
+
+def _wrapped(text: str, first: str, further: str) -> str:
+    return click.wrap_text(printable(text), _WIDTH, initial_indent=first, subsequent_indent=further)
+
+
+def _tell_strings(diagnosis: Diagnosis) -> None:
+    """The right signing string; where another one was signed, line by line with it."""
+    if diagnosis.expected is None:
+        return
+    right = visible(diagnosis.expected).split("\n")
+    if diagnosis.signed is None or diagnosis.first_difference is None:
+        click.echo("\nThe signing string (· space, ␊ line feed, ␍ carriage return)")
+        for line in right:
+            click.echo(f"    {line}")
+        return
+    click.echo("\nThe signing string: - as it should be, + as it was signed (· space, ␊ line feed, ␍ carriage return)")
+    for wanted, signed in zip_longest(right, visible(diagnosis.signed).split("\n")):
+        if wanted == signed:
+            click.echo(f"    {wanted}")
+            continue
+        for mark, line in (("-", wanted), ("+", signed)):
+            if line is not None:
+                click.echo(f"  {mark} {line}")

@@ -1,0 +1,109 @@
+"""How commands take a sealed request: raw HTTP, a HAR file, a curl command line, or a record of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from tppkit._files import read_bounded
+from tppkit.certificates import EidasCertificate
+from tppkit.cli.output import read_input
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.evidence.archive import RECORDS, load_certificate, read_lines
+from tppkit.evidence.record import BodyState, EvidenceRecord
+from tppkit.httpsig.curl import parse_curl
+from tppkit.httpsig.har import MAX_HAR_BYTES, parse_har
+from tppkit.httpsig.message import Message
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+from tppkit.seals import PROFILES, SealProfile
+
+entry_option = click.option(
+    "--entry", type=click.IntRange(min=1), help="Which entry of a HAR file, or line of an archive; from 1."
+)
+files_option = click.option(
+    "--allow-files", is_flag=True, help="Read the files that a curl command names with --data @FILE."
+)
+
+
+class SealedInput(NamedTuple):
+    """A sealed request as it was given.
+
+    Attributes:
+        message: the request.
+        profile: the dialect that a record names; None for the other forms.
+        certificates: those that stand with it: of a record, the seal's.
+    """
+
+    message: Message
+    profile: SealProfile | None = None
+    certificates: tuple[EidasCertificate, ...] = ()
+
+
+def read_sealed_request(
+    name: str, *, entry: int | None, allow_files: bool, certificates: Sequence[EidasCertificate] = ()
+) -> SealedInput:
+    """Read a sealed request in whichever form it is.
+
+    Args:
+        name: a file, the folder of an archive, or `-`.
+        entry: which entry of a HAR file or line of an archive.
+        allow_files: files that a curl command names may be read.
+        certificates: seal certificates among which that of a record may be, besides those of its archive.
+
+    Raises:
+        FormatError: as `parse_request`, `parse_har`, `parse_curl` and `EvidenceRecord.from_line`; `record.entry`.
+        SignatureRejected: `record.body-redacted`.
+        ArchiveError: `archive.unreadable`.
+    """
+    path = Path(name)
+    if name != "-" and path.is_dir():
+        return _record(_line_of(path, entry), certificates, path)
+    raw = read_input(name, max_bytes=MAX_HAR_BYTES)
+    start = raw[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if start.startswith((b"curl ", b"$ curl ", b"curl\t", b"curl\\")):
+        read_file = (lambda file: read_bounded(Path(file), max_bytes=MAX_MESSAGE_BYTES)) if allow_files else None
+        return SealedInput(parse_curl(raw.decode("utf-8", "surrogateescape"), read_file=read_file))
+    if not start.startswith(b"{"):
+        return SealedInput(parse_request(raw))
+    first = raw.split(b"\n", 1)[0]
+    if b'"seal_cert"' in first:
+        folder = path.parent if name != "-" and path.name == RECORDS else None
+        return _record(_pick(raw.splitlines(), entry), certificates, folder)
+    return SealedInput(parse_har(raw, entry=entry))
+
+
+def _line_of(folder: Path, entry: int | None) -> bytes:
+    lines = (line for number, line in read_lines(folder) if entry is None or number == entry)
+    return _pick([line for line, _ in zip(lines, range(2), strict=False)], 1 if entry else None)
+
+
+def _pick(lines: Sequence[bytes], entry: int | None) -> bytes:
+    if entry is None and len(lines) > 1:
+        raise FormatError("record.entry", "the archive has several records; say which line is meant (--entry)")
+    if not lines or (entry or 1) > len(lines):
+        raise FormatError("record.entry", f"the archive has no line {entry or 1}")
+    return lines[(entry or 1) - 1]
+
+
+def _record(line: bytes, certificates: Sequence[EidasCertificate], folder: Path | None) -> SealedInput:
+    record = EvidenceRecord.from_line(line)
+    if record.body_state == BodyState.REDACTED:
+        raise SignatureRejected("record.body-redacted", "the body was redacted, so its digest cannot be recomputed")
+    profile = PROFILES.get(record.profile)
+    if profile is None:
+        raise FormatError(
+            "record.entry", f"the record names the profile {record.profile[:40]!r}, which is not known here"
+        )
+    known = {certificate.sha256: certificate for certificate in certificates}
+    seal = known.get(record.seal_cert)
+    if seal is None:
+        if folder is None:
+            raise FormatError(
+                "record.certificate",
+                f"the seal certificate {record.seal_cert[:16]}… of the record is needed: give it with --cert",
+            )
+        seal = load_certificate(folder, record.seal_cert)
+    return SealedInput(record.to_message(seal, profile=profile), profile, (seal,))

@@ -1,0 +1,220 @@
+"""A request written as a `curl` command line: what curl would send, to the byte.
+
+Bank portals, browsers ("copy as cURL") and test tools hand requests over in this form. An option that would change what is
+sent and is not known here is refused, not passed over. Files are read only through a function that the caller passes in.
+Source: curl's manual page; what `-d` does to line ends of a file is there too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from urllib.parse import quote_from_bytes
+
+from tppkit._encoding import encode_base64, shown
+from tppkit.errors import FormatError
+from tppkit.httpsig.address import split_address
+from tppkit.httpsig.message import Header, Message, require_field_value, require_start_line
+from tppkit.httpsig.shell_words import parse_words
+from tppkit.httpsig.wire import check_length, is_field_name
+
+ReadFile = Callable[[str], bytes]
+
+_MAX_HEADERS = 256
+_DOTS = re.compile(r"^[^?]*/(?:\.|%2e){1,2}(?:[/?]|$)", re.IGNORECASE)
+_SHORT = {
+    "-X": "--request", "-H": "--header", "-d": "--data", "-G": "--get", "-I": "--head", "-u": "--user", "-A": "--user-agent",
+    "-e": "--referer", "-b": "--cookie", "-o": "--output", "-E": "--cert", "-m": "--max-time", "-w": "--write-out",
+    "-x": "--proxy", "-k": "--insecure", "-s": "--silent", "-S": "--show-error", "-v": "--verbose", "-i": "--include",
+    "-L": "--location", "-f": "--fail", "-g": "--globoff", "-N": "--no-buffer", "-#": "--progress-bar", "-4": "--ipv4",
+    "-6": "--ipv6", "-D": "--dump-header", "-c": "--cookie-jar", "-0": "--http1.0",
+}  # fmt: skip
+_DATA = ("--data", "--data-ascii", "--data-raw", "--data-binary", "--data-urlencode", "--json")
+_WITH_VALUE = frozenset({
+    *_DATA, "--request", "--header", "--url", "--user", "--user-agent", "--referer", "--cookie",
+})  # fmt: skip
+# What changes the connection or the talk about it, not the request.
+_PASSED_OVER_WITH_VALUE = frozenset({
+    "--output", "--cert", "--cert-type", "--key", "--key-type", "--pass", "--cacert", "--capath", "--max-time", "--proxy",
+    "--connect-timeout", "--resolve", "--connect-to", "--write-out", "--retry", "--ciphers", "--tls-max", "--interface",
+    "--dump-header", "--cookie-jar", "--stderr", "--trace", "--trace-ascii", "--retry-delay", "--tls13-ciphers", "--pinnedpubkey",
+})  # fmt: skip
+_PASSED_OVER = frozenset({
+    "--insecure", "--silent", "--show-error", "--verbose", "--include", "--location", "--fail", "--fail-with-body", "--globoff",
+    "--no-buffer", "--progress-bar", "--ipv4", "--ipv6", "--compressed", "--http1.0", "--http1.1", "--http2", "--tlsv1.2",
+    "--tlsv1.3", "--trace-time", "--no-progress-meter", "--no-keepalive", "--styled-output",
+})  # fmt: skip
+
+
+@dataclass
+class _Command:
+    """What the options said so far."""
+
+    method: str | None = None
+    urls: list[bytes] = field(default_factory=list)
+    headers: list[bytes] = field(default_factory=list)
+    data: list[tuple[str, bytes]] = field(default_factory=list)
+    in_query: bool = False
+    head: bool = False
+    path_as_is: bool = False
+
+
+def parse_curl(text: str, *, read_file: ReadFile | None = None) -> Message:
+    """Read a `curl` command line into the request that curl would send.
+
+    Args:
+        text: the command, with or without a `$` before it.
+        read_file: gives the bytes of a file that `--data @file` names; such data is refused when absent. It is asked for
+            whatever name stands in the command, so pass it for commands of one's own only.
+
+    Raises:
+        FormatError: `curl.shell`, `curl.option`, `curl.file`, `message.malformed`, `header.control-character`, and what
+            `read_file` raises.
+    """
+    words = list(parse_words(text.removeprefix("\ufeff").lstrip().removeprefix("$ ")))
+    if not words or words.pop(0).rpartition(b"/")[2] != b"curl":
+        raise FormatError("curl.option", "the command is not curl")
+    command = _Command()
+    words.reverse()
+    while words:
+        _take(command, words)
+    return _message(command, read_file)
+
+
+def _take(command: _Command, words: list[bytes]) -> None:
+    word = words.pop()
+    if not word.startswith(b"-") or word == b"-":
+        command.urls.append(word)
+        return
+    name = word.decode("utf-8", "replace")
+    if not name.startswith("--"):
+        rest = word[2:]
+        name = _SHORT.get(name[:2], name[:2])
+        if rest:  # `-XPOST`, or `-sS`
+            words.append(rest if _takes_value(name) else b"-" + rest)
+    if _takes_value(name):
+        if not words:
+            raise FormatError("curl.option", f"{name} stands without its value")
+        _set(command, name, words.pop())
+    elif name in ("--get", "--head", "--path-as-is"):
+        command.in_query |= name == "--get"
+        command.head |= name == "--head"
+        command.path_as_is |= name == "--path-as-is"
+    elif name not in _PASSED_OVER:
+        raise FormatError("curl.option", f"the option {shown(name)} may change the request and is not read here")
+
+
+def _takes_value(name: str) -> bool:
+    return name in _WITH_VALUE or name in _PASSED_OVER_WITH_VALUE
+
+
+def _set(command: _Command, name: str, value: bytes) -> None:
+    if name in _DATA:
+        command.data.append((name, value))
+    match name:
+        case "--request":
+            command.method = value.decode("utf-8", "replace")
+        case "--url":
+            command.urls.append(value)
+        case "--header":
+            command.headers.append(value)
+        case "--user":
+            command.headers.append(b"Authorization: Basic " + encode_base64(value).encode())
+        case "--user-agent":
+            command.headers.append(b"User-Agent: " + value)
+        case "--referer":
+            command.headers.append(b"Referer: " + value)
+        case "--cookie":
+            if b"=" not in value:
+                raise FormatError("curl.file", "--cookie names a file; give the cookies themselves")
+            command.headers.append(b"Cookie: " + value)
+
+
+def _message(command: _Command, read_file: ReadFile | None) -> Message:
+    if len(command.urls) != 1:
+        raise FormatError("curl.option", f"the command names {len(command.urls)} addresses, not one")
+    address = command.urls[0].decode("utf-8", "replace")
+    host, target = split_address(address if "://" in address else f"http://{address}")
+    body = _body(command.data, read_file)
+    if _DOTS.search(target) and not command.path_as_is:
+        raise FormatError(
+            "message.malformed", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is"
+        )
+    if command.in_query and command.data:
+        if b"%" in body:
+            raise FormatError(
+                "curl.option",
+                "--get writes percent escapes in either case, by curl's version: put the query into the address",
+            )
+        target, body = f"{target}{'&' if '?' in target else '?'}{body.decode('latin-1')}", b""
+    sends_body = bool(command.data) and not command.in_query
+    method = command.method or ("HEAD" if command.head else "POST" if sends_body else "GET")
+    message = Message(method, target, _headers(command, host, body if sends_body else None), body)
+    require_start_line(message)
+    check_length(message)
+    return message
+
+
+def _body(data: Iterable[tuple[str, bytes]], read_file: ReadFile | None) -> bytes:
+    body = b""
+    for number, (option, value) in enumerate(data):
+        joined = b"" if number == 0 or option == "--json" else b"&"
+        body += joined + _piece(option, value, read_file)
+    return body
+
+
+def _piece(option: str, value: bytes, read_file: ReadFile | None) -> bytes:
+    if option == "--data-urlencode":
+        name, separator, content = value.partition(b"=")
+        if b"@" in (name if separator else value):
+            raise FormatError("curl.file", "--data-urlencode names a file; give the data itself")
+        if b" " in value:
+            raise FormatError(
+                "curl.option",
+                f"{option} writes a space as + or %20, by curl's version: give what was sent with --data-raw",
+            )
+        encoded = quote_from_bytes(content if separator else value, safe="~").encode()
+        return name + b"=" + encoded if name and separator else encoded
+    if option == "--data-raw" or not value.startswith(b"@"):
+        return value
+    name_of_file = value[1:].decode("utf-8", "surrogateescape")
+    if read_file is None:
+        raise FormatError(
+            "curl.file", f"{option} names the file {shown(name_of_file)}, which is read only when that is allowed"
+        )
+    content = read_file(name_of_file)
+    # As curl does it: what -d reads from a file loses its line ends; --data-binary and --json send the file as it is.
+    return content.translate(None, b"\r\n\0") if option in ("--data", "--data-ascii") else content
+
+
+def _headers(command: _Command, host: str, body: bytes | None) -> tuple[Header, ...]:
+    given = [_header(raw) for raw in command.headers]
+    if len(given) > _MAX_HEADERS:
+        raise FormatError("curl.option", f"the command has more than {_MAX_HEADERS} headers")
+    names = {name.lower() for name, _ in given}
+    own = [("Host", host), ("Accept", "*/*")]
+    if body is not None:
+        is_json = any(option == "--json" for option, _ in command.data)
+        own += [("Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded")]
+        own += [("Content-Length", str(len(body)))]
+        own[1] = ("Accept", "application/json" if is_json else "*/*")
+    return (
+        *[header for header in own if header[0].lower() not in names],
+        *[(name, value) for name, value in given if value is not None],
+    )
+
+
+def _header(raw: bytes) -> tuple[str, str | None]:
+    """Name and value; the value is None for `Name:`, which takes a header of curl's own away."""
+    if raw.startswith(b"@"):
+        raise FormatError("curl.file", "--header names a file; give the headers themselves")
+    text = raw.decode("latin-1")
+    name, separator, value = text.partition(":")
+    if not separator and text.endswith(";"):  # curl's way to send a header without value
+        name, value = text[:-1], ""
+    if not is_field_name(name):
+        raise FormatError("curl.option", f"{shown(text)} is not a header")
+    require_field_value(name, value)
+    value = value.strip(" \t")
+    return name, None if separator and not value else value

@@ -1,0 +1,126 @@
+"""One request of a HAR file, as browsers, proxies and test tools export them.
+
+A HAR file holds a body as text, so a body that is no UTF-8 cannot be had back from it, and some exporters change line ends;
+where the request has a Content-Length, it is compared.
+Source: HTTP Archive (HAR) 1.2, sections "entries", "request", "postData".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tppkit._encoding import decode_base64, parse_json
+from tppkit.errors import FormatError
+from tppkit.httpsig.address import split_address
+from tppkit.httpsig.message import Header, Message, require_field_value, require_start_line
+from tppkit.httpsig.wire import check_length, is_field_name
+
+MAX_HAR_BYTES = 32 * 1024 * 1024
+MAX_ENTRIES = 10_000
+_MAX_DEPTH = 128  # an exporter writes the call stack of a page as nested objects
+_MAX_HEADERS = 256
+
+
+def parse_har(raw: bytes, *, entry: int | None = None) -> Message:
+    """Read one request of a HAR file.
+
+    Args:
+        raw: the file.
+        entry: which entry, from 1; the only one with a signature when absent.
+
+    Raises:
+        FormatError: `har.malformed`, `har.entry`, `message.malformed`, `header.control-character`, `json.*`, `base64.*`.
+    """
+    entries = _entries(
+        parse_json(
+            raw.removeprefix(b"\xef\xbb\xbf"), what="the HAR file", max_bytes=MAX_HAR_BYTES, max_depth=_MAX_DEPTH
+        )
+    )
+    if entry is None:
+        entry = _signed_entry(entries)
+    if not 1 <= entry <= len(entries):
+        raise FormatError("har.entry", f"the HAR file has {len(entries)} entries, none is number {entry}")
+    return _message(_mapping(entries[entry - 1], "an entry").get("request"))
+
+
+def _entries(value: Any) -> list[Any]:
+    entries = _mapping(_mapping(value, "the file").get("log"), "log").get("entries")
+    if not isinstance(entries, list) or not 0 < len(entries) <= MAX_ENTRIES:
+        raise FormatError("har.malformed", f"log.entries is not a list of 1 to {MAX_ENTRIES} entries")
+    return entries
+
+
+def _signed_entry(entries: list[Any]) -> int:
+    signed = [number for number, value in enumerate(entries, 1) if _is_signed(value)]
+    if len(signed) != 1:
+        found = f"entries {', '.join(map(str, signed[:10]))} have" if signed else "no entry has"
+        raise FormatError("har.entry", f"{found} a signature; say which of the {len(entries)} entries is meant")
+    return signed[0]
+
+
+def _is_signed(entry: Any) -> bool:
+    request = entry.get("request") if isinstance(entry, dict) else None
+    try:
+        return any(_carries_signature(name, value) for name, value in _headers(_mapping(request, "request")))
+    except FormatError:
+        return False
+
+
+def _carries_signature(name: str, value: str) -> bool:
+    return name.lower() == "signature" or (name.lower() == "authorization" and value[:10].lower() == "signature ")
+
+
+def _message(value: Any) -> Message:
+    request = _mapping(value, "request")
+    method, url = (_text(request.get(name), f"request.{name}") for name in ("method", "url"))
+    host, target = split_address(url)
+    headers = tuple(_headers(request))
+    if not any(name.lower() == "host" for name, _ in headers):
+        headers = (("Host", host), *headers)
+    message = Message(method, target, headers, _body(request.get("postData")))
+    require_start_line(message)
+    check_length(message)
+    return message
+
+
+def _headers(request: Mapping[str, Any]) -> Iterator[Header]:
+    rows = request.get("headers")
+    if not isinstance(rows, list) or len(rows) > _MAX_HEADERS:
+        raise FormatError("har.malformed", f"request.headers is not a list of at most {_MAX_HEADERS}")
+    for row in rows:
+        fields = _mapping(row, "a header")
+        name, value = (_text(fields.get(part), f"a header's {part}") for part in ("name", "value"))
+        if name.lower() == ":authority":
+            name = "Host"
+        if name.startswith(":"):  # the start line of HTTP/2, which stands in method and url
+            continue
+        if not is_field_name(name):
+            raise FormatError("har.malformed", "a header's name is none")
+        value = value.encode("utf-8").decode("latin-1")
+        require_field_value(name, value)
+        yield name, value.strip(" \t")
+
+
+def _body(value: Any) -> bytes:
+    if value is None:
+        return b""
+    data = _mapping(value, "postData")
+    text = data.get("text", "")
+    if not isinstance(text, str) or (not text and data.get("params")):
+        raise FormatError("har.malformed", "postData holds the fields of a form and not the body's text")
+    if data.get("encoding") == "base64":
+        return decode_base64(text, what="postData.text")
+    return text.encode("utf-8")
+
+
+def _mapping(value: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise FormatError("har.malformed", f"{what} is not a JSON object")
+    return value
+
+
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise FormatError("har.malformed", f"{what} is not a text")
+    return value

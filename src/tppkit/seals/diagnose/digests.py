@@ -1,0 +1,172 @@
+"""Why a Digest header does not fit the body: read in every way it may have been written, compared with what may have been hashed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tppkit._encoding import encode_base64
+from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
+from tppkit.seals.diagnose.encodings import ENCODINGS, decode_any
+from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
+
+_MAX_SIGNED = 256 * 1024
+MAX_HASHED = 64 * 1024 * 1024  # bytes that one search hashes or rewrites
+
+_SIZES = {16: "MD5", 20: "SHA-1", 28: "SHA-224", 32: "SHA-256", 48: "SHA-384", 64: "SHA-512"}
+_HASHES = {
+    "MD5": "md5",
+    "SHA-1": "sha1",
+    "SHA-224": "sha224",
+    "SHA-256": "sha256",
+    "SHA-384": "sha384",
+    "SHA-512": "sha512",
+}
+_SPELLINGS = {"SHA": "SHA-1", "SHA1": "SHA-1", "SHA256": "SHA-256", "SHA512": "SHA-512", "SHA384": "SHA-384", "SHA_256": "SHA-256",
+              "SHA_512": "SHA-512", "SHA-256": "SHA-256", "SHA-512": "SHA-512", "SHA-1": "SHA-1", "MD5": "MD5",
+              "SHA-384": "SHA-384"}  # fmt: skip
+
+DIGEST_MISTAKES: tuple[Mistake, ...] = (
+    Mistake("digest-label", Part.DIGEST, "The Digest header names one algorithm and holds the hash of another.",
+            "Write the name of the algorithm that was used: SHA-256 or SHA-512."),
+    Mistake("digest-weak", Part.DIGEST, "The Digest header holds a hash that banks do not take.", "Use SHA-256 or SHA-512."),
+    Mistake("digest-name", Part.DIGEST, "The Digest header spells the algorithm in a way that is not registered.",
+            "Write SHA-256= or SHA-512=, with the hyphen."),
+    Mistake("digest-bare", Part.DIGEST, "The Digest header holds the hash without the name of its algorithm.",
+            "Write SHA-256= before the base64."),
+    Mistake("digest-leading-zero", Part.DIGEST,
+            "The hash was written as a number: a zero byte stands before it, as Java's BigInteger adds one.",
+            "Encode the hash's bytes; never make a number of them."),
+    Mistake("digest-zero-dropped", Part.DIGEST,
+            "The hash was written as a number: its leading zero bytes are lost, as with Java's BigInteger (one body in 256).",
+            "Encode the hash's bytes; never make a number of them."),
+    *(
+        Mistake(f"digest-{name}", Part.DIGEST, f"The hash in the Digest header {what}.", mend)
+        for name, (what, mend) in ENCODINGS.items()
+    ),
+)  # fmt: skip
+_ROWS = by_name(DIGEST_MISTAKES)
+
+
+class Reading(NamedTuple):
+    """One way to read a Digest header.
+
+    Attributes:
+        deviations: what is wrong with how it is written.
+        algorithm: the name of the hash that was used.
+        raw: the hash.
+    """
+
+    deviations: tuple[Mistake, ...]
+    algorithm: str
+    raw: bytes
+
+
+class DigestFinding(NamedTuple):
+    """Why a digest does not fit.
+
+    Attributes:
+        mistakes: together they give the digest.
+        hashed: the bytes that were hashed.
+        algorithm: with which hash.
+    """
+
+    mistakes: tuple[Mistake, ...]
+    hashed: bytes
+    algorithm: str
+
+
+def explain_digest(value: str, body: bytes) -> DigestFinding | None:
+    """What, done to the body or to its hash, gives this Digest value; at most two changes of the body.
+
+    Args:
+        value: of the header, as received.
+        body: as received.
+    """
+    readings = tuple(_readings(value))
+    for mistakes, candidate in _candidates(body):
+        hashes: dict[str, bytes] = {}
+        for reading in readings:
+            if reading.algorithm not in hashes:
+                hashes[reading.algorithm] = hashlib.new(
+                    _HASHES[reading.algorithm], candidate, usedforsecurity=False
+                ).digest()
+            number = _as_number(hashes[reading.algorithm], reading.raw)
+            if number is not None:
+                return DigestFinding((*mistakes, *reading.deviations, *number), candidate, reading.algorithm)
+    return None
+
+
+def _as_number(expected: bytes, raw: bytes) -> tuple[Mistake, ...] | None:
+    """What is between the right hash and the one that was written: nothing, a mistake with zeros, or None for too much."""
+    if raw == expected:
+        return ()
+    if raw == b"\0" + expected:
+        return (_ROWS["digest-leading-zero"],)
+    if expected[0] == 0 and raw == expected.lstrip(b"\0"):
+        return (_ROWS["digest-zero-dropped"],)
+    return None
+
+
+def _candidates(body: bytes) -> Iterator[tuple[tuple[Mistake, ...], bytes]]:
+    """What may have been hashed: the body, then one change of it, then two; each once, and within a budget of bytes."""
+    yield (), body
+    seen = {body}
+    budget = MAX_HASHED
+    firsts: list[tuple[tuple[Mistake, ...], bytes]] = []
+    for mistake in BODY_MISTAKES:
+        for changed in changed_bodies(body, mistake=mistake):
+            budget -= len(changed) + len(body)
+            if changed not in seen and budget > 0:
+                seen.add(changed)
+                firsts.append(((mistake,), changed))
+                yield firsts[-1]
+    for mistakes, changed in firsts:
+        for second in BODY_MISTAKES:
+            for twice in changed_bodies(changed, mistake=second):
+                budget -= 2 * (len(twice) + len(changed))
+                if budget < 0:
+                    return
+                if twice not in seen:
+                    seen.add(twice)
+                    yield (*mistakes, second), twice
+
+
+def _readings(value: str) -> Iterator[Reading]:
+    for part in value[:4096].split(",")[:8]:
+        name, separator, encoded = part.strip(" \t").partition("=")
+        label = _SPELLINGS.get(name.upper())
+        if label is None or not separator:
+            yield from _read_hash(part.strip(" \t"), None, (_ROWS["digest-bare"],))
+        else:
+            plain = name.upper() in (*_HASHES, "SHA")
+            spelling = () if plain else (_ROWS["digest-name"],)
+            yield from _read_hash(encoded, label, spelling)
+
+
+def _read_hash(encoded: str, label: str | None, deviations: tuple[Mistake, ...]) -> Iterator[Reading]:
+    for decoded in decode_any(encoded):
+        written = (_ROWS[f"digest-{decoded.name}"],) if decoded.name else ()
+        for algorithm in _algorithms(len(decoded.raw)):
+            named = (_ROWS["digest-label"],) if label not in (None, algorithm) else ()
+            weak = (_ROWS["digest-weak"],) if algorithm not in ("SHA-256", "SHA-512") else ()
+            yield Reading((*deviations, *named, *weak, *written), algorithm, decoded.raw)
+
+
+def _algorithms(size: int) -> Iterator[str]:
+    """The hashes that a value of this size can be, with or without a zero too many or up to two too few."""
+    for length, name in _SIZES.items():
+        if size == length or size == length + 1 or length - 2 <= size < length:
+            yield name
+
+
+def possible_digests(body: bytes, *, algorithm: str) -> tuple[tuple[str, str], ...]:
+    """Digest values that may have been signed in place of the one that was sent: (what was done to the body, the value)."""
+    hashed = _HASHES.get(algorithm.upper(), "sha256")
+    name = algorithm if algorithm.upper() in _HASHES else "SHA-256"
+    found: dict[str, str] = {f"{name}={encode_base64(hashlib.new(hashed, body).digest())}": ""}
+    for mistake in BODY_MISTAKES if len(body) <= _MAX_SIGNED else ():
+        for changed in changed_bodies(body, mistake=mistake):
+            found.setdefault(f"{name}={encode_base64(hashlib.new(hashed, changed).digest())}", mistake.name)
+    return tuple((done, value) for value, done in found.items())

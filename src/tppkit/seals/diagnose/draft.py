@@ -1,0 +1,104 @@
+"""A signing string in parts, so that mistakes can be made in it one by one and together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.message import REQUEST_TARGET, Message
+from tppkit.seals.profile import SealProfile
+
+
+class Line(NamedTuple):
+    """One line of a signing string.
+
+    Attributes:
+        name: of the component, as it is written.
+        value: bytes as Latin-1.
+        colon: what stands between them.
+    """
+
+    name: str
+    value: str
+    colon: str = ": "
+
+
+class Draft(NamedTuple):
+    """What may have been signed.
+
+    Attributes:
+        lines: in order.
+        joiner: what stands between lines.
+        before: what stands before the first line.
+        after: what stands after the last.
+        encoding: of the text; the values are bytes already, so the right one is Latin-1.
+        hashed: how the bytes were changed as a whole before they were signed: a name of `strings.WHOLE`, or nothing.
+        instead: other bytes that were signed in place of the signing string.
+    """
+
+    lines: tuple[Line, ...]
+    joiner: str = "\n"
+    before: str = ""
+    after: str = ""
+    encoding: str = "latin-1"
+    hashed: str = ""
+    instead: bytes | None = None
+
+    def text(self) -> bytes:
+        """The bytes, before any change as a whole."""
+        if self.instead is not None:
+            return self.instead
+        lines = self.joiner.join([f"{name}{colon}{value}" for name, value, colon in self.lines])
+        return f"{self.before}{lines}{self.after}".encode(self.encoding, "replace")
+
+    def value(self, name: str) -> str | None:
+        """The value of a line."""
+        for line in self.lines:
+            if line.name == name:
+                return line.value
+        return None
+
+    def with_value(self, name: str, value: str) -> Draft:
+        """The same with another value in a line."""
+        return self._replace(
+            lines=tuple([line._replace(value=value) if line.name == name else line for line in self.lines])
+        )
+
+
+class Seen(NamedTuple):
+    """What the mistakes may look at.
+
+    Attributes:
+        message: as received.
+        values: every component by lower-case name, joined as the draft has it.
+        parameters: of the signature, as read.
+        profile: by which it is judged.
+        digests: Digest values that the body could have had: (what was done to the body, the value).
+    """
+
+    message: Message
+    values: Mapping[str, str]
+    parameters: SignatureParameters
+    profile: SealProfile
+    digests: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The target without its query."""
+        return self.message.target.partition("?")[0]
+
+    @property
+    def method(self) -> str:
+        """As on the wire."""
+        return self.message.method
+
+
+def right_draft(seen: Seen) -> Draft:
+    """The signing string as it should have been; a covered field that the request does not have has no line."""
+    return Draft(tuple([Line(name, seen.values[name]) for name in seen.parameters.headers if name in seen.values]))
+
+
+def with_target(draft: Draft, method: str, target: str) -> Draft:
+    """The draft with another method and target."""
+    return draft.with_value(REQUEST_TARGET, f"{method} {target}")

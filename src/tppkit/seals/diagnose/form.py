@@ -1,0 +1,244 @@
+"""The signature as it stands in the request, read in whatever way it may have been meant; what is wrong with its form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from tppkit.errors import FormatError
+from tppkit.httpsig.cavage import (
+    CREATED,
+    EXPIRES,
+    MAX_HEADER_LENGTH,
+    SignatureParameters,
+    parse_signature_header,
+    time_components,
+)  # fmt: skip
+from tppkit.httpsig.message import REQUEST_TARGET, Message
+from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
+from tppkit.seals.profile import SealProfile
+
+_PARAMETER = re.compile(
+    r"""[ \t]*([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|([^",;]*))[ \t]*(?:[,;]|$)"""
+)
+_TIDY = re.compile(r"""[ \t]{0,8}[A-Za-z][A-Za-z0-9_-]*=(?:"[^"]*"|'[^']*'|[^\s,;"]*),?""")
+_NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "signature", "created", "expires")}
+
+FORM_MISTAKES: tuple[Mistake, ...] = tuple(
+    Mistake(name, Part.FORM, cause, mend)
+    for name, cause, mend in (
+        ("signature-missing", "The request has no signature.", "Send the signature in the header that the bank's dialect has for it."),
+        ("signature-carrier", "The signature stands in another header than the dialect has for it.",
+         "Send it in the header that the dialect names."),
+        ("signature-twice", "The request has more than one header with a signature.",
+         "Send one; look for a client that adds it on every retry."),
+        ("scheme-word", "The Signature header begins with the word Signature, which belongs to Authorization only.",
+         'Begin the Signature header with keyId="…".'),
+        ("parameter-twice", "A parameter of the signature stands twice.",
+         "Give each parameter once; readers disagree on which one counts."),
+        ("parameter-case", "A parameter of the signature is spelled in other letters.", "Spell it keyId, algorithm, headers, signature."),
+        ("parameter-unquoted", "A parameter of the signature stands without quotes.",
+         "Put quotes around every value but those of created and expires."),
+        ("parameter-single-quotes", "Values of the signature's parameters stand between single quotes.", 'Use double quotes: ".'),
+        ("parameter-spaces", "White space, a semicolon or a further comma stands between the signature's parameters.",
+         "Separate parameters by one comma, with nothing around the equals sign."),
+        ("time-quoted", "created or expires stands between quotes.", "Write them as bare numbers."),
+        ("time-not-allowed", "The signature covers (created) or (expires), which its algorithm must not.",
+         "Cover date instead, or use the dialect's hs2019 where the bank has that."),
+        ("parameter-missing", "The signature lacks a parameter.", "Give keyId, algorithm, headers and signature."),
+        ("headers-case", "The headers parameter has names with capital letters.", "Write the names in lower case."),
+        ("headers-separator", "The names in the headers parameter are not separated by one space.", "Separate them by single spaces."),
+        ("headers-twice", "The headers parameter has a name twice.", "Name each header once; its values are joined in one line."),
+        ("signature-form", "The signature's header is not in the form of the draft.",
+         'Write keyId="…",algorithm="…",headers="…",signature="…".'),
+        ("header-doubled", "A header that must stand once stands more than once.", "Send it once; look for a gateway that adds its own."),
+        ("covered-absent", "The signature names a header that did not arrive with the request.",
+         "Look for what drops it on the way (proxies drop empty and unknown headers), or do not cover it."),
+        ("digest-missing", "The request has no Digest header.",
+         "Send Digest, of zero bytes where there is no body, unless the dialect says otherwise."),
+        ("certificate-missing", "The request does not carry the seal certificate.", "Send it in the header that the dialect has for it."),
+        ("certificate-form", "The seal certificate stands in its header in another form than the dialect has.",
+         "Write it in the dialect's form: base64 of DER on one line for most banks."),
+        ("certificate-header", "The seal certificate stands in another header than the dialect has for it.",
+         "Send it in the header that the dialect names."),
+    )
+)  # fmt: skip
+_ROWS = by_name(FORM_MISTAKES)
+
+
+class Fault(NamedTuple):
+    """A mistake that was seen, with what was seen.
+
+    Attributes:
+        mistake: the row.
+        detail: the values.
+    """
+
+    mistake: Mistake
+    detail: str = ""
+
+
+class Form(NamedTuple):
+    """A signature as read.
+
+    Attributes:
+        readings: what its parameters may say, the likeliest first; none when they cannot be read.
+        text: of the signature parameter, as written.
+        faults: what is wrong with the form.
+    """
+
+    readings: tuple[SignatureParameters, ...] = ()
+    text: str = ""
+    faults: tuple[Fault, ...] = ()
+
+
+def read_form(message: Message, *, profile: SealProfile) -> Form:
+    """Read the signature of a request, leniently, and say what is wrong with its form.
+
+    Args:
+        message: the request.
+        profile: the dialect it should be in.
+    """
+    value, faults = _find(message, profile)
+    if value is None:
+        return Form(faults=faults)
+    try:
+        strict = parse_signature_header(value, reading=profile.reading)
+    except FormatError as e:
+        readings, text, found = _read_leniently(value, e)
+        return Form(readings, text, (*faults, *found))
+    match = re.search(r'signature="?([^",]*)"?', value)
+    return Form((strict,), match[1] if match else "", faults)
+
+
+def fault(name: str, detail: str = "") -> Fault:
+    """A fault of the form by its row's name."""
+    return Fault(_ROWS[name], detail)
+
+
+def _find(message: Message, profile: SealProfile) -> tuple[str | None, tuple[Fault, ...]]:
+    """The value that holds the signature, without the scheme of Authorization."""
+    found = [("Signature", value) for value in message.values("signature")]
+    found += [
+        ("Authorization", value) for value in message.values("authorization") if value[:10].lower() == "signature "
+    ]
+    if not found:
+        return None, (fault("signature-missing", f"the dialect has it in {profile.carrier}"),)
+    faults: list[Fault] = []
+    right = [one for one in found if one[0] == profile.carrier]
+    carrier, value = (right or found)[0]
+    if len(right) > 1:
+        faults.append(fault("signature-twice", f"{len(found)} of them"))
+    if carrier != profile.carrier:
+        faults.append(fault("signature-carrier", f"it stands in {carrier}, the dialect has it in {profile.carrier}"))
+    scheme, _, rest = value.partition(" ")
+    if scheme.lower() == "signature":
+        if carrier == "Signature":
+            faults.append(fault("scheme-word"))
+        value = rest.strip(" \t")
+    return value, tuple(faults)
+
+
+def _read_leniently(value: str, strict: FormatError) -> tuple[tuple[SignatureParameters, ...], str, tuple[Fault, ...]]:
+    given: list[tuple[str, str]] = []
+    faults: dict[str, str] = {}
+    position = 0
+    while position < len(value[:MAX_HEADER_LENGTH]):
+        match = _PARAMETER.match(value, position)
+        if match is None or match.end() == position:
+            break
+        name, double, single, bare = match.groups()
+        given.append((name, next(text for text in (double, single, bare, "") if text is not None)))
+        faults |= _faults_of(match[0], name, double, single, bare)
+        position = match.end()
+    readings = tuple(_readings(given, faults)) if given else ()
+    if not faults and not _only_encoding(strict):
+        faults["signature-form"] = strict.message
+    texts = [text for name, text in given if name.lower() == "signature"]
+    return readings, texts[-1].strip() if texts else "", tuple(fault(name, detail) for name, detail in faults.items())
+
+
+def _only_encoding(strict: FormatError) -> bool:
+    """The form is right but for how the signature itself is encoded, which is looked at by itself."""
+    return strict.code.startswith("base64.")
+
+
+def _faults_of(text: str, name: str, double: str | None, single: str | None, bare: str | None) -> dict[str, str]:
+    faults = {}
+    known = _NAMES.get(name.lower())
+    if known is not None and known != name:
+        faults["parameter-case"] = f"{name} instead of {known}"
+    if single is not None:
+        faults["parameter-single-quotes"] = name
+    if known in ("created", "expires"):
+        if double is not None:
+            faults["time-quoted"] = name
+    elif bare is not None:
+        faults["parameter-unquoted"] = name
+    if not _TIDY.fullmatch(text):
+        faults["parameter-spaces"] = name
+    return faults
+
+
+def _readings(given: list[tuple[str, str]], faults: dict[str, str]) -> list[SignatureParameters]:
+    """What the parameters may say: the last of two, then the first; covered names read in any form."""
+    last: dict[str, str] = {}
+    first: dict[str, str] = {}
+    for name, text in given:
+        known = _NAMES.get(name.lower(), name)
+        if known in last:
+            faults["parameter-twice"] = known
+        last[known] = text
+        first.setdefault(known, text)
+    missing = [name for name in ("keyId", "algorithm", "headers", "signature") if name not in last]
+    if missing:
+        faults["parameter-missing"] = ", ".join(missing)
+    if "signature" in missing:
+        return []
+    both = (last,) if first == last else (last, first)
+    readings = [_parameters(one, names) for one in both for names in _covered(one, faults)]
+    if any(
+        (CREATED in one.headers or EXPIRES in one.headers) and one.algorithm.startswith(("rsa", "hmac", "ecdsa"))
+        for one in readings
+    ):
+        faults["time-not-allowed"] = readings[0].algorithm
+    return readings
+
+
+def _covered(given: Mapping[str, str], faults: dict[str, str]) -> tuple[tuple[str, ...], ...]:
+    text = given.get("headers")
+    if text is None:
+        return (
+            ("date",),
+            (CREATED,),
+            ("digest", "x-request-id", REQUEST_TARGET),
+            ("digest", "x-request-id"),
+            (REQUEST_TARGET, "date", "digest"),
+        )
+    names = tuple(name for name in re.split(r"[ ,;|\t]+", text.lower()) if name)
+    if text != text.lower():
+        faults["headers-case"] = text[:200]
+    if " ".join(names) != text.lower():
+        faults["headers-separator"] = text[:200]
+    if len(set(names)) != len(names):
+        faults["headers-twice"] = text[:200]
+        return (names, tuple(dict.fromkeys(names)))
+    return (names,)
+
+
+def _parameters(given: Mapping[str, str], names: tuple[str, ...]) -> SignatureParameters:
+    times = [
+        int(text) if (text := given.get(name, "")).isascii() and text.isdigit() and len(text) < 20 else None
+        for name in ("created", "expires")
+    ]
+    return SignatureParameters(given.get("keyId", ""), given.get("algorithm", ""), names, b"", *times)
+
+
+def components_of(message: Message, parameters: SignatureParameters) -> dict[str, str]:
+    """Every component by lower-case name; unlike a verifier's, of any method and target."""
+    values = {REQUEST_TARGET: f"{message.method.lower()} {message.target}"}
+    for name, value in message.headers:
+        name, value = name.lower(), value.strip(" \t")
+        values[name] = f"{values[name]}, {value}" if name in values else value
+    return values | dict(time_components(parameters))

@@ -1,0 +1,255 @@
+"""The verifier itself, asked about everything but trust; and what a dialect finds wrong with coverage, keyId and algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from tppkit.certificates import EidasCertificate, Use
+from tppkit.errors import FormatError, SignatureRejected, VerificationError
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, key_kind
+from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.message import Message
+from tppkit.seals.certificate_header import CertificateForm, read_certificate
+from tppkit.seals.diagnose.form import Fault, fault
+from tppkit.seals.diagnose.mistake import Mistake, Part
+from tppkit.seals.diagnose.recover import Made
+from tppkit.seals.diagnose.signing import signing_fault
+from tppkit.seals.key_id import verify_key_id
+from tppkit.seals.policy import Demands, SealPolicy, demands_of
+from tppkit.seals.profile import SealProfile
+from tppkit.seals.profiles import PROFILES
+from tppkit.seals.verify import verify_request
+from tppkit.trust import PathVerifier, TrustedPath, Window
+
+UNCOVERED = Mistake(
+    "uncovered", Part.COVERAGE, "The signature does not cover a header that the dialect demands.",
+    "Cover it: name it in headers, and sign its line."
+)  # fmt: skip
+COVERED_TOO_MUCH = Mistake(
+    "covered-too-much", Part.COVERAGE, "The signature covers something that the dialect does not allow.",
+    "Cover what the dialect names, and nothing else."
+)  # fmt: skip
+DIALECT = Mistake(
+    "other-dialect", Part.DIALECT, "The request is sealed correctly, in another bank's dialect.",
+    "Seal in the dialect of the bank that is called (--profile)."
+)  # fmt: skip
+
+# Names from elsewhere that say what is meant.
+_ALIASES = {
+    "sha256withrsa": "rsa-sha256", "rs256": "rsa-sha256", "rsa-v1_5-sha256": "rsa-sha256", "sha512withrsa": "rsa-sha512",
+    "rs512": "rsa-sha512", "ps256": "rsa-pss-sha256", "ps512": "rsa-pss-sha512", "rsassa-pss": "rsa-pss-sha256",
+    "sha256withecdsa": "ecdsa-sha256", "es256": "ecdsa-p256-sha256", "sha384withecdsa": "ecdsa-sha384",
+}  # fmt: skip
+
+
+Refusal = FormatError | VerificationError
+
+
+class _Unjudged(PathVerifier):
+    """Believes whatever it is shown: trust is not what is asked here."""
+
+    def __init__(self) -> None:
+        pass
+
+    def verify_use(
+        self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
+    ) -> TrustedPath:
+        return TrustedPath((certificate,), Window())
+
+
+class _EveryKeyId(Mapping[str, EidasCertificate]):
+    """One certificate, known by whatever keyId a request names."""
+
+    def __init__(self, certificate: EidasCertificate) -> None:
+        self._certificate = certificate
+
+    def __getitem__(self, key_id: str) -> EidasCertificate:
+        return self._certificate
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def refusal(
+    message: Message, *, certificate: EidasCertificate, profile: SealProfile, at: datetime | None
+) -> Refusal | None:
+    """Why `verify_request` would refuse a request whose certificate it believes; None when it would not.
+
+    Args:
+        message: the request.
+        certificate: the one that is known, for a dialect that sends none.
+        profile: the dialect.
+        at: the time to judge at; the request's own time when absent, so that an old request is not refused for its age.
+    """
+    policy = SealPolicy(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate))
+    try:
+        verify_request(message, qwac=None, at=at or _own_time(message), policy=policy)
+    except (FormatError, VerificationError) as e:
+        return e
+    return None
+
+
+def _own_time(message: Message) -> datetime:
+    for value in message.values("date"):
+        try:
+            return parsedate_to_datetime(value).replace(tzinfo=UTC)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def other_dialects(
+    message: Message, *, certificate: EidasCertificate, profile: SealProfile, at: datetime | None
+) -> tuple[SealProfile, ...]:
+    """The other dialects in which the request verifies."""
+    rows = (row for row in PROFILES.values() if row.name != profile.name)
+    return tuple(row for row in rows if refusal(message, certificate=certificate, profile=row, at=at) is None)
+
+
+def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:
+    """The seal certificate in the request's headers, wherever and in whatever form, and what is wrong with that."""
+    if profile.certificate_header is None:
+        return None, ()
+    names = dict.fromkeys(
+        (profile.certificate_header, *(row.certificate_header for row in PROFILES.values() if row.certificate_header))
+    )
+    for name in names:
+        for value in message.values(name)[:2]:
+            certificate, form = _read_any_form(value, profile.certificate_form)
+            if certificate is None:
+                return None, (fault("certificate-form", f"the {name} header holds no certificate"),)
+            faults = (
+                []
+                if name == profile.certificate_header
+                else [fault("certificate-header", f"it stands in {name}, not in {profile.certificate_header}")]
+            )
+            if form is not profile.certificate_form:
+                faults.append(
+                    fault("certificate-form", f"it is {form.value}, the dialect has {profile.certificate_form.value}")
+                )
+            return certificate, tuple(faults)
+    return None, (fault("certificate-missing", f"there is no {profile.certificate_header} header"),)
+
+
+def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertificate | None, CertificateForm]:
+    for form in dict.fromkeys((expected, *CertificateForm)):
+        try:
+            return read_certificate(value, form), form
+        except FormatError:
+            continue
+    return None, expected
+
+
+def coverage_faults(
+    parameters: SignatureParameters,
+    values: Mapping[str, str],
+    doubled: Sequence[str],
+    profile: SealProfile,
+    *,
+    has_body: bool,
+) -> Iterator[Fault]:
+    """What the dialect finds wrong with the covered headers."""
+    demands = demands_of(profile)
+    for name in dict.fromkeys(doubled):
+        if name != demands.carrier and (name in demands.singletons or name.startswith(demands.prefixes)):
+            yield fault("header-doubled", f"{name} stands more than once")
+    if "digest" not in values and ("digest" in demands.sealing or has_body):
+        yield fault("digest-missing")
+    absent = [name for name in parameters.headers if name not in values]
+    if absent:
+        yield fault("covered-absent", ", ".join(absent))
+    missing = _missing(demands, parameters.headers, values)
+    if missing:
+        yield Fault(UNCOVERED, f"{', '.join(missing)} (it covers {', '.join(parameters.headers)[:200]})")
+    others = [
+        name
+        for name in parameters.headers
+        if demands.allowed is not None and name not in demands.allowed and not name.startswith(demands.prefixes)
+    ]
+    if others:
+        yield Fault(COVERED_TOO_MUCH, ", ".join(others)[:200])
+
+
+def _missing(demands: Demands, covered: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    wanted = {*demands.covered, *demands.if_present.intersection(values)}
+    wanted |= {name for name in values if demands.prefixes and name.startswith(demands.prefixes)}
+    return sorted(wanted.difference(covered))
+
+
+def key_id_faults(
+    text: str, certificate: EidasCertificate, others: Sequence[EidasCertificate], profile: SealProfile
+) -> Iterator[Fault]:
+    """What is wrong with keyId: another dialect's spelling of this certificate, or the name of another."""
+    error = _names(text, certificate, profile)
+    if error is None:
+        return
+    rows = [
+        row.name
+        for row in PROFILES.values()
+        if row.key_id.form is profile.key_id.form or row.key_id.form.name == "SERIAL"
+    ]
+    spelled = [name for name in rows if _names(text, certificate, PROFILES[name]) is None]
+    named = [other for other in others if _names(text, other, profile) is None]
+    if named:
+        yield signing_fault("key-id-other", f"it names {named[0].subject}, serial {named[0].serial:X}")
+    elif spelled:
+        yield signing_fault("key-id-form", f"it is written as {spelled[0]} has it: {error.message}")
+    else:
+        yield signing_fault("key-id-form" if isinstance(error, FormatError) else "key-id-other", error.message)
+
+
+def _names(text: str, certificate: EidasCertificate, profile: SealProfile) -> FormatError | SignatureRejected | None:
+    try:
+        verify_key_id(text, certificate, style=profile.key_id)
+    except (FormatError, SignatureRejected) as e:
+        return e
+    return None
+
+
+def algorithm_faults(name: str, certificate: EidasCertificate, profile: SealProfile) -> Iterator[Fault]:
+    """What is wrong with the algorithm parameter."""
+    try:
+        names = profile.algorithms_of(key_kind(certificate.public_key))
+    except FormatError as e:
+        yield signing_fault("key-unusable", e.message)
+        return
+    if name in names:
+        return
+    if not names:
+        yield signing_fault("key-unusable", f"the dialect has no algorithm for {key_kind(certificate.public_key)}")
+        return
+    usual = " or ".join(names)
+    row = "algorithm-other-key" if any(name == wire for wire, _ in profile.algorithms) else "algorithm-name"
+    yield signing_fault(row, f"it says {name[:60]!r}; the dialect has {usual} for this key")
+
+
+def meant_algorithm(
+    name: str, certificate: EidasCertificate, profile: SealProfile, made: Made | None
+) -> Algorithm | None:
+    """What the algorithm parameter stands for: by the dialect, by its usual meaning, or else what was done if that is allowed."""
+    try:
+        names = profile.algorithms_of(key_kind(certificate.public_key))
+    except FormatError:
+        return None
+    if name in names:
+        return names[name]
+    alias = ALGORITHMS.get(_ALIASES.get(name.lower(), name.lower()))
+    if alias is not None and alias in names.values():
+        return alias
+    fitting = [row for row in names.values() if made is not None and _is_made_so(row, made)]
+    return next(iter((*fitting, *names.values())), None)
+
+
+def _is_made_so(row: Algorithm, made: Made) -> bool:
+    scheme = {
+        "PKCS#1": Scheme.PKCS1,
+        "PSS": Scheme.PSS,
+        "ECDSA, DER": Scheme.ECDSA_DER,
+        "ECDSA, r and s bare": Scheme.ECDSA_RAW,
+    }
+    return scheme.get(made.scheme) is row.scheme and made.hash.replace("SHA-", "sha") == row.hash.name

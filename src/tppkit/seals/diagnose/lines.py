@@ -1,0 +1,154 @@
+"""Mistakes in the lines of the signing string: which, in what order, how named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import permutations
+
+from tppkit.httpsig.message import REQUEST_TARGET
+from tppkit.seals.diagnose.draft import Draft, Line, Seen
+from tppkit.seals.diagnose.mistake import Part, StringMistake
+from tppkit.seals.diagnose.values import MAX_LINES
+from tppkit.seals.profiles import PROFILES
+
+_PERMUTED = 6  # lines; of more, only the usual orders are tried
+
+_ORDER = "Write the lines in the order of the headers parameter."
+_LINE = "Write each line as the name in lower case, a colon, one space and the value; join them by one line feed."
+
+_COMMON = frozenset(
+    {
+        "value-first",
+        "value-last",
+        "value-time-near",
+        "header-missing",
+        "order",
+        "names-not-lower-case",
+        "colon-no-space",
+    }
+)
+
+
+def _row(
+    name: str, cause: str, apply: Callable[[Draft, Seen], Iterator[Draft]], mend: str, *, likely: int = 2
+) -> StringMistake:
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, likely)
+
+
+def _orders(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    lines = draft.lines
+    yield draft._replace(lines=tuple(sorted(lines)))
+    yield draft._replace(lines=tuple(reversed(lines)))
+    wire = [name.lower() for name, _ in seen.message.headers]
+    places = {name: place for place, name in enumerate(wire)}
+    for target_place in (-1, len(wire)):
+        placed = places | {REQUEST_TARGET: target_place}
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.name.lower(), len(wire) + 1))))
+    for profile in PROFILES.values():
+        names = {name.lower(): place for place, name in enumerate((*profile.covered, *profile.covered_if_present))}
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: names.get(line.name.lower(), len(names)))))
+    if len(lines) <= _PERMUTED:
+        for order in permutations(lines):
+            yield draft._replace(lines=order)
+
+
+def _left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    lines = draft.lines
+    for number in range(len(lines)):
+        yield draft._replace(lines=lines[:number] + lines[number + 1 :])
+    filled = tuple([line for line in lines if line.value])
+    if filled != lines:
+        yield draft._replace(lines=filled)
+
+
+def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    lines = draft.lines
+    for first in range(len(lines)):
+        for second in range(first + 1, len(lines)):
+            yield draft._replace(
+                lines=tuple([line for number, line in enumerate(lines) if number not in (first, second)])
+            )
+    yield from (draft._replace(lines=lines[:count]) for count in range(1, len(lines)))
+
+
+def _added(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    present = {line.name for line in draft.lines}
+    more = [
+        (name, value)
+        for name, value in seen.values.items()
+        if name not in present and name not in ("signature", "authorization")
+    ]
+    for name, value in more[:MAX_LINES]:
+        line = Line(name, value)
+        for place in (len(draft.lines), *range(len(draft.lines))):
+            yield draft._replace(lines=(*draft.lines[:place], line, *draft.lines[place:]))
+
+
+def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    spelled = {name.lower(): name for name, _ in seen.message.headers}
+    titled = [line._replace(name="-".join(part.capitalize() for part in line.name.split("-"))) for line in draft.lines]
+    for names in (
+        [line._replace(name=spelled.get(line.name, line.name)) for line in draft.lines],
+        [line if line.name == REQUEST_TARGET else new for line, new in zip(draft.lines, titled, strict=True)],
+        [line._replace(name=line.name.upper()) for line in draft.lines],
+        [line if line.name == REQUEST_TARGET else line._replace(name=line.name.upper()) for line in draft.lines],
+    ):
+        yield draft._replace(lines=tuple(names))
+    for number, line in enumerate(draft.lines):
+        if line.name in spelled:
+            changed = line._replace(name=spelled[line.name])
+            yield draft._replace(lines=(*draft.lines[:number], changed, *draft.lines[number + 1 :]))
+
+
+def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    yield draft._replace(lines=tuple([Line("", line.value, "") for line in draft.lines]))
+
+
+def _target_name(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    for other in (
+        "request-target",
+        "(Request-Target)",
+        "(REQUEST-TARGET)",
+        "request-line",
+        "@request-target",
+        "(request_target)",
+    ):
+        yield draft._replace(
+            lines=tuple([line._replace(name=other) if line.name == REQUEST_TARGET else line for line in draft.lines])
+        )
+
+
+def _colons(*colons: str) -> Callable[[Draft, Seen], Iterator[Draft]]:
+    def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
+        for colon in colons:
+            yield draft._replace(lines=tuple([line._replace(colon=colon) for line in draft.lines]))
+        for colon in colons:
+            for number, line in enumerate(draft.lines[:MAX_LINES]):
+                yield draft._replace(
+                    lines=(*draft.lines[:number], line._replace(colon=colon), *draft.lines[number + 1 :])
+                )
+        if any(not line.value for line in draft.lines) and "" not in colons:
+            yield draft._replace(
+                lines=tuple([line if line.value else line._replace(colon=":") for line in draft.lines])
+            )
+
+    return apply
+
+
+LINE_MISTAKES: tuple[StringMistake, ...] = (
+    _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
+         "Sign every header that the headers parameter names, or name fewer.", likely=8),
+    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=10),
+    _row("header-added", "A header was signed that the headers parameter does not name.", _added,
+         "Name every signed header in the headers parameter.", likely=0),
+    _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE),
+    _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
+         _colons(":  ", " : ", ":\t", " :"), _LINE),
+    _row("colon-no-space", "No space follows the colon in what was signed.", _colons(":"), _LINE),
+    _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "),
+         _LINE),
+    _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),
+    _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE),
+    _row("headers-missing", "Several headers that the headers parameter names are missing from what was signed.", _left_out_two,
+         "Sign every header that the headers parameter names, or name fewer.", likely=0),
+)  # fmt: skip

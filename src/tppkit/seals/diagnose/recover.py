@@ -1,0 +1,291 @@
+"""What a signature tells about what was signed, given the public key.
+
+An RSA signature gives back what was padded: for PKCS#1 the very hash that was signed, for PSS a salted check of it. So
+whether the key made the signature, by which scheme and hash, is known before anything is guessed, and a guess costs one hash.
+An ECDSA or Ed25519 signature tells nothing by itself: each guess costs a verification.
+Source: RFC 8017 sections 8.1.2, 9.1.2 and 9.2; RFC 3279 section 2.2.3.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
+
+_HASHERS: dict[str, Callable[[bytes], bytes]] = {
+    "SHA-256": lambda data: hashlib.sha256(data).digest(),
+    "SHA-512": lambda data: hashlib.sha512(data).digest(),
+    "SHA-384": lambda data: hashlib.sha384(data).digest(),
+    "SHA-1": lambda data: hashlib.sha1(data, usedforsecurity=False).digest(),
+    "SHA-224": lambda data: hashlib.sha224(data).digest(),
+    "MD5": lambda data: hashlib.md5(data, usedforsecurity=False).digest(),
+}
+_DIGEST_INFO = {
+    "SHA-256": "3031300d060960864801650304020105000420",
+    "SHA-512": "3051300d060960864801650304020305000440",
+    "SHA-384": "3041300d060960864801650304020205000430",
+    "SHA-224": "302d300d06096086480165030402040500041c",
+    "SHA-1": "3021300906052b0e03021a05000414",
+    "MD5": "3020300c06082a864886f70d020505000410",
+}
+_SIZES = {32: "SHA-256", 64: "SHA-512", 48: "SHA-384", 20: "SHA-1", 28: "SHA-224", 16: "MD5"}
+_PRIMES = {
+    "secp256r1": 2**256 - 2**224 + 2**192 + 2**96 - 1,
+    "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
+    "secp521r1": 2**521 - 1,
+    "secp256k1": 2**256 - 2**32 - 977,
+}
+_PREHASHED: dict[str, hashes.HashAlgorithm] = {
+    "SHA-256": hashes.SHA256(), "SHA-512": hashes.SHA512(), "SHA-384": hashes.SHA384(), "SHA-1": hashes.SHA1(),  # noqa: S303
+}  # fmt: skip
+
+
+class Made(NamedTuple):
+    """How a signature was made, as far as it is known.
+
+    Attributes:
+        scheme: `PKCS#1`, `PKCS#1 without DigestInfo`, `PSS`, `ECDSA, DER`, `ECDSA, r and s bare`, `Ed25519`.
+        hash: name of the hash; empty where nothing was hashed, or where it is not known yet.
+        recovered: the hash (or, for PSS, the salted check) that the signature holds; empty when it holds none.
+        salt_length: of PSS, in bytes.
+        mgf_hash: of PSS.
+        certain: the padding alone proves that this key made the signature.
+    """
+
+    scheme: str
+    hash: str
+    recovered: bytes = b""
+    salt_length: int | None = None
+    mgf_hash: str = ""
+    certain: bool = False
+
+
+_ED25519 = Made("Ed25519", "SHA-512")
+
+
+class Oracle(Protocol):
+    """Says whether a signature is over given bytes."""
+
+    made: Made
+    cost: int  # of one answer, in units of a hash
+
+    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+        """How the signature was made, when it is over these bytes; with `any_hash` every hash is tried."""
+
+
+@dataclass
+class Pkcs1Oracle:
+    """A PKCS#1 signature whose content was recovered."""
+
+    made: Made
+    cost: int = 1
+
+    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+        """Compare the recovered hash with that of the bytes."""
+        expected = _HASHERS[self.made.hash](data) if self.made.hash else data
+        return self.made if expected == self.made.recovered else None
+
+
+@dataclass
+class PssOracle:
+    """A PSS signature whose salt was recovered."""
+
+    made: Made
+    salt: bytes
+    cost: int = 2
+
+    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+        """Repeat the salted check over the hash of the bytes."""
+        hasher = _HASHERS[self.made.hash]
+        return self.made if hasher(b"\0" * 8 + hasher(data) + self.salt) == self.made.recovered else None
+
+
+@dataclass
+class EcOracle:
+    """An ECDSA signature: a guess is compared with the point that its hash must lead to, and what fits is verified.
+
+    From R = (e G + r Q) / s follows e G = s R - r Q. The right side is known but for the sign of R, so a guess costs a
+    multiplication of the base point, about half of a verification.
+    """
+
+    key: ec.EllipticCurvePublicKey
+    der: bytes
+    made: Made
+    usual: str
+    cost: int = 20
+
+    def __post_init__(self) -> None:
+        self._wanted = _points_of_hash(self.key, self.der)
+
+    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+        """Compare, with the usual hash of the key or with every one."""
+        for name in dict.fromkeys((self.usual, *(_PREHASHED if any_hash else ()))):
+            digest = _HASHERS[name](data)
+            if _times_base(self.key, digest) in self._wanted and self._verifies(digest, name):
+                return self.made._replace(hash=name)
+        return None
+
+    def _verifies(self, digest: bytes, name: str) -> bool:
+        try:
+            self.key.verify(self.der, digest, ec.ECDSA(Prehashed(_PREHASHED[name])))
+        except InvalidSignature:
+            return False
+        return True
+
+
+def _times_base(key: ec.EllipticCurvePublicKey, digest: bytes) -> int | None:
+    """The x coordinate of the base point times a hash; None for the one hash in 2^256 that is no scalar."""
+    number = int.from_bytes(digest, "big") >> max(0, 8 * len(digest) - key.key_size)
+    try:
+        return ec.derive_private_key(number, key.curve).public_key().public_numbers().x
+    except ValueError:
+        return None
+
+
+def _points_of_hash(key: ec.EllipticCurvePublicKey, der: bytes) -> frozenset[int | None]:
+    """The x coordinates of s R + r Q and s R - r Q, one of which is that of e G; none for a curve that is not known here."""
+    prime = _PRIMES.get(key.curve.name)
+    r, s = decode_dss_signature(der)
+    if prime is None:
+        return frozenset()
+    try:
+        point = ec.EllipticCurvePublicKey.from_encoded_point(
+            key.curve, b"\2" + r.to_bytes((key.key_size + 7) // 8, "big")
+        )
+        first, second = _multiplied(s, point), _multiplied(r, key)
+    except (
+        ValueError,
+        OverflowError,
+    ):  # r or s is out of range, or no point has that coordinate: no signature of anything
+        return frozenset()
+    (x1, y1), (x2, y2) = first, second
+    if x1 == x2:
+        return frozenset()
+    return frozenset(_added(x1, y1, x2, y, prime) for y in (y2, prime - y2))
+
+
+def _multiplied(scalar: int, point: ec.EllipticCurvePublicKey) -> tuple[int, int]:
+    """A multiple of a point; which of the two with its x coordinate is all the same here."""
+    x = ec.derive_private_key(scalar, point.curve).exchange(ec.ECDH(), point)
+    numbers = ec.EllipticCurvePublicKey.from_encoded_point(point.curve, b"\2" + x).public_numbers()
+    return numbers.x, numbers.y
+
+
+def _added(x1: int, y1: int, x2: int, y2: int, prime: int) -> int:
+    """The x coordinate of the sum of two points."""
+    slope = (y2 - y1) * pow(x2 - x1, -1, prime)
+    return (slope * slope - x1 - x2) % prime
+
+
+@dataclass
+class Ed25519Oracle:
+    """An Ed25519 signature: every guess is verified."""
+
+    key: ed25519.Ed25519PublicKey
+    signature: bytes
+    made: Made = _ED25519
+    cost: int = 40
+
+    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+        """Verify."""
+        try:
+            self.key.verify(self.signature, data)
+        except InvalidSignature:
+            return None
+        return self.made
+
+
+def make_oracles(key: object, signature: bytes) -> Sequence[Oracle]:
+    """What can judge a signature under a key; none when the key cannot have made it.
+
+    Args:
+        key: a public key; of any other kind than RSA, EC and Ed25519 there is no oracle.
+        signature: the raw bytes.
+    """
+    match key:
+        case rsa.RSAPublicKey():
+            return _rsa_oracles(key, signature)
+        case ec.EllipticCurvePublicKey():
+            return _ec_oracles(key, signature)
+        case ed25519.Ed25519PublicKey() if len(signature) == 64:
+            return (Ed25519Oracle(key, signature),)
+    return ()
+
+
+def _rsa_oracles(key: rsa.RSAPublicKey, signature: bytes) -> Sequence[Oracle]:
+    numbers, size = key.public_numbers(), (key.key_size + 7) // 8
+    value = int.from_bytes(signature, "big")
+    if len(signature) != size or value >= numbers.n:
+        return ()
+    block = pow(value, numbers.e, numbers.n).to_bytes(size, "big")
+    padded = _unpad_pkcs1(block)
+    if padded is not None:
+        return (Pkcs1Oracle(_read_digest_info(padded)),)
+    return _read_pss(block, key.key_size)
+
+
+def _unpad_pkcs1(block: bytes) -> bytes | None:
+    filling, separator, content = block[2:].partition(b"\0")
+    if block[:2] != b"\0\1" or not separator or len(filling) < 8 or filling.strip(b"\xff"):
+        return None
+    return content
+
+
+def _read_digest_info(content: bytes) -> Made:
+    for name, prefix in _DIGEST_INFO.items():
+        start = bytes.fromhex(prefix)
+        if content.startswith(start) and len(content) == len(start) + start[-1]:
+            return Made("PKCS#1", name, content[len(start) :], certain=True)
+    # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA).
+    return Made("PKCS#1 without DigestInfo", _SIZES.get(len(content), ""), content, certain=True)
+
+
+def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
+    """One oracle for each pair of hashes under which the block has the form of PSS; chance alone gives none."""
+    found: list[Oracle] = []
+    size = (bits + 6) // 8
+    block = block[-size:]
+    if block[-1] != 0xBC:
+        return ()
+    for name in ("SHA-256", "SHA-512", "SHA-384", "SHA-1"):
+        length = len(_HASHERS[name](b""))
+        if size < length + 10:
+            continue
+        masked, check = block[: -length - 1], block[-length - 1 : -1]
+        for mgf_name in ("SHA-256", "SHA-512", "SHA-384", "SHA-1"):
+            salt = _unmask(masked, check, _HASHERS[mgf_name], unused_bits=8 * size - (bits - 1))
+            if salt is not None:
+                proof = size - length - 2 - len(salt) >= 8
+                found.append(PssOracle(Made("PSS", name, check, len(salt), mgf_name, certain=proof), salt))
+    return found
+
+
+def _unmask(masked: bytes, seed: bytes, hasher: Callable[[bytes], bytes], *, unused_bits: int) -> bytes | None:
+    mask = b"".join(
+        [hasher(seed + counter.to_bytes(4, "big")) for counter in range(len(masked) // len(hasher(b"")) + 1)]
+    )
+    number = int.from_bytes(masked, "big") ^ int.from_bytes(mask[: len(masked)], "big")
+    number &= (1 << (8 * len(masked) - unused_bits)) - 1
+    zeros, one, salt = number.to_bytes(len(masked), "big").partition(b"\1")
+    # A salt that fills the block leaves no zeros to prove the form; then only a match proves anything, which is as good.
+    return salt if one and not zeros.strip(b"\0") else None
+
+
+def _ec_oracles(key: ec.EllipticCurvePublicKey, signature: bytes) -> Sequence[Oracle]:
+    size = (key.key_size + 7) // 8
+    usual = "SHA-384" if key.key_size > 256 else "SHA-256"
+    if len(signature) == 2 * size:
+        r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
+        raw = EcOracle(key, encode_dss_signature(r, s), Made("ECDSA, r and s bare", ""), usual)
+    try:
+        decode_dss_signature(signature)
+    except ValueError:
+        return (raw,) if len(signature) == 2 * size else ()
+    der = EcOracle(key, signature, Made("ECDSA, DER", ""), usual)
+    return (der, raw) if len(signature) == 2 * size else (der,)

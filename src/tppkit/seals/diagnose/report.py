@@ -1,0 +1,120 @@
+"""What a diagnosis says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from tppkit.seals.diagnose.mistake import Part
+
+_MARKS = str.maketrans({"\n": "␊\n", "\r": "␍", "\t": "␉", " ": "·", "\0": "␀"})
+
+
+class Outcome(StrEnum):
+    """How a diagnosis ended."""
+
+    VERIFIES = "verifies"
+    EXPLAINED = "explained"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One proven reason why a seal does not verify.
+
+    Attributes:
+        name: of the mistake; a row of the reference page.
+        part: what of the request it is in.
+        sentence: what was done.
+        evidence: the values that prove it.
+        mend: what to do instead.
+    """
+
+    name: str
+    part: Part
+    sentence: str
+    evidence: tuple[str, ...]
+    mend: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Why a sealed request does not verify, as far as it can be proven.
+
+    Attributes:
+        outcome: verifies, explained (the causes, once mended, leave nothing that fails), or unexplained.
+        profile: name of the dialect it was judged by.
+        causes: what was proven, in the order of verification; there may be some even when the whole is not explained.
+        expected: the signing string as a verifier makes it; None when the signature's parameters cannot be read.
+        signed: the bytes that were signed, where they were found.
+        made: how the signature was made, where that is known.
+        recovered_hash: the hash that an RSA signature holds, in hexadecimal; empty otherwise.
+        excluded: what was looked at and is not the cause.
+        advice: what to try next, when it is not explained.
+        tried: how many byte strings were compared with the signature.
+    """
+
+    outcome: Outcome
+    profile: str
+    causes: tuple[Cause, ...] = ()
+    expected: bytes | None = None
+    signed: bytes | None = None
+    made: str = ""
+    recovered_hash: str = ""
+    excluded: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    tried: int = 0
+
+    @property
+    def explained(self) -> bool:
+        """The request verifies, or why it does not is proven."""
+        return self.outcome is not Outcome.UNEXPLAINED
+
+    @property
+    def first_difference(self) -> int | None:
+        """The byte at which what was signed leaves the right signing string; None where they are equal or not known."""
+        if self.expected is None or self.signed is None or self.expected == self.signed:
+            return None
+        pairs = zip(self.expected, self.signed, strict=False)
+        shorter = min(len(self.expected), len(self.signed))
+        return next((place for place, (one, other) in enumerate(pairs) if one != other), shorter)
+
+    def to_object(self) -> Mapping[str, Any]:
+        """The same as JSON has it; texts show white space by marks."""
+        return {
+            "outcome": self.outcome.value,
+            "explained": self.explained,
+            "profile": self.profile,
+            "causes": [
+                {
+                    "name": c.name,
+                    "part": c.part.value,
+                    "cause": c.sentence,
+                    "evidence": list(c.evidence),
+                    "mend": c.mend,
+                }
+                for c in self.causes
+            ],
+            "signing_string": None if self.expected is None else visible(self.expected),
+            "signed_string": None if self.signed is None else visible(self.signed),
+            "first_difference": self.first_difference,
+            "made": self.made or None,
+            "recovered_hash": self.recovered_hash or None,
+            "excluded": list(self.excluded),
+            "advice": list(self.advice),
+            "strings_compared": self.tried,
+        }
+
+
+def visible(raw: bytes, *, limit: int = 4096) -> str:
+    """Bytes as text in which white space and line ends can be seen, and nothing can move a cursor.
+
+    Args:
+        raw: the bytes.
+        limit: what is longer is cut.
+    """
+    text = raw[:limit].decode("utf-8", "backslashreplace").translate(_MARKS)
+    shown = "".join([c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode("ascii") for c in text])
+    return shown + ("…" if len(raw) > limit else "")

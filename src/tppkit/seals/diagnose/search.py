@@ -1,0 +1,239 @@
+"""The search for what was signed: the right signing string, then one change of it, then two.
+
+Nothing is guessed that is not proven: an answer is a byte string under which the signature verifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from tppkit.certificates import EidasCertificate
+from tppkit.seals.diagnose.draft import Draft, Seen, right_draft
+from tppkit.seals.diagnose.encodings import Decoded, decode_any
+from tppkit.seals.diagnose.lines import LINE_MISTAKES
+from tppkit.seals.diagnose.mistake import StringMistake
+from tppkit.seals.diagnose.recover import Made, Oracle, make_oracles
+from tppkit.seals.diagnose.strings import STRING_MISTAKES, signed_bytes
+from tppkit.seals.diagnose.targets import TARGET_MISTAKES
+from tppkit.seals.diagnose.values import VALUE_MISTAKES
+
+# In this order changes are made one after the other: values before names, lines before the whole.
+MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *VALUE_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
+
+MAX_COVERED = 64  # of a longer list only the right string is tried
+MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft costs two
+
+
+class Signed(NamedTuple):
+    """What was signed, proven by the signature.
+
+    Attributes:
+        certificate: whose key made it.
+        written: how the signature is encoded.
+        made: by which scheme and hash.
+        mistakes: in the signing string, in the order in which they were made.
+        seen: the reading of the parameters under which it fits.
+        right: the signing string as it should have been.
+        draft: the signing string as it was.
+    """
+
+    certificate: EidasCertificate
+    written: Decoded
+    made: Made
+    mistakes: tuple[StringMistake, ...]
+    seen: Seen
+    right: Draft
+    draft: Draft
+
+
+class Search(NamedTuple):
+    """The outcome of a search.
+
+    Attributes:
+        signed: what was signed, or None.
+        made_by: the certificate whose key surely made the signature (RSA tells), or None.
+        made: how, where that is known.
+        tried: how many byte strings were compared.
+        complete: every combination was tried, none was left for want of time.
+        readable: the signature could be decoded to something that some key can judge.
+    """
+
+    signed: Signed | None
+    made_by: EidasCertificate | None
+    made: Made | None
+    tried: int
+    complete: bool
+    readable: bool
+
+
+class _Judge(NamedTuple):
+    certificate: EidasCertificate
+    written: Decoded
+    oracle: Oracle
+
+
+class _Effort:
+    """How much was done, and how much may be."""
+
+    def __init__(self, limit: int) -> None:
+        self.left = limit
+        self.tried = 0
+
+    def spend(self, cost: int, data: bytes) -> None:
+        self.left -= cost + 2 + (len(data) >> 9)
+        self.tried += 1
+
+
+def find_signed(
+    readings: Sequence[Seen], *, text: str, certificates: Sequence[EidasCertificate], max_work: int = MAX_WORK
+) -> Search:
+    """Find the byte string that was signed.
+
+    Args:
+        readings: what the request and its parameters may say, the likeliest first.
+        text: of the signature, as written.
+        certificates: whose keys may have made it, the likeliest first.
+        max_work: a bound for the search, in units of about two microseconds.
+    """
+    judges = tuple(_judges(text, certificates))
+    effort = _Effort(max_work)
+    signed = None
+    long = any(len(seen.parameters.headers) > MAX_COVERED for seen in readings)
+    for stage in _STAGES[:1] if long else _STAGES:
+        for seen in readings:
+            for judge in judges:
+                signed = signed or stage(judge, seen, effort)
+        if signed is not None:
+            break
+    certain = next((judge for judge in judges if judge.oracle.made.certain), None)
+    complete = effort.left > 0 and not long
+    if certain is None:
+        return Search(signed, None, None, effort.tried, complete, bool(judges))
+    return Search(signed, certain.certificate, certain.oracle.made, effort.tried, complete, readable=True)
+
+
+def _judges(text: str, certificates: Sequence[EidasCertificate]) -> Iterator[_Judge]:
+    """Each way to read the signature, under each key that can have made it; alone the one that surely did."""
+    found: list[_Judge] = []
+    for written in _written(text):
+        for certificate in certificates:
+            for oracle in make_oracles(certificate.public_key, written.raw):
+                judge = _Judge(certificate, written, oracle)
+                if oracle.made.certain:
+                    yield judge
+                    return
+                found.append(judge)
+    yield from found
+
+
+def _written(text: str) -> Iterator[Decoded]:
+    decoded = decode_any(text)
+    yield from decoded
+    for name, raw in decoded[:1]:
+        if not name:
+            yield Decoded("reversed", raw[::-1])
+            yield Decoded("leading-zero", raw.removeprefix(b"\0") if raw[:1] == b"\0" else b"\0" + raw)
+
+
+def _match(judge: _Judge, seen: Seen, draft: Draft, effort: _Effort, *, any_hash: bool = False) -> Made | None:
+    data = signed_bytes(draft)
+    effort.spend((4 if any_hash else 1) * judge.oracle.cost, data)
+    return judge.oracle.match(data, any_hash=any_hash)
+
+
+def _found(judge: _Judge, seen: Seen, made: Made, mistakes: tuple[StringMistake, ...], draft: Draft) -> Signed:
+    return Signed(judge.certificate, judge.written, made, mistakes, seen, right_draft(seen), draft)
+
+
+def _right(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    draft = right_draft(seen)
+    made = _match(judge, seen, draft, effort, any_hash=True)
+    return _found(judge, seen, made, (), draft) if made else None
+
+
+def _single(judge: _Judge, seen: Seen, effort: _Effort, *, any_hash: bool = False) -> Signed | None:
+    for mistake, draft in _variants(right_draft(seen), seen):
+        if effort.left <= 0:
+            return None
+        made = _match(judge, seen, draft, effort, any_hash=any_hash)
+        if made:
+            return _found(judge, seen, made, (mistake,), draft)
+    return None
+
+
+def _single_any_hash(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return None if judge.oracle.made.hash else _single(judge, seen, effort, any_hash=True)
+
+
+def _common_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return _pairs(judge, seen, effort, taken=lambda first, second: first.common and second.common)
+
+
+def _likely_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return _pairs(judge, seen, effort, taken=lambda first, second: first.common != second.common) or _pairs(
+        judge, seen, effort, taken=lambda first, second: not (first.common or second.common)
+    )
+
+
+def _all_pairs(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
+    return _pairs(judge, seen, effort, taken=lambda first, second: True, likely=False)
+
+
+def _pairs(
+    judge: _Judge,
+    seen: Seen,
+    effort: _Effort,
+    *,
+    taken: Callable[[StringMistake, StringMistake], bool],
+    likely: bool = True,
+) -> Signed | None:
+    tried: set[int] = set()  # of hashes: a collision would hide one candidate in 2^64
+    right = right_draft(seen)
+    for number, first in enumerate(MISTAKES):
+        seconds = [second for second in MISTAKES[number:] if taken(first, second)]
+        if not seconds:
+            continue
+        for draft in _apply(first, right, seen, likely=likely):
+            for second in seconds:
+                for changed in _apply(second, draft, seen, likely=likely):
+                    data = signed_bytes(changed)
+                    if hash(data) in tried:
+                        continue
+                    tried.add(hash(data))
+                    if effort.left <= 0:
+                        return None
+                    effort.spend(judge.oracle.cost, data)
+                    made = judge.oracle.match(data)
+                    if made:
+                        return _found(judge, seen, made, (first, second), changed)
+    return None
+
+
+def _apply(mistake: StringMistake, draft: Draft, seen: Seen, *, likely: bool) -> Iterator[Draft]:
+    if draft.instead is not None and mistake.name not in _OF_BYTES:
+        return
+    variants = mistake.apply(draft, seen)
+    for changed in islice(variants, mistake.likely) if likely else variants:
+        if changed != draft:
+            yield changed
+
+
+# What can still be done to other bytes than a signing string.
+_OF_BYTES = frozenset(
+    mistake.name for mistake in STRING_MISTAKES if mistake.name.startswith(("hashed-first", "string-encoded"))
+)
+
+
+def _variants(right: Draft, seen: Seen) -> Iterator[tuple[StringMistake, Draft]]:
+    tried = {signed_bytes(right)}
+    for mistake in MISTAKES:
+        for draft in mistake.apply(right, seen):
+            data = signed_bytes(draft)
+            if data not in tried:
+                tried.add(data)
+                yield mistake, draft
+
+
+_STAGES = (_right, _single, _single_any_hash, _common_pairs, _likely_pairs, _all_pairs)

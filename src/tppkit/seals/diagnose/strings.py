@@ -1,0 +1,147 @@
+"""Mistakes in the signing string as a whole, and other bytes that were signed in its place."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+from tppkit._encoding import decode_base64, encode_base64
+from tppkit.errors import FormatError
+from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
+from tppkit.seals.diagnose.draft import Draft, Seen
+from tppkit.seals.diagnose.mistake import Part, StringMistake
+
+_MAX_BODY = 256 * 1024
+_JOIN = "Join the lines by one line feed, without one after the last."
+_ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
+
+_COMMON = frozenset(
+    {"string-newline-after", "string-crlf", "string-joined-otherwise", "hashed-first", "hashed-first-as-hex"}
+)
+
+Apply = Callable[[Draft, Seen], Iterator[Draft]]
+
+# What was done to the bytes before they were signed.
+WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
+    {
+        "sha256": lambda data: hashlib.sha256(data).digest(),
+        "sha512": lambda data: hashlib.sha512(data).digest(),
+        "sha1": lambda data: hashlib.sha1(data, usedforsecurity=False).digest(),
+        "sha384": lambda data: hashlib.sha384(data).digest(),
+        "sha256 in hexadecimal": lambda data: hashlib.sha256(data).hexdigest().encode(),
+        "sha256 in capital hexadecimal": lambda data: hashlib.sha256(data).hexdigest().upper().encode(),
+        "sha512 in hexadecimal": lambda data: hashlib.sha512(data).hexdigest().encode(),
+        "sha256 in base64": lambda data: encode_base64(hashlib.sha256(data).digest()).encode(),
+        "sha512 in base64": lambda data: encode_base64(hashlib.sha512(data).digest()).encode(),
+        "base64": lambda data: encode_base64(data).encode(),
+        "hexadecimal": lambda data: data.hex().encode(),
+        "lower case": bytes.lower,
+    }
+)
+
+
+def _row(name: str, cause: str, apply: Apply, mend: str) -> StringMistake:
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON)
+
+
+def _after(*texts: str) -> Apply:
+    return lambda draft, seen: (draft._replace(after=text) for text in texts)
+
+
+def _before(*texts: str) -> Apply:
+    return lambda draft, seen: (draft._replace(before=text) for text in texts)
+
+
+def _joined(*texts: str) -> Apply:
+    return lambda draft, seen: (draft._replace(joiner=text) for text in texts)
+
+
+def _encoded(*names: str) -> Apply:
+    return lambda draft, seen: (draft._replace(encoding=name) for name in names)
+
+
+def _hashed(*names: str) -> Apply:
+    def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
+        if not draft.hashed:
+            yield from (draft._replace(hashed=name) for name in names)
+
+    return apply
+
+
+def _signed_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    if seen.message.body:
+        yield draft._replace(instead=seen.message.body)
+        for mistake in BODY_MISTAKES if len(seen.message.body) <= _MAX_BODY else ():
+            yield from (draft._replace(instead=body) for body in changed_bodies(seen.message.body, mistake=mistake))
+
+
+def _signed_digest(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    value = seen.values.get("digest")
+    if value is None:
+        return
+    encoded = value.partition("=")[2]
+    yield draft._replace(instead=value.encode("latin-1", "replace"))
+    yield draft._replace(instead=encoded.encode("latin-1", "replace"))
+    yield draft._replace(instead=f"digest: {value}".encode("latin-1", "replace"))
+    yield draft._replace(instead=f"Digest: {value}".encode("latin-1", "replace"))
+    try:
+        yield draft._replace(instead=decode_base64(encoded, what="the digest"))
+    except FormatError:
+        return
+
+
+def _target_and_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    body, target = seen.message.body, seen.message.target.encode("latin-1", "replace")
+    method = seen.message.method.encode("latin-1", "replace")
+    yield from (
+        draft._replace(instead=text)
+        for text in (target + body, method + target + body, method + b" " + target + b"\n" + body)
+    )
+
+
+def _both_ends(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    yield draft._replace(joiner="\r\n")
+    yield draft._replace(joiner="\r\n", after="\r\n")
+    yield draft._replace(joiner="\r")
+
+
+STRING_MISTAKES: tuple[StringMistake, ...] = (
+    _row("string-newline-after", "A line feed stands after the last line of what was signed.", _after("\n", "\n\n"), _JOIN),
+    _row("string-crlf-after", "CR LF stands after the last line of what was signed.", _after("\r\n", "\r", "\r\n\r\n"), _JOIN),
+    _row("string-newline-before", "A line break or space stands before the first line of what was signed.",
+         _before("\n", "\r\n", " "), _JOIN),
+    _row("string-crlf", "The lines were joined by CR LF instead of LF.", _both_ends, _JOIN),
+    _row("string-joined-otherwise", "The lines were not joined by line feeds.",
+         _joined("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|"), _JOIN),
+    _row("string-space-after", "A space or zero byte stands after the last line of what was signed.", _after(" ", "\0", "\t"), _JOIN),
+    _row("string-bom", "A byte order mark stands before what was signed.", _before("ï»¿"), "Turn text into bytes without a mark."),
+    _row("string-utf-16", "The signing string was turned into bytes as UTF-16.", _encoded("utf-16-le", "utf-16-be", "utf-16"),
+         "Turn the signing string into bytes one by one (ASCII)."),
+    _row("string-utf-8", "A value beyond ASCII was turned into bytes as UTF-8 of Latin-1.", _encoded("utf-8"),
+         "Sign header values as the bytes that are sent; better, send ASCII."),
+    _row("string-quoted", "Quotes stand around what was signed.", lambda draft, seen: iter((draft._replace(before='"', after='"'),)),
+         "Sign the text alone."),
+    _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
+         _hashed("sha256", "sha512", "sha1", "sha384"), _ONCE),
+    _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
+         _hashed("sha256 in hexadecimal", "sha256 in capital hexadecimal", "sha512 in hexadecimal"), _ONCE),
+    _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
+         _hashed("sha256 in base64", "sha512 in base64"), _ONCE),
+    _row("string-encoded", "The signing string was encoded (base64 or hexadecimal) before it was signed.", _hashed("base64",
+         "hexadecimal"), _ONCE),
+    _row("string-lower-case", "The whole signing string was written in lower case before it was signed.", _hashed("lower case"),
+         "Only the names of headers and the method are in lower case."),
+    _row("signed-digest-alone", "Only the digest was signed, not the signing string.", _signed_digest,
+         "Sign the lines of the signing string."),
+    _row("signed-body", "The body was signed, not the signing string.", _signed_body,
+         "Sign the lines of the signing string; the digest covers the body."),
+    _row("signed-target-and-body", "Target and body were signed, not the signing string.", _target_and_body,
+         "Sign the lines of the signing string; the digest covers the body."),
+)  # fmt: skip
+
+
+def signed_bytes(draft: Draft) -> bytes:
+    """What a draft says was signed."""
+    text = draft.text()
+    return WHOLE[draft.hashed](text) if draft.hashed else text

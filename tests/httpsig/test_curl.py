@@ -1,0 +1,216 @@
+"""Requests written as curl command lines; where curl itself is installed, what it sends is the measure."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import socket
+import subprocess
+import threading
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError
+from tppkit.httpsig.curl import parse_curl
+from tppkit.httpsig.message import Message
+from tppkit.httpsig.shell_words import parse_words
+from tppkit.httpsig.wire import parse_request
+
+URL = "https://bank.example/psd2/v1?x=%2F"
+CURL = shutil.which("curl")
+FILES = {"body.json": b'{\r\n "a": 1\n}\0', "-": b"in"}
+
+
+def code(command: str) -> str:
+    with pytest.raises(FormatError) as caught:
+        parse_curl(command)
+    return caught.value.code
+
+
+def header(message: Message, name: str) -> str:
+    (value,) = message.values(name)
+    return value
+
+
+def test_a_command_becomes_the_request_that_curl_sends() -> None:
+    message = parse_curl(f"curl -X PUT '{URL}' \\\n  -H 'X-Request-ID: 1' --data-raw '{{\"a\":1}}' -sS --compressed")
+    assert (message.method, message.target, message.body) == ("PUT", "/psd2/v1?x=%2F", b'{"a":1}')
+    assert (header(message, "host"), header(message, "x-request-id")) == ("bank.example", "1")
+    assert header(message, "content-type") == "application/x-www-form-urlencoded"
+    assert header(message, "content-length") == "7"
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        ("", "GET"),
+        ("-d a", "POST"),
+        ("-I", "HEAD"),
+        ("-G -d a", "GET"),
+        ("-XDELETE", "DELETE"),
+        ("--request PUT -d a", "PUT"),
+    ],
+)
+def test_the_method_is_what_the_options_make_it(options: str, method: str) -> None:
+    assert parse_curl(f"curl {options} {URL}").method == method
+
+
+def test_a_command_saved_with_other_line_ends_is_read_the_same() -> None:
+    assert parse_curl(f"curl {URL} \\\r\n -d 'a\r\nb'\r\n").body == b"a\r\nb"
+
+
+def test_data_joins_by_ampersands_and_json_does_not() -> None:
+    assert parse_curl(f"curl {URL} -d a=1 --data-binary b=2 --data-urlencode 'c=ä+'").body == b"a=1&b=2&c=%C3%A4%2B"
+    message = parse_curl(f"""curl {URL} --json '{{"a":' --json '1}}'""")
+    assert message.body == b'{"a":1}'
+    assert header(message, "content-type") == "application/json"
+
+
+def test_data_goes_into_the_query_with_get() -> None:
+    assert parse_curl(f"curl -G {URL} -d a=1 -d b=2").target == "/psd2/v1?x=%2F&a=1&b=2"
+
+
+def test_line_ends_in_literal_data_stay() -> None:
+    assert parse_curl(f"curl {URL} --data 'a\nb\r\nc'").body == b"a\nb\r\nc"
+    assert parse_curl(f"curl {URL} --data $'a\\r\\nb\\n'").body == b"a\r\nb\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "body"), [("-d", b'{ "a": 1}'), ("--data-binary", FILES["body.json"]), ("--json", FILES["body.json"])]
+)
+def test_line_ends_of_a_file_are_lost_as_curl_loses_them(option: str, body: bytes) -> None:
+    assert parse_curl(f"curl {URL} {option} @body.json", read_file=FILES.__getitem__).body == body
+
+
+@pytest.mark.parametrize(
+    "options", ["-d @a", "--data-binary @/etc/passwd", "-H @a", "--data-urlencode a@b", "-b jar.txt"]
+)
+def test_files_are_not_read_unless_allowed(options: str) -> None:
+    assert code(f"curl {URL} {options}") == "curl.file"
+
+
+def test_raw_data_may_begin_with_an_at_sign() -> None:
+    assert parse_curl(f"curl {URL} --data-raw @a").body == b"@a"
+
+
+def test_a_header_without_value_removes_curls_own_and_a_semicolon_sends_an_empty_one() -> None:
+    message = parse_curl(f"curl {URL} -H 'Accept:' -H 'X-Empty;'")
+    assert message.values("accept") == ()
+    assert message.values("x-empty") == ("",)
+
+
+def test_the_address_may_lack_its_scheme_and_have_a_fragment() -> None:
+    message = parse_curl("curl bank.example/a?b#c")
+    assert (header(message, "host"), message.target) == ("bank.example", "/a?b")
+
+
+def test_quotes_of_every_kind_are_read() -> None:
+    words = parse_words(r"""a'b c'"d \"e\$" f\ g $'\u00e9\x41\101\'\n' '' "x\
+y" """)
+    assert words == (b'ab cd "e$', b"f g", "éAA'\n".encode(), b"", b"xy")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["'a", '"a', "$'a", "a $HOME", "a `b`", 'a "$b"', "a | b", "a > b", "a; b", "a & b", "(a)", "a *", "a {b,c}", "a \\", "$'\\ud800'",
+    "# a", "a $(b)"],
+)  # fmt: skip
+def test_what_a_shell_would_expand_is_refused(text: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_words(text)
+    assert caught.value.code == "curl.shell"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "wget a", "", "curl", "curl a b", f"curl {URL} -F a=b", f"curl {URL} -T file", f"curl {URL} -K config", f"curl {URL} -H",
+        f"curl {URL} -H 'no header'", f"curl {URL} --unknown", f"curl {URL} --next", "curl -X",
+    ],
+)  # fmt: skip
+def test_an_option_that_is_not_known_is_refused(command: str) -> None:
+    assert code(command) in {"curl.option", "curl.shell"}
+
+
+@pytest.mark.parametrize("options", ["--data-urlencode 'a=b c'", "-G -d a=%2F", "-G --data-urlencode a=/"])
+def test_what_versions_of_curl_write_otherwise_is_refused(options: str) -> None:
+    assert code(f"curl {URL} {options}") == "curl.option"
+
+
+@pytest.mark.parametrize("path", ["/a/../b", "/a/./b", "/a/..", "/a/%2e%2E/b", "/.?x"])
+def test_dots_that_curl_would_rewrite_are_refused(path: str) -> None:
+    assert code(f"curl https://a{path}") == "message.malformed"
+    assert parse_curl(f"curl --path-as-is https://a{path}").target == path
+
+
+@pytest.mark.parametrize(
+    "command", ["curl 'https://a/ b'", "curl 'https://a/é'", f"curl {URL} -X 'P O'", "curl file:///etc/passwd"]
+)
+def test_a_target_that_cannot_be_sent_is_refused(command: str) -> None:
+    assert code(command) == "message.malformed"
+
+
+def test_a_header_cannot_forge_another() -> None:
+    assert code(f"curl {URL} -H $'A: b\\r\\nC: d'") == "header.control-character"
+
+
+@given(st.text() | st.text(alphabet="curl -dHX@'\"$\\\n=:/ahtps;", max_size=60).map("curl ".__add__))
+def test_only_format_error_escapes(text: str) -> None:
+    with suppress(FormatError):
+        parse_curl(text)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_size=12), max_size=6))
+def test_words_that_were_quoted_come_back(words: list[str]) -> None:
+    assert parse_words(shlex.join(words)) == tuple(word.encode() for word in words)
+
+
+def sent_by_curl(arguments: list[str]) -> bytes:
+    """What curl puts on the wire for these arguments, the address apart."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(20)
+        received: list[bytes] = []
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                raw = b""
+                while not _is_whole(raw):
+                    raw += connection.recv(65536)
+                received.append(raw)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/a?b=%2F"
+        subprocess.run([str(CURL), "-s", "--noproxy", "*", *arguments, url], check=True, timeout=20)
+        thread.join(timeout=20)
+        return received[0]
+
+
+def _is_whole(raw: bytes) -> bool:
+    head, separator, body = raw.partition(b"\r\n\r\n")
+    length = next((int(line[15:]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")), 0)
+    return bool(separator) and len(body) >= length
+
+
+@pytest.mark.skipif(CURL is None, reason="needs curl, the measure of this reader")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-d", "a=1", "-d", "b\nc"], ["-X", "PUT", "--data-raw", "@x"], ["--data-urlencode", "q=ä/b~-._"], ["--json", '{"a": 1}'],
+        ["-G", "-d", "c=1", "--data-urlencode", "d=e"], ["-H", "Accept:", "-H", "X-Empty;", "-H", "X-A:  b "], ["-u", "me:secret"],
+        ["-A", "agent", "-e", "http://ref", "-b", "a=b"], ["-X", "DELETE"], ["-d", ""],
+    ],
+)  # fmt: skip
+def test_curl_itself_sends_the_same(arguments: list[str]) -> None:
+    raw = parse_request(sent_by_curl(arguments))
+    read = parse_curl(shlex.join(["curl", *arguments, f"http://{header(raw, 'host')}/a?b=%2F"]))
+    assert (read.method, read.target, read.body) == (raw.method, raw.target, raw.body)
+    own = {"user-agent"} if "-A" not in arguments else set()
+    assert sorted((n.lower(), v) for n, v in read.headers) == sorted(
+        (n.lower(), v) for n, v in raw.headers if n.lower() not in own
+    )

@@ -1,0 +1,142 @@
+"""Requests out of HAR files."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError
+from tppkit.httpsig import Message
+from tppkit.httpsig.har import parse_har
+
+SIGNED = {
+    "method": "POST",
+    "url": "https://bank.example:8443/psd2/v1/payments?x=%2F#top",
+    "httpVersion": "HTTP/1.1",
+    "headers": [{"name": "Signature", "value": 'keyId="a"'}, {"name": "X-Request-ID", "value": " 1 "}],
+    "postData": {"mimeType": "application/json", "text": '{"name":"é"}\r\n'},
+}
+
+
+def har(*requests: Any) -> bytes:
+    return json.dumps({"log": {"version": "1.2", "entries": [{"request": request} for request in requests]}}).encode()
+
+
+def changed(**parts: Any) -> dict[str, Any]:
+    return SIGNED | parts
+
+
+def code(raw: bytes, entry: int | None = None) -> str:
+    with pytest.raises(FormatError) as caught:
+        parse_har(raw, entry=entry)
+    return caught.value.code
+
+
+def test_a_request_comes_out_byte_for_byte() -> None:
+    assert parse_har(har(SIGNED)) == Message(
+        "POST",
+        "/psd2/v1/payments?x=%2F",
+        (("Host", "bank.example:8443"), ("Signature", 'keyId="a"'), ("X-Request-ID", "1")),
+        '{"name":"é"}\r\n'.encode(),
+    )
+
+
+def test_the_one_signed_entry_is_taken() -> None:
+    unsigned = changed(headers=[])
+    assert parse_har(har(unsigned, changed(method="PUT"), unsigned)).method == "PUT"
+
+
+def test_a_signature_in_authorization_counts_as_signed() -> None:
+    row = {"name": "authorization", "value": 'Signature keyId="a"'}
+    bearer = {"name": "Authorization", "value": "Bearer x"}
+    assert parse_har(har(changed(headers=[bearer]), changed(headers=[row], method="PUT"))).method == "PUT"
+
+
+def test_an_entry_is_taken_by_its_number() -> None:
+    assert parse_har(har(SIGNED, changed(method="PUT", headers=[])), entry=2).method == "PUT"
+
+
+@pytest.mark.parametrize("entry", [0, 2, -1, 10**9])
+def test_an_entry_that_is_not_there_is_refused(entry: int) -> None:
+    assert code(har(SIGNED), entry) == "har.entry"
+
+
+def test_several_signed_entries_need_a_number() -> None:
+    assert code(har(SIGNED, SIGNED)) == "har.entry"
+
+
+def test_no_signed_entry_needs_a_number() -> None:
+    assert code(har(changed(headers=[]))) == "har.entry"
+
+
+def test_pseudo_headers_of_http_2_are_the_start_line() -> None:
+    rows = [{"name": ":method", "value": "POST"}, {"name": ":authority", "value": "b.example"}, *SIGNED["headers"]]
+    assert parse_har(har(changed(headers=rows))).headers[0] == ("Host", "b.example")
+
+
+def test_a_body_in_base64_is_decoded() -> None:
+    data = {"text": b64encode(b"\xff\x00").decode(), "encoding": "base64"}
+    assert parse_har(har(changed(postData=data))).body == b"\xff\x00"
+
+
+def test_a_body_that_is_not_its_content_length_is_refused() -> None:
+    rows = [*SIGNED["headers"], {"name": "Content-Length", "value": "3"}]
+    assert code(har(changed(headers=rows))) == "message.malformed"
+
+
+def test_a_mark_before_the_file_is_passed_over() -> None:
+    assert parse_har(b"\xef\xbb\xbf" + har(SIGNED)).method == "POST"
+
+
+@pytest.mark.parametrize(
+    "request_part",
+    [
+        {"url": "ftp://a/"}, {"url": "/path"}, {"url": "https://a/ b"}, {"url": "https://a/é"}, {"url": 1}, {"method": "PO ST"},
+        {"headers": [{"name": "A", "value": "b\r\nC: d"}]}, {"headers": [{"name": "A b", "value": ""}]}, {"headers": [1]},
+        {"headers": {}}, {"headers": [{"name": "A"}]}, {"postData": {"params": [{"name": "a"}]}}, {"postData": []},
+        {"postData": {"text": "%", "encoding": "base64"}}, {"headers": [{"name": "A", "value": "b"}] * 257},
+    ],
+)  # fmt: skip
+def test_what_is_no_request_is_refused(request_part: dict[str, Any]) -> None:
+    assert code(har(changed(**request_part)), 1) in {
+        "har.malformed", "message.malformed", "header.control-character", "base64.malformed",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"[]", b"{}", b'{"log":{}}', b'{"log":{"entries":[]}}', b'{"log":{"entries":[1]}}', b"{" * 999]
+)
+def test_what_is_no_har_file_is_refused(raw: bytes) -> None:
+    assert code(raw, 1).split(".")[0] in {"har", "json"}
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["request", "url", "method", "headers", "name", "value",
+    "text", "postData"]), inner),
+)  # fmt: skip
+
+
+@given(
+    st.binary() | json_values.map(lambda value: json.dumps({"log": {"entries": [value, {"request": value}]}}).encode()),
+    st.none() | st.integers(1, 2),
+)
+def test_only_format_error_escapes(raw: bytes, entry: int | None) -> None:
+    with suppress(FormatError):
+        parse_har(raw, entry=entry)
+
+
+@given(
+    body=st.text(st.characters(codec="utf-8"), max_size=20),
+    value=st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), max_size=20),
+)
+def test_what_is_written_comes_back(body: str, value: str) -> None:
+    rows = [{"name": "Signature", "value": "a"}, {"name": "X", "value": value}]
+    message = parse_har(har(changed(headers=rows, postData={"text": body})))
+    assert (message.body.decode(), message.headers[-1]) == (body, ("X", value))

@@ -1,0 +1,73 @@
+"""Requests sealed in one bank's dialect and judged by another's."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from wrong_signer import joined, seal_wrongly
+
+from tppkit.httpsig import KeySigner, Message
+from tppkit.httpsig.algorithms import key_kind
+from tppkit.seals import PROFILES, PSD2_V1, KeyIdForm, Seal, sign_request
+from tppkit.seals.diagnose import Outcome, diagnose_request
+from tppkit.testpki import Pki
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+REQUEST = Message(
+    "POST",
+    "/psd2/v1/payments?x=1",
+    (
+        ("Host", "bank.example"), ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"), ("TPP-Request-ID", "4711"),
+        ("X-ING-ReqID", "4711"), ("X-Amz-Access-Token", "t"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"), ("Content-Type",
+         "application/json"),
+    ),
+    b'{"a":1}',
+)  # fmt: skip
+
+
+def sealed(pki: Pki, name: str) -> Message:
+    profile = PROFILES[name]
+    algorithm = next(iter(profile.algorithms_of(key_kind(pki.qseal.key)).values()))
+    texts = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.example/seal.pem"}
+    signer = KeySigner(pki.qseal.key, algorithm=algorithm.name)
+    seal = Seal(pki.qseal.certificate, signer, profile=profile, key_id=texts.get(profile.key_id.form))
+    return sign_request(REQUEST, seal=seal, at=AT)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_request_verifies_in_its_own_dialect(rsa_pki: Pki, name: str) -> None:
+    diagnosis = diagnose_request(
+        sealed(rsa_pki, name), certificates=[rsa_pki.qseal.certificate], profile=PROFILES[name], at=AT
+    )
+    assert diagnosis.outcome is Outcome.VERIFIES
+
+
+@pytest.mark.parametrize("name", [name for name in PROFILES if name != PSD2_V1.name])
+def test_another_dialect_is_named(rsa_pki: Pki, name: str) -> None:
+    diagnosis = diagnose_request(sealed(rsa_pki, name), certificates=[rsa_pki.qseal.certificate], at=AT)
+    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert [cause.name for cause in diagnosis.causes] == ["other-dialect"]
+    assert name in diagnosis.causes[0].evidence[0]
+
+
+def test_a_seal_of_another_format_that_does_not_hold_is_told_and_not_explained(rsa_pki: Pki) -> None:
+    message = sealed(rsa_pki, "amazon")._replace(body=b"{}")
+    diagnosis = diagnose_request(message, certificates=[rsa_pki.qseal.certificate], profile=PROFILES["amazon"], at=AT)
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert "digest.mismatch" in diagnosis.advice[0]
+
+
+def test_too_much_coverage_is_named_beside_what_else_is_wrong(pki: Pki) -> None:
+    covered = ("digest", "x-request-id", "content-type")
+    message = seal_wrongly(pki.qseal, covered=covered, assemble=joined("\r\n"))
+    diagnosis = diagnose_request(message, profile=PROFILES["berlin-group"])
+    assert [cause.name for cause in diagnosis.causes] == ["uncovered", "covered-too-much", "string-crlf"]
+
+
+def test_an_old_seal_is_refused_for_its_age_only_when_a_time_is_given(rsa_pki: Pki) -> None:
+    message = sealed(rsa_pki, "bng")
+    later = datetime(2026, 7, 1, tzinfo=UTC)
+    assert diagnose_request(message, profile=PROFILES["bng"]).outcome is Outcome.VERIFIES
+    diagnosis = diagnose_request(message, profile=PROFILES["bng"], at=later)
+    assert [cause.name for cause in diagnosis.causes] == ["signature.expired"]

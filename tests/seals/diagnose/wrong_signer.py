@@ -1,0 +1,394 @@
+"""A sender that makes mistakes: seals by hand with a real key, each step replaceable by a wrong one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from tppkit._encoding import encode_base64
+from tppkit.certificates import EidasCertificate
+from tppkit.seals import Message
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import Issued
+
+TARGET = "/psd2/v1/payments/sepa%20ct/caf%C3%A9?x=%2Fa&b=2"
+BODY = '{"b":1,"a":"x/y <é>","amount":"12.50","empty":null}'.encode()
+PRETTY = '{\n  "b": 1,\n  "a": "x/y <é>",\n  "amount": "12.50"\n}\n'.encode()
+HEADERS = (
+    ("Host", "api.bank.example"),
+    ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"),
+    ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"),
+    ("TPP-Redirect-URI", "https://tpp.example/Back?a=1"),
+    ("X-Words", "Two  Spaces Here"),
+    ("X-Many", "One"),
+    ("X-Many", "Two"),
+    ("Content-Type", "application/json"),
+)
+COVERED = ("digest", "x-request-id", "(request-target)", "date", "tpp-redirect-uri", "x-words", "x-many")
+
+Lines = list[tuple[str, str]]
+Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+class Case(NamedTuple):
+    """One way to be wrong.
+
+    Attributes:
+        name: of the mistake that must be named.
+        steps: what is replaced, by the names of `seal_wrongly`'s arguments.
+        keys: kinds of key for which it can happen.
+    """
+
+    name: str
+    steps: Mapping[str, Any]
+    keys: tuple[str, ...] = ("rsa", "ec")
+
+
+def sign(key: Key, data: bytes) -> bytes:
+    """As it should be: SHA-256, PKCS#1 or ECDSA in DER."""
+    if isinstance(key, rsa.RSAPrivateKey):
+        return key.sign(data, padding.PKCS1v15(), hashes.SHA256())
+    return key.sign(data, ec.ECDSA(hashes.SHA256()))
+
+
+def seal_wrongly(
+    issued: Issued,
+    *,
+    method: str = "POST",
+    target: str = TARGET,
+    headers: tuple[tuple[str, str], ...] = HEADERS,
+    body: bytes = BODY,
+    covered: tuple[str, ...] = COVERED,
+    hashed: Callable[[bytes], bytes] = lambda body: body,
+    digest: Callable[[bytes], str] = lambda body: f"SHA-256={encode_base64(hashlib.sha256(body).digest())}",
+    signed_target: Callable[[str], str] = lambda value: value,
+    lines: Callable[[Lines], Lines] = lambda lines: lines,
+    assemble: Callable[[Lines], bytes] = lambda lines: "\n".join(f"{n}: {v}" for n, v in lines).encode("latin-1"),
+    string: Callable[[bytes], bytes] = lambda data: data,
+    signer: Callable[[Key, bytes], bytes] = sign,
+    written: Callable[[bytes], str] = encode_base64,
+    key: Key | None = None,
+    certificate: EidasCertificate | None = None,
+    key_id: str | None = None,
+    algorithm: str | None = None,
+    names: str | None = None,
+    template: str = 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"',
+    finish: Callable[[Message], Message] = lambda message: message,
+) -> Message:
+    """A request sealed step by step."""
+    certificate = certificate or issued.certificate
+    private = key or issued.key
+    headers = (*headers, ("Digest", digest(hashed(body))))
+    values: dict[str, str] = {"(request-target)": signed_target(f"{method.lower()} {target}")}
+    for name, value in headers:
+        name = name.lower()
+        values[name] = f"{values[name]}, {value}" if name in values else value
+    text = string(assemble(lines([(name, values[name]) for name in covered])))
+    usual = "rsa-sha256" if isinstance(issued.key, rsa.RSAPrivateKey) else "ecdsa-sha256"
+    value = template.format(
+        key_id=make_key_id(certificate) if key_id is None else key_id,
+        algorithm=algorithm or usual,
+        names=names if names is not None else " ".join(covered),
+        signature=written(signer(private, text)),
+    )
+    sealing = (("Signature", value), ("TPP-Signature-Certificate", encode_base64(certificate.der)))
+    return finish(Message(method, target, (*headers, *sealing), body))
+
+
+def replaced(name: str, change: Callable[[str], str]) -> Callable[[Lines], Lines]:
+    """The value of one line changed before signing."""
+    return lambda lines: [(n, change(v) if n == name else v) for n, v in lines]
+
+
+def joined(joiner: str = "\n", colon: str = ": ", after: str = "", before: str = "") -> Callable[[Lines], bytes]:
+    """Lines put together otherwise."""
+    return lambda lines: (before + joiner.join(f"{n}{colon}{v}" for n, v in lines) + after).encode("latin-1")
+
+
+def pss(salt_length: int = 32, mgf: hashes.HashAlgorithm | None = None) -> Callable[[Key, bytes], bytes]:
+    return lambda key, data: key.sign(
+        data, padding.PSS(padding.MGF1(mgf or hashes.SHA256()), salt_length), hashes.SHA256()
+    )
+
+
+def with_hash(algorithm: hashes.HashAlgorithm) -> Callable[[Key, bytes], bytes]:
+    def signer(key: Key, data: bytes) -> bytes:
+        if isinstance(key, rsa.RSAPrivateKey):
+            return key.sign(data, padding.PKCS1v15(), algorithm)
+        return key.sign(data, ec.ECDSA(algorithm))
+
+    return signer
+
+
+def bare_ecdsa(key: Key, data: bytes) -> bytes:
+    r, s = decode_dss_signature(key.sign(data, ec.ECDSA(hashes.SHA256())))
+    return r.to_bytes(32, "big") + s.to_bytes(32, "big")
+
+
+def without_digest_info(key: Key, data: bytes) -> bytes:
+    """What Java's RSA/ECB/PKCS1Padding makes of a hash: PKCS#1 padding around the bare hash."""
+    numbers = key.private_numbers()
+    size = key.key_size // 8
+    hashed = hashlib.sha256(data).digest()
+    block = b"\0\1" + b"\xff" * (size - len(hashed) - 3) + b"\0" + hashed
+    return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size, "big")
+
+
+def hashed_by_signer_again(key: Key, data: bytes) -> bytes:
+    """The hash handed to a function that hashes."""
+    return sign(key, hashlib.sha256(data).digest())
+
+
+def text_digest(name: str, algorithm: str, encode: Callable[[bytes], str] = encode_base64) -> Callable[[bytes], str]:
+    return lambda body: f"{name}={encode(hashlib.new(algorithm, body).digest())}"
+
+
+def upper_method(value: str) -> str:
+    method, _, target = value.partition(" ")
+    return f"{method.upper()} {target}"
+
+
+def compact(body: bytes) -> bytes:
+    return json.dumps(json.loads(body), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def dumped(**options: Any) -> Callable[[bytes], bytes]:
+    return lambda body: json.dumps(json.loads(body), **options).encode()
+
+
+def without_line(name: str) -> Callable[[Lines], Lines]:
+    return lambda lines: [line for line in lines if line[0] != name]
+
+
+def as_sent(lines: Lines) -> Lines:
+    """Names in the letters in which the headers are sent."""
+    sent = {name.lower(): name for name, _ in (*HEADERS, ("Digest", ""))}
+    return [(sent.get(name, name), value) for name, value in lines]
+
+
+def with_header(name: str, value: str) -> Callable[[Message], Message]:
+    return lambda message: message._replace(
+        headers=tuple((n, value if n.lower() == name else v) for n, v in message.headers)
+    )
+
+
+def decoded_path(value: str) -> str:
+    method, _, target = value.partition(" ")
+    path, _, query = target.partition("?")
+    return f"{method} {unquote(path).encode().decode('latin-1')}?{query}"
+
+
+def wrapped(raw: bytes) -> str:
+    """Base64 in MIME lines, as a header holds it: folded into spaces."""
+    text = b64encode(raw).decode()
+    return " ".join(text[start : start + 76] for start in range(0, len(text), 76))
+
+
+CRLF_BODY = PRETTY.replace(b"\n", b"\r\n")
+NAMES = " ".join(COVERED)
+
+BODY_CASES = (
+    Case("body-braces", {"method": "GET", "body": b"", "hashed": lambda body: b"{}"}),
+    Case("body-null", {"body": b"", "hashed": lambda body: b"null"}),
+    Case("body-ignored", {"hashed": lambda body: b""}),
+    Case("body-crlf-to-lf", {"body": CRLF_BODY, "hashed": lambda body: body.replace(b"\r\n", b"\n")}),
+    Case("body-lf-to-crlf", {"body": PRETTY, "hashed": lambda body: body.replace(b"\n", b"\r\n")}),
+    Case("body-newline-dropped", {"body": PRETTY, "hashed": lambda body: body[:-1]}),
+    Case("body-newline-added", {"hashed": lambda body: body + b"\n"}),
+    Case("body-read-by-lines", {"body": CRLF_BODY, "hashed": lambda body: b"\n".join(body.splitlines())}),
+    Case("body-newlines-removed", {"body": PRETTY, "hashed": lambda body: body.replace(b"\n", b"")}),
+    Case("body-stripped", {"body": b"  " + BODY + b" \n", "hashed": bytes.strip}),
+    Case("body-bom-dropped", {"body": b"\xef\xbb\xbf" + BODY, "hashed": lambda body: body[3:]}),
+    Case("body-bom-added", {"hashed": lambda body: b"\xef\xbb\xbf" + body}),
+    Case("json-compact", {"body": PRETTY, "hashed": compact}),
+    Case("json-python", {"hashed": dumped(ensure_ascii=False)}),
+    Case("json-pretty", {"hashed": dumped(ensure_ascii=False, indent=4)}),
+    Case("json-sorted", {"hashed": dumped(ensure_ascii=False, sort_keys=True, separators=(",", ":"))}),
+    Case("json-escaped", {"hashed": dumped(separators=(",", ":"))}),
+    Case("json-slashes", {"hashed": lambda body: body.replace(b"/", b"\\/")}),
+    Case("json-html-escaped", {"hashed": lambda body: body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e")}),
+    Case("json-nulls-dropped", {"hashed": lambda body: body.replace(b',"empty":null', b"")}),
+    Case("json-numbers", {"hashed": lambda body: body.replace(b'"12.50"', b"12.5")}),
+    Case("json-quoted", {"hashed": lambda body: json.dumps(body.decode(), ensure_ascii=False).encode()}),
+    Case("json-unquoted", {"body": json.dumps('{"a":1}').encode(), "hashed": lambda body: json.loads(body).encode()}),
+    Case("body-latin-1", {"hashed": lambda body: body.decode().encode("latin-1")}),
+    Case(
+        "body-from-latin-1",
+        {"body": BODY.decode().encode("latin-1"), "hashed": lambda body: body.decode("latin-1").encode()},
+    ),
+    Case("body-ascii", {"hashed": lambda body: body.decode().encode("ascii", "replace")}),
+    Case("body-utf-16", {"hashed": lambda body: body.decode().encode("utf-16-le")}),
+    Case("body-base64", {"hashed": b64encode}),
+    Case("body-repr", {"hashed": lambda body: str(body).encode()}),
+    Case("digest-twice", {"hashed": lambda body: hashlib.sha256(body).digest()}),
+    Case("digest-of-hex", {"hashed": lambda body: hashlib.sha256(body).hexdigest().encode()}),
+)
+
+DIGEST_CASES = (
+    Case("digest-label", {"digest": text_digest("SHA-256", "sha512")}),
+    Case("digest-weak", {"digest": text_digest("SHA-1", "sha1")}),
+    Case("digest-name", {"digest": text_digest("SHA256", "sha256")}),
+    Case("digest-bare", {"digest": lambda body: encode_base64(hashlib.sha256(body).digest())}),
+    Case("digest-hex", {"digest": text_digest("SHA-256", "sha256", bytes.hex)}),
+    Case(
+        "digest-base64-of-hex",
+        {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.hex().encode()))},
+    ),
+    Case("digest-url-safe", {"digest": text_digest("SHA-512", "sha512", lambda raw: urlsafe_b64encode(raw).decode())}),
+    Case("digest-unpadded", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw).rstrip("="))}),
+    Case("digest-leading-zero", {"digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(b"\0" + raw))}),
+    Case(
+        "digest-zero-dropped",
+        {
+            "body": next(body for body in map(b"%d".__mod__, range(10**6)) if hashlib.sha256(body).digest()[0] == 0),
+            "digest": text_digest("SHA-256", "sha256", lambda raw: encode_base64(raw.lstrip(b"\0"))),
+        },
+    ),
+    Case("digest-in-colons", {"digest": text_digest("sha-256", "sha256", lambda raw: f":{encode_base64(raw)}:")}),
+)
+
+TARGET_CASES = (
+    Case("target-without-query", {"signed_target": lambda value: value.partition("?")[0]}),
+    Case("target-decoded", {"signed_target": decoded_path}),
+    Case("target-decoded-without-query", {"signed_target": lambda value: decoded_path(value).partition("?")[0]}),
+    Case("target-encoded-twice", {"signed_target": lambda value: value.replace("%", "%25")}),
+    Case(
+        "target-escape-case", {"signed_target": lambda value: value.replace("%2F", "%2f").replace("%C3%A9", "%c3%a9")}
+    ),
+    Case("target-full-url", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/")}),
+    Case(
+        "target-full-url-without-query",
+        {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]},
+    ),
+    Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
+    Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
+    Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
+    Case("method-upper-case", {"signed_target": upper_method}),
+    Case("method-other", {"signed_target": lambda value: value.replace("post ", "put ")}),
+    Case("method-missing", {"signed_target": lambda value: value.partition(" ")[2]}),
+    Case("target-with-version", {"signed_target": lambda value: f"{value} HTTP/1.1"}),
+)
+
+LINE_CASES = (
+    Case("header-missing", {"lines": without_line("date")}),
+    Case("headers-missing", {"lines": lambda lines: [line for line in lines if line[0] not in ("date", "digest")]}),
+    Case("order", {"lines": sorted}),
+    Case("header-added", {"lines": lambda lines: [*lines, ("content-type", "application/json")]}),
+    Case("names-not-lower-case", {"lines": as_sent}),
+    Case("names-left-out", {"assemble": lambda lines: "\n".join(v for _, v in lines).encode()}),
+    Case("target-name", {"lines": lambda lines: [(n.strip("()"), v) for n, v in lines]}),
+    Case("colon-spaces", {"assemble": joined(colon=" : ")}),
+    Case("colon-no-space", {"assemble": joined(colon=":")}),
+    Case("colon-other", {"assemble": joined(colon="=")}),
+    Case("value-first", {"lines": replaced("x-many", lambda value: "One")}),
+    Case("value-last", {"lines": replaced("x-many", lambda value: "Two")}),
+    Case("value-joined", {"lines": replaced("x-many", lambda value: "One,Two")}),
+    Case("value-lower-case", {"lines": replaced("tpp-redirect-uri", str.lower)}),
+    Case("value-upper-case", {"lines": replaced("x-request-id", str.upper)}),
+    Case("value-uuid-form", {"lines": replaced("x-request-id", lambda value: value.replace("-", ""))}),
+    Case("value-untrimmed", {"lines": replaced("x-words", lambda value: f"{value} ")}),
+    Case("value-spaces", {"lines": replaced("x-words", lambda value: value.replace("  ", " "))}),
+    Case("value-folded", {"lines": replaced("x-words", lambda value: value.replace("s H", "s\r\n H"))}),
+    Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("GMT", "+0000"))}),
+    Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
+    Case("value-url-encoded", {"lines": replaced("tpp-redirect-uri", lambda value: value.replace(":", "%3A").replace("/",
+    "%2F").replace("?", "%3F").replace("=", "%3D"))}),
+    Case("value-quoted", {"lines": replaced("x-words", lambda value: f'"{value}"')}),
+    Case("value-left-out", {"lines": replaced("x-request-id", lambda value: "")}),
+    Case("value-digest-bare", {"lines": replaced("digest", lambda value: value.partition("=")[2])}),
+    Case("value-digest-label", {"lines": replaced("digest", lambda value: value.replace("SHA", "sha"))}),
+    Case("value-digest-other", {"body": PRETTY, "lines": replaced("digest",
+    lambda value: f"SHA-256={encode_base64(hashlib.sha256(compact(PRETTY)).digest())}")}),
+)  # fmt: skip
+
+STRING_CASES = (
+    Case("string-newline-after", {"assemble": joined(after="\n")}),
+    Case("string-crlf-after", {"assemble": joined(after="\r\n")}),
+    Case("string-newline-before", {"assemble": joined(before="\n")}),
+    Case("string-crlf", {"assemble": joined("\r\n")}),
+    Case("string-joined-otherwise", {"assemble": joined("")}),
+    Case("string-bom", {"string": lambda data: b"\xef\xbb\xbf" + data}),
+    Case("string-utf-16", {"string": lambda data: data.decode("latin-1").encode("utf-16-le")}),
+    Case("hashed-first", {"string": lambda data: hashlib.sha256(data).digest()}),
+    Case("hashed-first-as-hex", {"string": lambda data: hashlib.sha256(data).hexdigest().encode()}),
+    Case("hashed-first-as-base64", {"string": lambda data: b64encode(hashlib.sha256(data).digest())}),
+    Case("string-encoded", {"string": b64encode}),
+    Case("signed-digest-alone", {"assemble": lambda lines: dict(lines)["digest"].encode()}),
+    Case("signed-body", {"string": lambda data: BODY}),
+)
+
+SIGNATURE_CASES = (
+    Case("signature-url-safe", {"written": lambda raw: urlsafe_b64encode(raw + b"").decode()}, ("rsa",)),
+    Case("signature-unpadded", {"written": lambda raw: encode_base64(raw).rstrip("=")}, ("rsa",)),
+    Case("signature-in-lines", {"written": wrapped}),
+    Case("signature-hex", {"written": bytes.hex}),
+    Case("signature-base64-of-hex", {"written": lambda raw: encode_base64(raw.hex().encode())}),
+    Case("signature-base64-twice", {"written": lambda raw: encode_base64(encode_base64(raw).encode())}),
+    Case("signature-reversed", {"written": lambda raw: encode_base64(raw[::-1])}, ("rsa",)),
+    Case("pss-for-pkcs1", {"signer": pss()}, ("rsa",)),
+    Case("raw-for-der", {"signer": bare_ecdsa}, ("ec",)),
+    Case("signature-hash", {"signer": with_hash(hashes.SHA512())}),
+    Case("signature-hash-weak", {"signer": with_hash(hashes.SHA1())}, ("rsa",)),
+    Case("no-digest-info", {"signer": without_digest_info}, ("rsa",)),
+)
+
+FORM_CASES = (
+    Case("parameter-unquoted", {"template": 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature={signature}'}),
+    Case("parameter-twice",
+    {"template": 'keyId="{key_id}",algorithm="{algorithm}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
+    Case("parameter-case", {"template": 'keyid="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
+    Case("parameter-single-quotes",
+    {"template": "keyId=\"{key_id}\",algorithm='{algorithm}',headers=\"{names}\",signature=\"{signature}\""}),
+    Case("parameter-spaces", {"template": 'keyId="{key_id}", algorithm = "{algorithm}", headers="{names}", signature="{signature}"'}),
+    Case("scheme-word", {"template": 'Signature keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'}),
+    Case("headers-case", {"names": NAMES.title().replace("(Request-Target)", "(request-target)")}),
+    Case("headers-separator", {"names": NAMES.replace(" ", ",")}),
+    Case("algorithm-name", {"algorithm": "SHA256withSOMETHING"}),
+    Case("key-id-other", {"key_id": "SN=1,CA=CN=Another CA"}),
+    Case("key-id-form", {"key_id": "my-seal"}),
+    Case("certificate-missing",
+    {"finish": lambda message: message._replace(headers=tuple(h for h in message.headers if not h[0].startswith("TPP-Sig")))}),
+    Case("uncovered", {"covered": ("digest", "(request-target)")}),
+    Case("signature-carrier", {"covered": ("digest", "x-request-id", "(request-target)"),
+    "finish": lambda message: message._replace(headers=tuple(("Authorization", f"Signature {v}") if n == "Signature" else (n, v) for n,
+    v in message.headers))}),
+)  # fmt: skip
+
+SINGLE = (*BODY_CASES, *DIGEST_CASES, *TARGET_CASES, *LINE_CASES, *STRING_CASES, *SIGNATURE_CASES, *FORM_CASES)
+BY_NAME = {case.name: case for case in SINGLE}
+
+# Two mistakes at once: steps of two cases that do not replace the same thing.
+_PAIRS = (
+    ("json-compact", "target-without-query"), ("body-lf-to-crlf", "string-crlf"), ("body-newline-added", "string-newline-after"),
+    ("target-without-query", "string-newline-after"), ("target-full-url", "order"), ("target-decoded", "string-crlf"),
+    ("target-base-path-stripped", "value-lower-case"), ("method-upper-case", "names-not-lower-case"),
+    ("method-upper-case", "hashed-first"), ("target-slash", "header-missing"), ("order", "colon-no-space"),
+    ("header-missing", "string-crlf"), ("value-time-near", "target-without-query"), ("value-uuid-form", "string-newline-after"),
+    ("value-first", "method-upper-case"), ("value-spaces", "target-escape-case"), ("value-joined", "string-crlf-after"),
+    ("names-not-lower-case", "string-crlf"), ("colon-no-space", "hashed-first-as-hex"), ("target-without-query", "signature-hex"),
+    ("string-newline-after", "signature-in-lines"), ("json-escaped", "digest-hex"), ("body-bom-added", "digest-leading-zero"),
+    ("json-sorted", "digest-unpadded"), ("digest-name", "order"), ("json-pretty", "parameter-twice"),
+    ("headers-case", "target-without-query"), ("parameter-unquoted", "order"), ("key-id-other", "method-upper-case"),
+    ("target-without-query", "signature-hash"), ("string-newline-after", "pss-for-pkcs1"), ("target-decoded", "raw-for-der"),
+    ("hashed-first", "signature-reversed"), ("algorithm-name", "string-crlf"), ("digest-label", "header-missing"),
+)  # fmt: skip
+
+
+def pair(first: str, second: str) -> Case:
+    """Both cases in one."""
+    one, other = BY_NAME[first], BY_NAME[second]
+    assert not set(one.steps) & set(other.steps), "both replace the same step"
+    return Case(
+        f"{first} + {second}", {**one.steps, **other.steps}, tuple(kind for kind in one.keys if kind in other.keys)
+    )
+
+
+PAIRS = tuple(pair(*names) for names in _PAIRS)
