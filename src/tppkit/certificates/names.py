@@ -62,12 +62,18 @@ class DistinguishedName:
         write = _plain if as_it_is else _readable
         return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
-    def rfc4514(self) -> str:
+    def rfc4514(self, *, unknown_as_text: bool = False, root_first: bool = False) -> str:
         """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
 
         This is what Java's `X500Principal` prints and what any strict reader takes.
+
+        Args:
+            unknown_as_text: other attributes as `oid=value` instead, as OpenSSL and `cryptography` print them.
+            root_first: in the order of the certificate, country usually first.
         """
-        return ",".join("+".join(_strict(oid, value) for oid, value in rdn) for rdn in reversed(self.rdns))
+        write = _dotted if unknown_as_text else _strict
+        rdns = self.rdns if root_first else reversed(self.rdns)
+        return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in rdns])
 
     def matches(self, other: DistinguishedName) -> bool:
         """Whether both names have the same attributes, whichever end they were written from."""
@@ -94,6 +100,11 @@ def _strict(oid: str, value: str) -> str:
     if name in _RFC4514_NAMES:
         return f"{name}={_escape(value)}"
     return f"{oid}=#{der.write_text(value).hex()}"
+
+
+def _dotted(oid: str, value: str) -> str:
+    name = oids.NAME_ATTRIBUTES.get(oid)
+    return f"{name if name in _RFC4514_NAMES else oid}={_escape(value)}"
 
 
 def _comparable(rdn: tuple[Attribute, ...]) -> frozenset[Attribute]:

@@ -132,14 +132,14 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
         "organization_identifier": verified.organization_identifier,
         "roles": list(verified.seal.roles),
         "same_organization_as_qwac": verified.qwac is not None or None,
-        "method": verified.method,
-        "target": verified.target,
+        "method": verified.method if verified.covers_target else None,
+        "target": verified.target if verified.covers_target else None,
         "covered_headers": dict(verified.covered),
         "body_bytes": len(verified.body),
         "algorithm": verified.parameters.algorithm,
         "seal_sha256": verified.seal.sha256,
         "at": format_time(verified.at),
-        "profile": verified.profile,
+        "profile": verified.profile.name,
     }
 
 

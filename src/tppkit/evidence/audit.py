@@ -21,7 +21,7 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
 from tppkit.evidence.record import FIRST_PREVIOUS, BodyState, EvidenceRecord, Kind
-from tppkit.seals import PROFILES, SealPolicy, VerifiedRequest, verify_request
+from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, verify_request
 from tppkit.trust import PathVerifier
 
 MAX_FIRST_FAILURES = 20
@@ -170,7 +170,7 @@ class _Auditor:
         self._folder = folder
         self._at = at
         self._paths = paths
-        self._policies = {name: SealPolicy(paths, profile=profile) for name, profile in PROFILES.items()}
+        self._policies = {name: SealPolicy(paths, profile=_with_certificate(row)) for name, row in PROFILES.items()}
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
         )
@@ -251,6 +251,11 @@ class _Auditor:
                 if e.code != "file.unreadable":
                     raise
         return authorities
+
+
+def _with_certificate(profile: SealProfile) -> SealProfile:
+    """The dialect with a header for the certificate that was kept, also where the bank knew it without one."""
+    return profile if profile.certificate_header else replace(profile, certificate_header="TPP-Signature-Certificate")
 
 
 def _check_body(record: EvidenceRecord) -> None:

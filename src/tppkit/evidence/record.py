@@ -138,17 +138,18 @@ class EvidenceRecord:
 
         Args:
             seal: the certificate that `seal_cert` names.
-            profile: the profile that `profile` names; it says which header carries the certificate.
+            profile: the profile that `profile` names; it says which headers carry signature and certificate.
 
         Raises:
             FormatError: `record.malformed` when the header block is not header lines.
         """
-        name = profile.certificate_header
+        carried = profile.certificate_headers(seal)
+        # A seal may cover the header of its own certificate; here the certificate that is kept stands for it.
+        stands_for = {name.lower() for name, _ in carried}
         headers = [
-            # A seal may cover the header of its own certificate; here the certificate that is kept stands for it.
-            *(header for header in _read_block(self.header_block) if header[0].lower() != name.lower()),
-            ("Signature", self.signature_raw.decode("latin-1")),
-            (name, encode_base64(seal.der)),
+            *(header for header in _read_block(self.header_block) if header[0].lower() not in stands_for),
+            (profile.carrier, self.signature_raw.decode("latin-1")),
+            *carried,
         ]
         return Message(self.method, self.target, tuple(headers), self.body or b"")
 
@@ -222,10 +223,10 @@ def make_record(
         session_id=session_id,
         x_request_id=verified.request_id,
         payment_ref=payment_ref,
-        method=verified.method,
-        target=verified.target,
+        method=message.method,  # also where the seal does not cover them
+        target=message.target,
         header_block=block.encode("latin-1"),
-        signature_raw=message.values("signature")[0].encode("latin-1"),
+        signature_raw=message.values(verified.profile.carrier)[0].encode("latin-1"),
         signing_input_sha256=hashlib.sha256(verified.signing_string).hexdigest(),
         body=body,
         body_state=int(BodyState.INLINE if body else BodyState.NONE),
@@ -235,7 +236,7 @@ def make_record(
         seal_cert=verified.seal.sha256,
         qwac_cert=verified.qwac.sha256 if verified.qwac else None,
         chain=tuple(dict.fromkeys(certificate.sha256 for certificate in (*verified.chain[1:], *qwac_chain))),
-        profile=verified.profile,
+        profile=verified.profile.name,
         verdict="holds",
         software=f"tppkit/{__version__}",
         http_status=http_status,
