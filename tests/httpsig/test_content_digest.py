@@ -10,7 +10,7 @@ from http_message_signatures import ContentDigest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.content_digest import make_content_digest, parse_content_digest, verify_content_digest
 
 HELLO = b'{"hello": "world"}'
@@ -25,6 +25,13 @@ def fault(value: str) -> str:
 
 def test_a_digest_is_made_of_the_raw_body() -> None:
     assert make_content_digest(HELLO) == f"sha-256=:{HELLO_256}:"
+
+
+@pytest.mark.parametrize("algorithm", ["SHA-256", "sha-1", "md5", ""])
+def test_an_algorithm_that_proves_nothing_is_not_written(algorithm: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make_content_digest(HELLO, algorithm=algorithm)
+    assert caught.value.code == "digest.unknown-algorithm"
 
 
 @given(st.binary(), st.sampled_from(["sha-256", "sha-512"]))

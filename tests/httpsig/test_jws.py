@@ -30,7 +30,6 @@ from tppkit.httpsig.jws import (
     make_jws_signing_input,
     parse_detached_jws,
     verify_detached_jws,
-    verify_signing_time,
 )
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -316,41 +315,6 @@ def test_a_time_in_seconds_is_read() -> None:
 def test_a_parameter_that_nobody_calls_critical_is_passed_over() -> None:
     header, _ = parse_detached_jws(raw(with_values(typ="JOSE", cty="json", other={"a": 1})))
     assert header.algorithm == "PS256"
-
-
-@pytest.mark.parametrize(
-    ("at", "max_age", "code"),
-    [
-        (AT - timedelta(minutes=5), None, None),
-        (AT - timedelta(minutes=5, seconds=1), None, "signature.created"),
-        (AT + timedelta(days=900), None, None),
-        (AT + timedelta(minutes=6), timedelta(minutes=1), None),
-        (AT + timedelta(minutes=6, seconds=1), timedelta(minutes=1), "signature.expired"),
-    ],
-)
-def test_the_time_of_signing_is_judged(at: datetime, max_age: timedelta | None, code: str | None) -> None:
-    header, _ = parse_detached_jws(raw(HEADER))
-    if code is None:
-        verify_signing_time(header, at=at, max_age=max_age)
-    else:
-        with pytest.raises(SignatureRejected) as caught:
-            verify_signing_time(header, at=at, max_age=max_age)
-        assert caught.value.code == code
-
-
-def test_an_age_that_cannot_be_told_is_refused_when_it_matters() -> None:
-    header, _ = parse_detached_jws(raw(with_values(sigT=None, crit=["sigD", "b64"])))
-    verify_signing_time(header, at=AT)
-    with pytest.raises(SignatureRejected) as caught:
-        verify_signing_time(header, at=AT, max_age=timedelta(minutes=1))
-    assert caught.value.code == "signature.created"
-
-
-@pytest.mark.parametrize("text", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
-def test_a_time_at_the_end_of_the_calendar_is_judged(text: str) -> None:
-    header, _ = parse_detached_jws(raw(with_values(sigT=text)))
-    with pytest.raises(SignatureRejected):
-        verify_signing_time(header, at=AT, max_age=timedelta(minutes=1))
 
 
 NAMES = st.from_regex(r"[a-z0-9-]{1,12}", fullmatch=True)

@@ -23,7 +23,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.evidence.cbor import Value, encode_cbor
 from tppkit.httpsig.message import Header, Message
-from tppkit.seals import SealProfile, VerifiedRequest
+from tppkit.seals import Format, SealProfile, VerifiedRequest
 
 SCHEMA = 1
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -34,9 +34,16 @@ _NOT_HASHED = ("body", "body_state")  # what redaction changes; body_len and the
 
 
 class Kind(IntEnum):
-    """What was signed; 2 to 4 are RFC 9421 requests, callbacks and response seals."""
+    """What was signed; 3 and 4 are callbacks and response seals."""
 
     CAVAGE_REQUEST = 1
+    RFC9421_REQUEST = 2
+    JWS_REQUEST = 5
+
+
+KINDS: Mapping[Format, Kind] = MappingProxyType(
+    {Format.CAVAGE: Kind.CAVAGE_REQUEST, Format.RFC9421: Kind.RFC9421_REQUEST, Format.JWS: Kind.JWS_REQUEST}
+)
 
 
 class BodyState(IntEnum):
@@ -65,7 +72,7 @@ class EvidenceRecord:
         method: as on the wire.
         target: path and query as on the wire.
         header_block: the covered header lines as received, `Name: value` each ended by CR LF, in wire order, as bytes.
-        signature_raw: the whole value of the Signature header, as bytes.
+        signature_raw: the whole value of the header with the signature, as bytes.
         signing_input_sha256: hexadecimal SHA-256 of the signing string; shows drift between versions of this software.
         body: the raw body, or None when it is not here.
         body_state: why it is here or not.
@@ -210,11 +217,12 @@ def make_record(
     """
     body = verified.body
     message = verified.unverified_message
-    covered = verified.covered
-    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in covered)
+    # Of a signature in two headers, one is kept in a column of its own and the other among those that it covers.
+    kept = verified.covered.keys() | verified.profile.carriers - {verified.profile.carrier.lower()}
+    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
     return EvidenceRecord(
         v=SCHEMA,
-        kind=int(Kind.CAVAGE_REQUEST),
+        kind=int(KINDS[verified.profile.format]),
         stream_id="0" * 32,
         seq=0,
         previous=FIRST_PREVIOUS,

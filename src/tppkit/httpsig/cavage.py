@@ -16,15 +16,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from tppkit._clock import as_utc
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig import times
 from tppkit.httpsig.message import require_field_value
+from tppkit.httpsig.times import CLOCK_SKEW
 
 MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
 AUTHORIZATION_SCHEME = "Signature "
-CLOCK_SKEW = timedelta(minutes=5)
 
 _PARAMETER = re.compile(
     r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])|([A-Za-z0-9+/]+={0,2}))(?:,[ \t]{0,8}|$)'
@@ -190,11 +190,7 @@ def verify_times(parameters: SignatureParameters, *, at: datetime, skew: timedel
 
     Source: draft-cavage-http-signatures-12 section 2.1.
     """
-    now, slack = as_utc(at).timestamp(), skew.total_seconds()
-    if parameters.created is not None and parameters.created > now + slack:
-        raise SignatureRejected("signature.created", f"the signature is from the future: created={parameters.created}")
-    if parameters.expires is not None and parameters.expires < now - slack:
-        raise SignatureRejected("signature.expired", f"the signature has expired: expires={parameters.expires}")
+    times.verify_times(parameters.created, parameters.expires, at=at, skew=skew)
 
 
 def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:

@@ -117,18 +117,19 @@ def verify_digest(value: str, body: bytes) -> tuple[str, ...]:
 
 
 class BodyDigest:
-    """A Digest header compared with a body that arrives in pieces.
+    """A digest header compared with a body that arrives in pieces.
 
     Args:
         value: the header's value.
+        parse: reads it: hashes by algorithm.
 
     Raises:
-        FormatError: as `parse_digest`.
+        FormatError: as `parse`.
     """
 
-    def __init__(self, value: str) -> None:
-        self._expected = parse_digest(value)
-        self._running = {name: _HASHES[name]() for name in self._expected}
+    def __init__(self, value: str, *, parse: Callable[[str], Mapping[str, bytes]] = parse_digest) -> None:
+        self._expected = parse(value)
+        self._running = {name: digest_hash(name)() for name in self._expected}
         self._length = 0
 
     def update(self, chunk: bytes) -> None:
@@ -150,7 +151,7 @@ class BodyDigest:
             if not hmac.compare_digest(self._running[name].digest(), expected):
                 raise SignatureRejected(
                     "digest.mismatch",
-                    f"the body's {name} is not the one in the Digest header (body of {self._length} bytes)",
+                    f"the body's {name} is not the one in the digest header (body of {self._length} bytes)",
                     clause="PSD2 document A.5 rule 4",
                 )
         return tuple(self._expected)

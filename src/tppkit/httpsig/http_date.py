@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
 
@@ -13,6 +14,16 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _DATE = re.compile(
     rf"({'|'.join(_DAYS)}), ([0-9]{{2}}) ({'|'.join(_MONTHS)}) ([0-9]{{4}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}) GMT"
 )
+
+
+def format_http_date(at: datetime) -> str:
+    """`at` as a date of HTTP, whatever the machine's language.
+
+    Raises:
+        ConfigurationError: `time.naive`.
+    """
+    at = as_utc(at)
+    return f"{_DAYS[at.weekday()]}, {at.day:02} {_MONTHS[at.month - 1]} {at.year:04} {at:%H:%M:%S} GMT"
 
 
 def parse_http_date(value: str) -> datetime:

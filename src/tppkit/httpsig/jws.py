@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from tppkit._clock import as_utc, shift
+from tppkit._clock import as_utc
 from tppkit._encoding import (
     decode_base64,
     decode_base64url,
@@ -36,11 +36,11 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
 from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.times import CLOCK_SKEW, verify_times
 
 MAX_JWS_LENGTH = 32 * 1024
 MAX_CERTIFICATES = 8
 HTTP_HEADERS = "http://uri.etsi.org/19182/HttpHeaders"
-CLOCK_SKEW = timedelta(minutes=5)
 
 _MAX_NAMES = 64
 _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
@@ -73,6 +73,11 @@ class JwsHeader(NamedTuple):
     certificates: tuple[bytes, ...]
     certificate_sha256: bytes | None
     encoded: str
+
+    @property
+    def created(self) -> int | None:
+        """`signed_at` in seconds since 1970."""
+        return None if self.signed_at is None else int(self.signed_at.timestamp())
 
 
 def make_jws_header(
@@ -249,32 +254,6 @@ def _read_sha256(text: str) -> bytes:
     return raw
 
 
-def verify_signing_time(
-    header: JwsHeader, *, at: datetime, skew: timedelta = CLOCK_SKEW, max_age: timedelta | None = None
-) -> None:
-    """Check that a signature was made before `at` and is not too old.
-
-    Args:
-        header: of the signature.
-        at: the time to judge at, aware.
-        skew: how far the two clocks may be apart.
-        max_age: how old it may be besides; then it must say when it was made.
-
-    Raises:
-        SignatureRejected: `signature.created`, `signature.expired`.
-        ConfigurationError: `time.naive`.
-    """
-    at, made = as_utc(at), header.signed_at
-    if made is None:
-        if max_age is not None:
-            raise SignatureRejected("signature.created", "the signature does not say when it was made")
-        return
-    if shift(made, -skew) > at:
-        raise SignatureRejected("signature.created", f"the signature is from the future: {made.isoformat()}")
-    if max_age is not None and at - made > skew + max_age:
-        raise SignatureRejected("signature.expired", f"the signature is older than {max_age}: {made.isoformat()}")
-
-
 class VerifiedJws(NamedTuple):
     """What was proven: the owner of the key signed these lines.
 
@@ -315,7 +294,7 @@ def verify_detached_jws(
     if len(values) > 1:
         raise FormatError("header.duplicate", "the x-jws-signature header stands more than once")
     header, signature = parse_detached_jws(values[0].strip(" \t"))
-    verify_signing_time(header, at=at, skew=skew, max_age=max_age)
+    verify_times(header.created, None, at=at, skew=skew, max_age=max_age)
     payload = make_signing_string(header.covered, message_components(message)[0])
     signing_input = make_jws_signing_input(header, payload)
     verify_signature(verifiers, header.algorithm, signature, signing_input)

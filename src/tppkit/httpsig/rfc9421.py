@@ -31,9 +31,9 @@ from tppkit.httpsig.structured import (
     write_bare_item,
     write_member,
 )
+from tppkit.httpsig.times import CLOCK_SKEW, verify_times
 
 MAX_COMPONENTS = 64
-CLOCK_SKEW = timedelta(minutes=5)
 _PARAMETERS: Mapping[str, type] = {
     "created": int, "expires": int, "nonce": str, "alg": str, "keyid": str, "tag": str,
 }  # fmt: skip
@@ -211,37 +211,6 @@ def parse_signature_fields(
     return _read_input(inputs[chosen]), member.value
 
 
-def verify_times(
-    parameters: SignatureInput, *, at: datetime, skew: timedelta = CLOCK_SKEW, max_age: timedelta | None = None
-) -> None:
-    """Check that a signature was made before `at`, has not expired and is not too old.
-
-    Args:
-        parameters: of the signature.
-        at: the time to judge at, aware.
-        skew: how far the two clocks may be apart.
-        max_age: how old it may be besides; then it must say when it was made.
-
-    Raises:
-        SignatureRejected: `signature.created`, `signature.expired`.
-        ConfigurationError: `time.naive`.
-
-    Source: RFC 9421 section 3.2.1.
-    """
-    now, slack = as_utc(at).timestamp(), skew.total_seconds()
-    created, expires = parameters.created, parameters.expires
-    if created is not None and created > now + slack:
-        raise SignatureRejected("signature.created", f"the signature is from the future: created={created}")
-    if expires is not None and expires < now - slack:
-        raise SignatureRejected("signature.expired", f"the signature has expired: expires={expires}")
-    if max_age is None:
-        return
-    if created is None:
-        raise SignatureRejected("signature.created", "the signature does not say when it was created")
-    if created < now - slack - max_age.total_seconds():
-        raise SignatureRejected("signature.expired", f"the signature is older than {max_age}: created={created}")
-
-
 class VerifiedSignature(NamedTuple):
     """What was proven: the owner of the key signed these lines.
 
@@ -285,7 +254,7 @@ def verify_message_signature(
     signature_input, signature = (", ".join(message.values(name)) for name in ("signature-input", "signature"))
     parameters, raw = parse_signature_fields(signature_input, signature, label=label)
     name = choose_algorithm(parameters, verifiers, agreed=algorithm)
-    verify_times(parameters, at=at, skew=skew, max_age=max_age)
+    verify_times(parameters.created, parameters.expires, at=at, skew=skew, max_age=max_age)
     base = make_signature_base(parameters, request_values(message, origin=origin))
     verify_signature(verifiers, name, raw, base)
     return VerifiedSignature(parameters, base)

@@ -7,12 +7,13 @@ Source: NextGenPSD2 Implementation Guidelines 1.3.8 section 12.2; the PSD2 docum
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote, unquote
 
-from tppkit._encoding import shown
+from tppkit._encoding import decode_base64url, encode_base64url, shown
 from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 
@@ -24,6 +25,7 @@ class KeyIdForm(Enum):
     SERIAL = "the serial alone"
     CLIENT_ID = "an id that the bank gave out"
     URL = "an address, never fetched"
+    THUMBPRINT = "SHA-256 of the certificate in base64url"
 
 
 class Radix(Enum):
@@ -86,11 +88,15 @@ def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GRO
             raise ConfigurationError("seal.key-id-needed", f"the keyId is {style.form.value}; the certificate has none")
         _require_text(text, style)
         return text
+    if style.form is KeyIdForm.THUMBPRINT:
+        return encode_base64url(hashlib.sha256(certificate.der).digest())
     serial = format(certificate.serial, style.radix.value)
     if style.form is KeyIdForm.SERIAL:
         return serial
     issuer = _without_newlines(certificate.issuer) if style.drops_newlines else certificate.issuer
-    name = issuer.rfc4514(unknown_as_text=style.unknown_as_text, root_first=style.root_first)
+    name = issuer.rfc4514(
+        encoded=certificate.issuer_der, unknown_as_text=style.unknown_as_text, root_first=style.root_first
+    )
     return f"SN={serial},CA={quote(name, safe=_SAFE if style.percent else _SAFE_WITH_SPACES)}"
 
 
@@ -109,6 +115,9 @@ def verify_key_id(text: str, certificate: EidasCertificate, *, style: KeyIdStyle
     if style.form in (KeyIdForm.CLIENT_ID, KeyIdForm.URL):
         _require_text(text, style)
         return
+    if style.form is KeyIdForm.THUMBPRINT:
+        _require_thumbprint(text, certificate)
+        return
     serial, issuer = _read(text, style)
     base = 10 if style.radix is Radix.DECIMAL else 16
     if int(serial, base) != certificate.serial:
@@ -119,6 +128,11 @@ def verify_key_id(text: str, certificate: EidasCertificate, *, style: KeyIdStyle
             "key-id.mismatch",
             f"the keyId names the issuer {shown(issuer)}, the certificate's is {certificate.issuer}",
         )
+
+
+def _require_thumbprint(text: str, certificate: EidasCertificate) -> None:
+    if decode_base64url(text, what="the thumbprint") != hashlib.sha256(certificate.der).digest():
+        raise SignatureRejected("key-id.mismatch", f"the thumbprint {shown(text)} is not the certificate's")
 
 
 def _require_text(text: str, style: KeyIdStyle) -> None:

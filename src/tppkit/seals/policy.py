@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
-from tppkit.httpsig.cavage import CLOCK_SKEW, SignatureParameters
-from tppkit.seals.profile import DIGEST, EmptyBody, SealProfile
+from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.components import Origin
+from tppkit.httpsig.times import CLOCK_SKEW
+from tppkit.seals.profile import EmptyBody, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.trust import PathVerifier, TrustedPath, Window
 
@@ -52,14 +54,14 @@ class Demands(NamedTuple):
 def demands_of(profile: SealProfile) -> Demands:
     """What verification by this profile asks of a request."""
     conditional = [name.lower() for name in profile.covered_if_present]
-    optional = frozenset({DIGEST} if profile.empty_body is EmptyBody.ABSENT else ())
+    optional = frozenset({profile.digest_name} if profile.empty_body is EmptyBody.ABSENT else ())
     prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
     if_present = frozenset(name for name in conditional if not name.endswith("*"))
     written = frozenset(name.lower() for name in profile.covered)
     carrier = profile.carrier.lower()
     certificate = None if profile.certificate_header is None else profile.certificate_header.lower()
-    singletons = written | if_present | {*_SINGLETONS, *([certificate] if certificate else [])}
-    sealing = {carrier, DIGEST, *([certificate] if certificate else [])}
+    sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
+    singletons = written | if_present | sealing | {*_SINGLETONS}
     return Demands(
         watched=None if prefixes else singletons,
         singletons=singletons,
@@ -126,12 +128,14 @@ class SealPolicy:
         profile: the dialect.
         clock_skew: how far a sender's clock may be from the time of judgement, where the dialect covers a time.
         certificates: seal certificates by keyId, for a dialect that sends none. Nothing is ever fetched.
+        origin: where requests arrive, for a dialect that covers scheme or authority.
 
     Attributes:
         paths: as given.
         profile: as given.
         clock_skew: as given.
         certificates: as given.
+        origin: as given.
         demands: what the profile asks of a request's headers.
         memory: what was verified.
     """
@@ -143,11 +147,13 @@ class SealPolicy:
         profile: SealProfile = PSD2_V1,
         clock_skew: timedelta = CLOCK_SKEW,
         certificates: Mapping[str, EidasCertificate] = _NOTHING,
+        origin: Origin | None = None,
     ) -> None:
         self.paths = paths
         self.profile = profile
         self.clock_skew = clock_skew
         self.certificates = certificates
+        self.origin = origin
         self.demands = demands_of(profile)
         self.memory = SealMemory()
 

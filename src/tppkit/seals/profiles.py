@@ -12,10 +12,11 @@ from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
+from tppkit.httpsig.algorithms import RFC9421
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
-from tppkit.seals.profile import BERLIN_GROUP_ALGORITHMS, EmptyBody, Order, SealProfile
+from tppkit.seals.profile import BERLIN_GROUP_ALGORITHMS, EmptyBody, Format, Order, SealProfile
 
 _TARGET = "(request-target)"
 _GUIDELINES = "NextGenPSD2 Implementation Guidelines 1.3.8 section 12"
@@ -94,7 +95,7 @@ _BANKS = (
         digest_algorithm="sha-512",
         algorithms=(("rsa-sha512", "rsa-sha512"),),
         key_id=KeyIdStyle(form=KeyIdForm.SERIAL, radix=Radix.DECIMAL),
-        source="Rabobank developer portal, signing requests",
+        source="Rabobank's documentation for developers",
         assumed="certificate header",
     ),
     SealProfile(
@@ -102,7 +103,7 @@ _BANKS = (
         covered=(_TARGET, "date", "digest"),
         request_id=None,
         certificate_form=CertificateForm.PEM,
-        source="BNG Bank PSD2 developer portal",
+        source="BNG Bank's documentation for developers",
         assumed="keyId, algorithms, digest algorithm",
     ),
     SealProfile(
@@ -111,16 +112,16 @@ _BANKS = (
         covered_if_present=("content-type", "content-length", "psu-*"),
         key_id=KeyIdStyle(form=KeyIdForm.URL),
         certificate_header=None,
-        source="STET PSD2 API; Qonto",
+        source="STET's PSD2 interface, as Qonto has it",
         assumed="x-request-id is covered, so that a seal is of one request; algorithms",
     ),
     replace(
         BERLIN_GROUP, name="triodos", covered_if_present=(), only_these=False,
-        source="Triodos Bank developer portal", as_of="", assumed="all but the covered fields",
+        source="Triodos Bank's documentation for developers", as_of="", assumed="all but the covered fields",
     ),
     replace(
         BERLIN_GROUP, name="meo", certificate_header="TPP-Signing-Certificate",
-        source="MEO Wallet PSD2 documentation", as_of="", assumed="all but the certificate's header",
+        source="MEO Wallet's documentation for developers", as_of="", assumed="all but the certificate's header",
     ),
     SealProfile(
         name="chebanca",
@@ -128,27 +129,79 @@ _BANKS = (
         request_id="tpp-request-id",
         empty_body=EmptyBody.ABSENT,
         key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
-        source="CheBanca! open banking portal",
+        source="CheBanca's documentation for developers",
         assumed="certificate header, algorithms, digest algorithm",
     ),
     replace(
         BERLIN_GROUP, name="samlink", covered=("Digest", "X-Request-ID"), covered_if_present=("TPP-Redirect-URI",),
-        source="Samlink PSD2 developer portal", as_of="", assumed="keyId, algorithms, certificate header",
+        source="Samlink's documentation for developers", as_of="", assumed="keyId, algorithms, certificate header",
     ),
     replace(
         BERLIN_GROUP, name="redsys", covered_if_present=("tpp-redirect-uri",), algorithms=(("SHA-256", "rsa-sha256"),),
-        source="Redsys PSD2 platform", as_of="", assumed="keyId, certificate header; that SHA-256 means RSA PKCS#1",
+        source="Redsys' documentation for developers", as_of="", assumed="keyId, certificate header; that SHA-256 means RSA PKCS#1",
     ),
     replace(
         BERLIN_GROUP, name="salt-edge", certificate_form=CertificateForm.BASE64_PEM,
-        source="Salt Edge PSD2 compliance documentation", as_of="", assumed="all but the certificate's form",
+        source="Salt Edge's documentation for developers", as_of="", assumed="all but the certificate's form",
     ),
 )  # fmt: skip
 
+# Seals that are no Signature header of draft-cavage.
+_JOSE = (
+    ("PS256", "rsa-pss-sha256"), ("PS512", "rsa-pss-sha512"), ("RS256", "rsa-sha256"), ("RS512", "rsa-sha512"),
+    ("ES256", "ecdsa-p256-sha256"), ("ES384", "ecdsa-p384-sha384"), ("Ed25519", "ed25519"), ("EdDSA", "ed25519"),
+)  # fmt: skip
+_OTHER_FORMATS = (
+    SealProfile(
+        name="amazon",
+        format=Format.RFC9421,
+        label="x-amzn-psd2",
+        covered=("@method", "@query", "x-amz-access-token", "x-amzn-content-digest"),
+        request_id=None,
+        digest_field="x-amzn-content-digest",
+        digest_algorithm="sha-256",
+        algorithms=tuple((wire, row.name) for wire, row in RFC9421.items()),
+        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
+        certificate_header=None,
+        max_age=timedelta(minutes=5),
+        source="Amazon Selling Partner API, third-party provider signature guidance and FAQ",
+        as_of="2026",
+        assumed="keyid; that x-amzn-content-digest is written as Content-Digest is; that all algorithms of RFC 9421 are taken",
+    ),
+    SealProfile(
+        name="open-finance",
+        format=Format.JWS,
+        carrier="x-jws-signature",
+        covered=(_TARGET, "digest", "x-request-id"),
+        covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
+        algorithms=_JOSE,
+        key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
+        certificate_header=None,
+        sends_x5c=True,
+        max_age=timedelta(minutes=5),
+        source="Open Banking Europe, JSON Web Signature Profile for Open Banking 001-001; ETSI TS 119 182-1 clause 5.2.8.2",
+        as_of="2021-05-18",
+        assumed="the covered fields, taken from the Berlin Group's guidelines with the target; the age",
+    ),
+    SealProfile(
+        name="ing-jws",
+        format=Format.JWS,
+        carrier="x-jws-signature",
+        covered=(_TARGET, "content-type", "digest"),
+        request_id=None,
+        algorithms=(("PS256", "rsa-pss-sha256"),),
+        key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
+        certificate_header=None,
+        max_age=timedelta(minutes=5),
+        source="ing-bank/ing-open-banking-cli at c48302c, scripts/bash/premium_01_Showcase_jws.sh",
+        as_of="2025-09-02",
+        assumed="the age",
+    ),
+)
 _ING_TOKEN = replace(
     next(row for row in _BANKS if row.name == "ing"), name="ing-token", carrier="Authorization",
 )  # fmt: skip
 
 PROFILES: Mapping[str, SealProfile] = MappingProxyType(
-    {row.name: row for row in (PSD2_V1, BERLIN_GROUP, CAVAGE_12, *_BANKS, _ING_TOKEN)}
+    {row.name: row for row in (PSD2_V1, BERLIN_GROUP, CAVAGE_12, *_BANKS, _ING_TOKEN, *_OTHER_FORMATS)}
 )

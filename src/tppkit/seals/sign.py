@@ -16,11 +16,14 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, make_signing_string
+from tppkit.httpsig.components import Origin
+from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.message import Header, Message, message_components
 from tppkit.httpsig.signers import Signer
+from tppkit.seals.formats import UnsignedSeal, prepare_seal
 from tppkit.seals.key_id import make_key_id
-from tppkit.seals.profile import DIGEST, EmptyBody, Order, SealProfile
+from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 
 _PROBE = b"tppkit: does this signer sign for this certificate?"
@@ -37,6 +40,7 @@ class Seal:
             with await is taken by `Seal.make_async`.
         profile: the bank's dialect.
         key_id: the client id or address for a dialect whose keyId the certificate does not tell.
+        origin: where requests go, for a dialect that covers scheme or authority.
         verify_own: verify every signature before it is sent; a device that fails is seen here and not by the bank.
 
     Raises:
@@ -52,9 +56,10 @@ class Seal:
         *,
         profile: SealProfile = PSD2_V1,
         key_id: str | None = None,
+        origin: Origin | None = None,
         verify_own: bool = False,
     ) -> None:
-        self._make_ready(certificate, signer, profile, key_id, verify_own)
+        self._make_ready(certificate, signer, profile, key_id, origin, verify_own)
         self._require_key(signer.sign(_PROBE))
 
     @classmethod
@@ -65,6 +70,7 @@ class Seal:
         *,
         profile: SealProfile = PSD2_V1,
         key_id: str | None = None,
+        origin: Origin | None = None,
         verify_own: bool = False,
     ) -> Self:
         """The same, asking the signer with await.
@@ -73,22 +79,28 @@ class Seal:
             As the constructor.
         """
         seal = cls.__new__(cls)
-        seal._make_ready(certificate, signer, profile, key_id, verify_own)
+        seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
         seal._require_key(await signer.sign_async(_PROBE))
         return seal
 
     def _make_ready(
-        self, certificate: EidasCertificate, signer: Signer, profile: SealProfile, key_id: str | None, verify_own: bool
+        self,
+        certificate: EidasCertificate,
+        signer: Signer,
+        profile: SealProfile,
+        key_id: str | None,
+        origin: Origin | None,
+        verify_own: bool,
     ) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
         self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
+        self.origin = origin
         self.layout = make_layout(profile, certificate)
         self._verifiers = _verifiers(certificate)
-        self._head = (
-            f'keyId="{make_key_id(certificate, style=profile.key_id, text=key_id)}",'
-            f'algorithm="{profile.name_of(signer.algorithm)}"'
-        )
+        self.key_id = make_key_id(certificate, style=profile.key_id, text=key_id)
+        self.algorithm = profile.name_of(signer.algorithm)
+        self._head = f'keyId="{self.key_id}",algorithm="{self.algorithm}"'
         if profile.carrier == "Authorization":
             self._head = AUTHORIZATION_SCHEME + self._head
         self._heads: dict[tuple[str, ...], str] = {}
@@ -136,7 +148,8 @@ class Layout(NamedTuple):
         spellings: names that are written otherwise.
         certificate: the header with the certificate, or nothing.
         timed: a time is written.
-        plain: nothing depends on the request: always the same names, a digest, no time.
+        digest: the digest's header in lower case.
+        plain: nothing depends on the request: always the same names, a digest, no time; the format is draft-cavage.
     """
 
     covered: tuple[str, ...]
@@ -147,6 +160,7 @@ class Layout(NamedTuple):
     spellings: Mapping[str, str]
     certificate: tuple[Header, ...]
     timed: bool
+    digest: str
     plain: bool
 
     def spell(self, name: str) -> str:
@@ -161,8 +175,8 @@ def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
     prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
     covered = tuple([name.lower() for name in profile.covered])
     certificate_header = profile.certificate_headers(certificate)
-    written = frozenset({DIGEST, profile.carrier.lower(), *(name.lower() for name, _ in certificate_header)})
-    timed = not {CREATED, EXPIRES}.isdisjoint(covered)
+    written = profile.carriers | {profile.digest_name, *(name.lower() for name, _ in certificate_header)}
+    timed = not {CREATED, EXPIRES}.isdisjoint(covered) or profile.format is not Format.CAVAGE
     return Layout(
         covered=covered if profile.order is Order.LISTED else tuple(sorted(covered)),
         watched=None if prefixes else written.union(covered, conditional),
@@ -172,6 +186,7 @@ def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
         spellings={name.lower(): name for name in names if name != name.lower()},
         certificate=certificate_header,
         timed=timed,
+        digest=profile.digest_name,
         plain=not conditional and not timed and profile.empty_body is EmptyBody.HASHED,
     )
 
@@ -184,7 +199,8 @@ class PreparedRequest(NamedTuple):
         seal: that will sign.
         signing_string: the bytes to sign.
         digest: the Digest header, or nothing.
-        head: the Signature header before the signature.
+        head: the Signature header before the signature; empty in other formats than draft-cavage.
+        unsigned: writes the signature in those.
     """
 
     message: Message
@@ -192,6 +208,7 @@ class PreparedRequest(NamedTuple):
     signing_string: bytes
     digest: tuple[Header, ...]
     head: str
+    unsigned: UnsignedSeal | None = None
 
     def finish(self, signature: bytes) -> Message:
         """The sealed message: the headers of the seal are added at the end.
@@ -202,10 +219,13 @@ class PreparedRequest(NamedTuple):
         Raises:
             ConfigurationError: `seal.own-signature`, where the seal verifies its own.
         """
-        message, seal, signing_string, digest, head = self
+        message, seal, signing_string, digest, head, unsigned = self
         profile = seal.profile
         if seal.verify_own:
             _require_own(seal, signature, signing_string)
+        if unsigned is not None:
+            headers = message.headers + digest + unsigned.finish(signature) + seal.layout.certificate
+            return message._replace(headers=headers)
         text = b2a_base64(signature, newline=False).decode("ascii")
         value = f'{head},signature="{text}"' if profile.signature_quoted else f"{head},signature={text}"
         headers = message.headers + digest + ((profile.carrier, value), *seal.layout.certificate)
@@ -243,9 +263,10 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
     if doubled or not layout.written.isdisjoint(values):
         _refuse_present(doubled, values, layout)
     if layout.plain:
-        digest = values[DIGEST] = make_digest(message.body, algorithm=profile.digest_algorithm)
+        digest = values[layout.digest] = make_digest(message.body, algorithm=profile.digest_algorithm)
         signing_string = make_signing_string(layout.covered, values)
-        return _new(PreparedRequest, (message, seal, signing_string, (("Digest", digest),), seal.head(layout.covered)))
+        head = seal.head(layout.covered)
+        return _new(PreparedRequest, (message, seal, signing_string, ((profile.digest_field, digest),), head, None))
     return _prepare_by_request(message, seal, values, at)
 
 
@@ -265,9 +286,12 @@ def _prepare_by_request(message: Message, seal: Seal, values: dict[str, str], at
     digest: tuple[Header, ...] = ()
     if message.body or profile.empty_body is not EmptyBody.ABSENT:
         body = message.body or (b"{}" if profile.empty_body is EmptyBody.BRACES else b"")
-        values[DIGEST] = make_digest(body, algorithm=profile.digest_algorithm)
-        digest = (("Digest", values[DIGEST]),)
+        make = make_content_digest if profile.format is Format.RFC9421 else make_digest
+        values[layout.digest] = make(body, algorithm=profile.digest_algorithm)
+        digest = ((profile.digest_field, values[layout.digest]),)
     covered = _covered(values, layout, profile)
+    if profile.format is not Format.CAVAGE:
+        return _prepare_other(message, seal, digest, covered, at)
     head = seal.head(covered)
     if layout.timed:
         created, expires = _times(profile, at)
@@ -276,8 +300,24 @@ def _prepare_by_request(message: Message, seal: Seal, values: dict[str, str], at
     return PreparedRequest(message, seal, make_signing_string(covered, values), digest, head)
 
 
+def _prepare_other(
+    message: Message, seal: Seal, digest: tuple[Header, ...], covered: tuple[str, ...], at: datetime | None
+) -> PreparedRequest:
+    unsigned = prepare_seal(
+        message.with_headers(*digest, *seal.layout.certificate),
+        covered,
+        profile=seal.profile,
+        certificate=seal.certificate,
+        algorithm=seal.algorithm,
+        key_id=seal.key_id,
+        at=_required_time(seal.profile, at),
+        origin=seal.origin,
+    )
+    return PreparedRequest(message, seal, unsigned.signing_string, digest, "", unsigned)
+
+
 def _covered(values: Mapping[str, str], layout: Layout, profile: SealProfile) -> tuple[str, ...]:
-    names = [name for name in layout.covered if name != DIGEST or DIGEST in values]
+    names = [name for name in layout.covered if name != layout.digest or layout.digest in values]
     names += [name for name in layout.if_present if name in values]
     if layout.prefixes:
         names += sorted(name for name in values if name.startswith(layout.prefixes) and name not in names)
@@ -285,11 +325,15 @@ def _covered(values: Mapping[str, str], layout: Layout, profile: SealProfile) ->
 
 
 def _times(profile: SealProfile, at: datetime | None) -> tuple[int, int | None]:
-    if at is None:
-        raise ConfigurationError("seal.time-needed", f"the profile {profile.name} writes the time of signing; pass at=")
-    created = int(as_utc(at).timestamp())
+    created = int(_required_time(profile, at).timestamp())
     lifetime = profile.expires_after
     return created, None if lifetime is None else created + int(lifetime.total_seconds())
+
+
+def _required_time(profile: SealProfile, at: datetime | None) -> datetime:
+    if at is None:
+        raise ConfigurationError("seal.time-needed", f"the profile {profile.name} writes the time of signing; pass at=")
+    return as_utc(at)
 
 
 def sign_request(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:

@@ -10,9 +10,10 @@ from typing import NamedTuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
-from tppkit.httpsig.digest import BodyDigest
+from tppkit.httpsig.content_digest import parse_content_digest
+from tppkit.httpsig.digest import BodyDigest, parse_digest
 from tppkit.httpsig.message import Message, message_components
-from tppkit.seals.profile import DIGEST, EmptyBody, SealProfile
+from tppkit.seals.profile import EmptyBody, Format, SealProfile, covers_target
 
 _new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
 
@@ -46,12 +47,12 @@ class _Proven(NamedTuple):
     def covered(self) -> Mapping[str, str]:
         """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
         values, _ = message_components(self.unverified_message)
-        return MappingProxyType({name: values[name] for name in self.parameters.headers if name[0] != "("})
+        return MappingProxyType({name: values[name] for name in self.parameters.headers if name[0] not in '(@"'})
 
     @property
     def covers_target(self) -> bool:
         """Whether this seal covers method and target; some dialects never do."""
-        return "(request-target)" in self.parameters.headers
+        return covers_target(self.parameters.headers)
 
     @property
     def method(self) -> str:
@@ -136,8 +137,9 @@ class BodyReceiver:
         self._max_bytes = max_bytes
         self._chunks: list[bytes] = []
         self._length = 0
-        digest = head.covered.get(DIGEST)
-        self._digest = None if digest is None else BodyDigest(digest)
+        digest = head.covered.get(head.profile.digest_name)
+        parse = parse_content_digest if head.profile.format is Format.RFC9421 else parse_digest
+        self._digest = None if digest is None else BodyDigest(digest, parse=parse)
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes.

@@ -6,6 +6,7 @@ that reads bodies in pieces verifies the head first and takes the body under its
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -13,6 +14,7 @@ from tppkit._clock import as_utc
 from tppkit._encoding import decode_base64, shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig import times
 from tppkit.httpsig.algorithms import verify_signature
 from tppkit.httpsig.cavage import (
     AUTHORIZATION_SCHEME,
@@ -23,13 +25,15 @@ from tppkit.httpsig.cavage import (
     time_components,
     verify_times,
 )
+from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.message import Message, message_components
 from tppkit.seals.certificate_header import read_certificate
+from tppkit.seals.formats import ReadSeal, read_seal
 from tppkit.seals.key_id import verify_key_id
 from tppkit.seals.policy import Demands, SealPolicy
-from tppkit.seals.profile import DIGEST, EmptyBody, SealProfile
+from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.verified import VerifiedHead, VerifiedRequest, require_no_body
 
 _LAST = ',signature="'
@@ -64,6 +68,7 @@ def verify_request(
             `signature.time-not-allowed`, `key-id.malformed`, `digest.malformed`, `digest.duplicate-algorithm`,
             `digest.unsupported`, `base64.*`, `message.malformed`; or the certificate cannot: `certificate.malformed`,
             `certificate.too-large`, `certificate.key-unreadable`, `der.*`, `key.unsupported`, `key.weak`.
+            In RFC 9421 also `structured.*`, `signature.label`, `signature.unsupported-component`; in a JWS `jws.*`, `json.*`.
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.other-coverage`, `signature.header-absent`,
             `signature.created`, `signature.expired`, `digest.mismatch`, `key-id.mismatch`, `signature.algorithm`,
             `signature.invalid`, `seal.other-organisation`, `seal.unknown-certificate`.
@@ -71,7 +76,7 @@ def verify_request(
             `trust.no-path`, `path.*`, `key.*`, `revocation.*`.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
-    Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12.
+    Source: PSD2 document, part A section 5 rule 4; draft-cavage-http-signatures-10 and -12; RFC 9421; RFC 7797.
     """
     proven, digest = _verify_head(message, qwac, as_utc(at), policy, intermediates)
     _verify_body(digest, message.body, policy.profile)  # 7
@@ -121,6 +126,8 @@ def _verify_head(
     # 7. (in the callers) The digest fits the raw body.
     demands, memory = policy.demands, policy.memory
     values = _collect(message, demands)  # 1
+    if policy.profile.format is not Format.CAVAGE:
+        return _verify_other_head(message, values, qwac, at, policy, intermediates)
     named = None if demands.certificate_header is None else values[demands.certificate_header]
     head, parameters, new = _read_signature(values[demands.carrier], named, policy)  # 2
     _check_coverage(parameters, new, values, demands)  # 3
@@ -149,8 +156,58 @@ def _verify_head(
         _check_organisation(seal.certificate, qwac)  # 6
     return (
         (parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, policy.profile, message),
-        values.get(DIGEST),
+        values.get(policy.profile.digest_name),
     )
+
+
+def _verify_other_head(
+    message: Message,
+    values: Mapping[str, str],
+    qwac: EidasCertificate | None,
+    at: datetime,
+    policy: SealPolicy,
+    intermediates: Sequence[EidasCertificate],
+) -> tuple[_Proven, str | None]:
+    """The same steps for a seal in another format than draft-cavage."""
+    profile, memory = policy.profile, policy.memory
+    read = read_seal(message, values, profile=profile, origin=policy.origin)  # 2
+    parameters = read.parameters
+    _check_coverage(parameters, True, values, policy.demands)  # 3
+    named, certificate = _find_certificate(read, values, policy)  # 4
+    seal = memory.seals.get(named)
+    if seal is None or not seal.window.not_before <= at <= seal.window.not_after:
+        sent = [EidasCertificate.from_der(der) for der in read.certificates]
+        certificate = certificate or (sent[0] if sent else read_certificate(named, profile.certificate_form))
+        seal = policy.believe(certificate, at=at, intermediates=(*sent[1:], *intermediates))
+    if parameters.key_id or not read.certificates:
+        verify_key_id(parameters.key_id, seal.certificate, style=profile.key_id)
+    times.verify_times(
+        parameters.created, parameters.expires, at=at, skew=policy.clock_skew, max_age=profile.max_age
+    )  # 5
+    verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, read.signing_string)
+    if memory.seals.get(named) is not seal:
+        memory.keep(named, seal, "", parameters)
+    if qwac is not None:
+        _check_organisation(seal.certificate, qwac)  # 6
+    return (
+        (parameters, read.signing_string, seal.certificate, seal.path.chain, qwac, at, profile, message),
+        values.get(profile.digest_name),
+    )
+
+
+def _find_certificate(
+    read: ReadSeal, values: Mapping[str, str], policy: SealPolicy
+) -> tuple[str, EidasCertificate | None]:
+    """By what the memory knows the certificate of a seal, and the certificate where it was known before the request."""
+    if policy.profile.sends_x5c:
+        if not read.certificates:
+            raise SignatureRejected("signature.missing", "the signature carries no certificate in x5c")
+        return hashlib.sha256(read.certificates[0]).hexdigest(), None
+    header = policy.demands.certificate_header
+    if header is not None:
+        return values[header], None
+    certificate = _known_certificate(read.parameters.key_id, policy)
+    return certificate.sha256, certificate
 
 
 def _collect(message: Message, demands: Demands) -> dict[str, str]:
@@ -242,7 +299,8 @@ def _verify_body(digest: str | None, body: bytes, profile: SealProfile) -> None:
     if digest is None:
         require_no_body(len(body))
     else:
-        verify_digest(digest, body or (b"{}" if profile.empty_body is EmptyBody.BRACES else b""))
+        verify = verify_content_digest if profile.format is Format.RFC9421 else verify_digest
+        verify(digest, body or (b"{}" if profile.empty_body is EmptyBody.BRACES else b""))
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:

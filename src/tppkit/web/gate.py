@@ -10,6 +10,7 @@ from datetime import datetime
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
+from tppkit._text import printable
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.message import Message, message_components
 from tppkit.protocol.psd2.errors import Refusal
@@ -125,7 +126,9 @@ class SealGate:
         with suppress(FormatError):
             target = raw_target(source)
         method = str(source.get("method", source.get("REQUEST_METHOD", "")))
-        self._on_refusal(Refused(error, refusal, shown(method), shown(target), connection_address(source)))
+        self._on_refusal(
+            Refused(error, refusal, printable(method), printable(target.decode("latin-1")), connection_address(source))
+        )
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
