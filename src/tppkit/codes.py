@@ -1312,6 +1312,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the dialect covers no request id, so repeated requests cannot be told",
             "use another profile, or no replay guard",
         ),
+        "replay.table": Code(
+            "the replay guard's table has a name that is none",
+            "use lower-case letters, digits and _",
+        ),
         "replay.unavailable": Code(
             "the store of used X-Request-IDs does not answer or is full",
             "mend the store; the provider may repeat the request",
