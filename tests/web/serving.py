@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import socket
 import ssl
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -43,11 +45,13 @@ def run_uvicorn(app: Any, **settings: Any) -> Iterator[int]:
 
 
 @contextmanager
-def run_program(command: Sequence[str], *, port: int, folder: Path) -> Iterator[None]:
-    """A program that listens on a port of 127.0.0.1."""
+def run_program(
+    command: Sequence[str], *, port: int, folder: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[None]:
+    """A program that listens on a port of 127.0.0.1; runs in a folder, with settings added to the environment."""
     log = folder / "program.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder)
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env={**os.environ, **environment})
         try:
             wait_until(lambda: listens(port) or process.poll() is not None, command[0])
             assert process.poll() is None, log.read_text("utf-8", "replace")
