@@ -12,8 +12,10 @@ from pathlib import Path
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from callbacks import receiving
 from certificates import judging, reading
 from harness import Line, Subject, against
+from inbox import receiving_once, remembering
 from peers import verifying
 from qr import drawing
 from testpki import making
@@ -94,12 +96,15 @@ def lines() -> Iterator[Line]:
     yield from seals("rsa2048", "RSA-2048", sign_limit=1.1, verify_limit=1.5, rounds=1500)
     yield from seals("p256", "P-256", sign_limit=1.3, verify_limit=1.15, rounds=6000)
     yield from verifying(REQUEST)
+    yield from receiving()
     yield from reading()
     yield from judging()
     yield from believing()
     yield from admitting()
     yield from making()
     yield from drawing()
+    yield from receiving_once()
+    yield from remembering()
     yield start_up()
 
 

@@ -14,12 +14,25 @@ from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PublicFormat, pkcs12
 from cryptography.x509 import ocsp
 
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    explain_callback,
+    load_callback_key,
+    sign_callback,
+    verify_callback,
+)
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
@@ -34,7 +47,14 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
-from tppkit.errors import FormatError, SignatureRejected, VerificationError
+from tppkit.errors import (
+    CallbackRejected,
+    CertificateRejected,
+    ConfigurationError,
+    FormatError,
+    SignatureRejected,
+    VerificationError,
+)
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
@@ -44,6 +64,7 @@ from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detache
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki
@@ -52,6 +73,7 @@ from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
+from tppkit.web import ProxyForm, TrustedProxy, peer_certificate
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -272,9 +294,83 @@ def code_pictures() -> list[bytes]:
     return [make_picture(Login("https://shop.example/login")).png(scale=2)]
 
 
+CALLBACK_URL = "https://tpp.example/a%2Fb/"
+
+
+@cache
+def callback_key() -> ec.EllipticCurvePrivateKey:
+    """The key that signs callbacks."""
+    key = pki().callback_keys["callback-live"]
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
+
+
+@cache
+def callback_receiver() -> CallbackReceiver:
+    """Takes any signed object at its addresses."""
+    addresses = [CallbackAddress(CALLBACK_URL + token, CallbackKind.OTHER) for token in ("", "{token}")]
+    return CallbackReceiver(addresses, keys=[CallbackKey("live", callback_key().public_key())])
+
+
+def read_callback(data: bytes) -> None:
+    """A callback as a server reads it off the wire, and why it is refused."""
+    with suppress(FormatError):
+        received = ReceivedCallback(*parse_request(data))
+        with suppress(CallbackRejected):
+            verify_callback(received, at=AT, receiver=callback_receiver())
+        explain_callback(received, at=AT, receiver=callback_receiver())
+
+
+def read_signed_body(data: bytes) -> None:
+    """A body that the service did sign: the events."""
+    for model in (AccessGranted, Transaction, LoginConfirmed):
+        with suppress(FormatError):
+            event = model.from_wire(data)
+            model.from_wire(event.to_wire())
+
+
+def read_callback_key(data: bytes) -> None:
+    """A published key."""
+    with suppress(ConfigurationError):
+        load_callback_key(data, name="live")
+
+
+def callbacks() -> list[bytes]:
+    """A good callback, and a login GET with a token in absolute form."""
+    seeds = []
+    for method, url, body in (("POST", CALLBACK_URL, b'{"id":1}'), ("GET", CALLBACK_URL + "a1" * 12, b"")):
+        signed = sign_callback(callback_key(), request_id="r-1", method=method, url=url, body=body, deterministic=True)
+        head = "".join(f"{name}: {value}\r\n" for name, value in signed)
+        target = url if method == "GET" else url.removeprefix("https://tpp.example")
+        seeds.append(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return seeds
+
+
+def callback_keys() -> list[bytes]:
+    """The public key as PEM and DER."""
+    public = callback_key().public_key()
+    return [public.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for form in (Encoding.PEM, Encoding.DER)]
+
+
 def header(name: str) -> Callable[[], list[bytes]]:
     """One header of the sealed request."""
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
+
+
+def read_forwarded(data: bytes) -> None:
+    """A proxy's header with its client's certificate: the first byte says of which proxy, the rest is the value."""
+    form = tuple(ProxyForm)[data[0] % len(ProxyForm)] if data else ProxyForm.NGINX
+    proxy = TrustedProxy("unix", form=form)
+    with suppress(FormatError, CertificateRejected):
+        peer_certificate({"headers": [(proxy.header.encode(), data[1:])], "client": None}, trusted_proxies=[proxy])
+
+
+def forwarded() -> list[bytes]:
+    """What each proxy sends for a QWAC."""
+    qwac = pki().qwac.certificate
+    escaped, encoded = quote(certificate_pem(qwac).decode(), safe="").encode(), base64.b64encode(qwac.der)
+    envoy = b'By=a;URI=;Subject="CN=\\"a\\"";Hash=%s;Cert="%s"' % (qwac.sha256.encode(), escaped)
+    return [b"\0" + escaped, b"\1" + encoded, b"\2" + envoy, b"\2Cert=a,By=b", b"\3:" + encoded + b":"]
 
 
 def texts(*values: str) -> Callable[[], list[bytes]]:
@@ -306,6 +402,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
     "qr-code": Target(read_code, codes),
     "qr-picture": Target(bytes_target(read_texts), code_pictures),
+    "callback": Target(read_callback, callbacks),
+    "callback-event": Target(read_signed_body, texts(
+        '{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}', '{"id":7,"name":"Jonas","code":null}',
+        '{"id":"T","ver":1,"timeStamp":1,"tlc":"posted","acc":"a","amount":["EUR-1.5"],"fee":["EUR 1"],"x":[1e5]}')),
+    "callback-key": Target(read_callback_key, callback_keys),
+    "proxy-header": Target(read_forwarded, forwarded),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

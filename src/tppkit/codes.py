@@ -48,6 +48,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the archive cannot be written",
             "check disk space and permissions; nothing that was stored is changed",
         ),
+        "attack.failed": Code(
+            "a receiver answered nasty callbacks otherwise than it should",
+            "look at each line that failed, and at what it tests",
+        ),
+        "attack.unreachable": Code(
+            "nothing listens at the address",
+            "start the receiver first",
+        ),
+        "attack.url": Code(
+            "the address to attack is not HTTP on this machine",
+            "give http://127.0.0.1:PORT/…; only one's own receiver is attacked",
+        ),
         "authority.unknown": Code(
             "the competent authority is not in the informative list",
             "nothing, if the authority exists; the list binds nobody",
@@ -59,6 +71,170 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "base64.noncanonical": Code(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
+        ),
+        "callback-cause.body-changed": Code(
+            "the signature fits another body",
+            "hand over the raw bytes; look for what adds or removes white space",
+        ),
+        "callback-cause.body-reserialised": Code(
+            "the signature fits the same JSON in another spelling",
+            "hand over the raw bytes, not what a framework read and wrote again",
+        ),
+        "callback-cause.key-other": Code(
+            "a key that the receiver does not believe signed it",
+            "give the receiver this key, if it is for this environment (test or live)",
+        ),
+        "callback-cause.key-validity": Code(
+            "a key signed it that does not count at the time",
+            "mend the key's validity, or ask the service which key it uses",
+        ),
+        "callback-cause.method": Code(
+            "the signature fits another spelling of the method",
+            "hand over the method as it stood on the wire",
+        ),
+        "callback-cause.none-found": Code(
+            "no usual mistake explains the signature",
+            "compare the signed bytes with the service's, and its published keys with yours",
+        ),
+        "callback-cause.other-reading": Code(
+            "the signature fits, but the bytes can be read as another request",
+            "treat it as an attack; the service signs addresses that strangers choose",
+        ),
+        "callback-cause.request-id": Code(
+            "the signature fits another spelling of the requestid",
+            "look for what changes the header",
+        ),
+        "callback-cause.rule-only": Code(
+            "the signature fits; only a rule refuses the callback",
+            "mend what the error names",
+        ),
+        "callback-cause.signature-encoding": Code(
+            "the signature fits in another encoding",
+            "if the service really sends it so, tell us; it must be DER in lower-case hexadecimal",
+        ),
+        "callback-cause.signature-unreadable": Code(
+            "the header holds no ECDSA signature in any usual encoding",
+            "look for what changes the header",
+        ),
+        "callback-cause.url-encoding": Code(
+            "the signature fits other percent-encoding of the URL",
+            "hand over the raw target; some servers give decoded paths only",
+        ),
+        "callback-cause.url-host": Code(
+            "the signature fits another host",
+            "configure the address exactly as the service knows it",
+        ),
+        "callback-cause.url-port": Code(
+            "the signature fits another port",
+            "configure the address with the port that the service knows, or without",
+        ),
+        "callback-cause.url-prefix": Code(
+            "the signature fits a longer or shorter path",
+            "set stripped_prefix to what the proxy takes off, or hand over the original target",
+        ),
+        "callback-cause.url-query": Code(
+            "the signature fits the URL without its query",
+            "look for what adds the query",
+        ),
+        "callback-cause.url-scheme": Code(
+            "the signature fits the URL with another or no scheme",
+            "ask the service: the document says that https:// is signed",
+        ),
+        "callback-cause.url-slash": Code(
+            "the signature fits the URL with another slash at its end",
+            "configure the address with the slash that the service knows",
+        ),
+        "callback-cause.url-unconfigured": Code(
+            "the signature fits the target, which is no configured address",
+            "add the address, if it is yours",
+        ),
+        "callback-key.curve": Code(
+            "the key is not on secp256r1",
+            "take the key that the service publishes for callbacks",
+        ),
+        "callback-key.setting": Code(
+            "the keys' names, validity or number cannot be",
+            "give one to eight keys different names, and an end after the beginning",
+        ),
+        "callback-key.unreadable": Code(
+            "this is no public key",
+            "give a SubjectPublicKeyInfo as PEM, DER or base64",
+        ),
+        "callback.address": Code(
+            "the target is none of the receiver's addresses",
+            "configure the address exactly as the service knows it; behind a proxy that shortens paths set stripped_prefix",
+        ),
+        "callback.address-unusable": Code(
+            "this cannot be a callback address",
+            "give https://, a lower-case ASCII host and a path without %25, braces or spaces",
+        ),
+        "callback.addresses-ambiguous": Code(
+            "one request could be meant for two configured addresses",
+            "give the addresses different paths",
+        ),
+        "callback.body": Code(
+            "a GET has a body, or the body of a POST does not begin with {",
+            "refuse it: such a message can be read in two ways",
+        ),
+        "callback.body-setting": Code(
+            "the longest body is set to what cannot be",
+            "set 2 to 65536 bytes",
+        ),
+        "callback.header-duplicate": Code(
+            "requestid or signature stands more than once",
+            "refuse it; look for a proxy that adds headers",
+        ),
+        "callback.header-missing": Code(
+            "requestid or signature is not there",
+            "check that no proxy removes the headers",
+        ),
+        "callback.method": Code(
+            "the method is not one that the address takes",
+            "refuse it; callbacks are POST, the login request is GET",
+        ),
+        "callback.networks": Code(
+            "this is no network or address",
+            "write it as 203.0.113.0/28 or 203.0.113.7",
+        ),
+        "callback.peer": Code(
+            "the request does not come from one of the service's addresses",
+            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+        ),
+        "callback.request-id": Code(
+            "the requestid has other characters than are taken, or is too long",
+            "refuse it; when the service really sends such ids, widen RequestIds",
+        ),
+        "callback.request-id-reused": Code(
+            "a requestid came again to the same address with other signed bytes",
+            "report it to the service: one of the two is not what it meant to send; nothing of the second was remembered",
+        ),
+        "callback.request-id-setting": Code(
+            "the alphabet or length of requestids is set to what would be unsafe",
+            "leave out : / and comma; at most 255 characters",
+        ),
+        "callback.signature": Code(
+            "the signature does not fit",
+            "explain_callback or tppkit callback explain tells why",
+        ),
+        "callback.signature-form": Code(
+            "the signature is not DER in lower-case hexadecimal",
+            "refuse it; check that no proxy changes the header",
+        ),
+        "callback.signature-range": Code(
+            "r or s of the signature is out of range",
+            "refuse it: no signer makes such a signature",
+        ),
+        "callback.time-future": Code(
+            "a callback belongs to a time too far ahead",
+            "set the clock; widen the window's `future` only as far as clocks may differ",
+        ),
+        "callback.time-past": Code(
+            "a callback belongs to a time too long ago",
+            "nothing, if it is replayed; else widen the window's `past`",
+        ),
+        "callback.too-large": Code(
+            "body, target or headers are beyond the limits",
+            "refuse it",
         ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",
@@ -431,6 +607,50 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "identity.tls": Code(
             "TLS does not take the certificate or key",
             "see the reason in the message",
+        ),
+        "inbox.address": Code(
+            "a stored callback came to an address that the receiver no longer has",
+            "give the receiver that address again, and release the callback",
+        ),
+        "inbox.dialect": Code(
+            "the inbox has no SQL for this kind of database",
+            "use PostgreSQL or SQLite",
+        ),
+        "inbox.handler-committed": Code(
+            "a handler ended the transaction that the inbox began",
+            "leave commit() and rollback() to the inbox; raise to undo",
+        ),
+        "inbox.nested": Code(
+            "a handler used the inbox that called it",
+            "let the handler write by the connection it gets, and use the inbox when it has returned",
+        ),
+        "inbox.no-transaction": Code(
+            "the store has no transaction that the caller's writes could be part of",
+            "use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",
+        ),
+        "inbox.prefix": Code(
+            "this cannot begin the names of the inbox's tables",
+            "use a lower-case letter, then lower-case letters, digits and `_`, at most 30 characters",
+        ),
+        "inbox.redis": Code(
+            "this Redis client cannot be used",
+            "make the client with decode_responses=False",
+        ),
+        "inbox.schema": Code(
+            "the inbox's tables were made by another version of this program",
+            "use another prefix, or the version that made them until what waits is worked off",
+        ),
+        "inbox.setting": Code(
+            "a setting of the inbox cannot work",
+            "correct the setting that the message names",
+        ),
+        "inbox.sqlite": Code(
+            "SQLite is too old for the inbox",
+            "use a Python with SQLite 3.35 or later",
+        ),
+        "inbox.unavailable": Code(
+            "the inbox's store fails",
+            "answer 503, so that the service repeats the callback; create the tables with create_tables(), look at the store's log",
         ),
         "internal.unexpected": Code(
             "something that nobody foresaw went wrong",
@@ -822,23 +1042,23 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.already-revoked": Code(
             "the certificate is revoked already",
-            "nothing is left to do",
+            "only a hold can be revoked again, for another reason",
         ),
         "pki.country": Code(
-            "the country is not two capital letters",
-            "give an ISO 3166 code such as LT",
+            "the country is not in ISO 3166-1, or not said",
+            "give two capital letters such as LT",
         ),
         "pki.days": Code(
             "the validity is out of range",
-            "give 1 to 36500 days, from a day between 1950 and 9899",
+            "give 1 to 36500 days, from a day between 1950 and 9899, within the validity of the authorities",
         ),
         "pki.dns-name": Code(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
         ),
         "pki.foreign-key": Code(
-            "a key or file lies outside the folder, or does not belong to its certificate",
-            "use a folder that tppkit pki create made, unchanged",
+            "a key or file lies outside the folder, or does not belong to its certificate or request",
+            "give the key that it was made with; in a folder, leave what tppkit pki create made as it is",
         ),
         "pki.key-kind": Code(
             "the key kind is not known",
@@ -850,18 +1070,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.name": Code(
             "a name is empty, too long or not printable",
-            "give printable characters, at most 64 bytes in UTF-8 (256 characters for the authority's name)",
+            "give 1 to 64 printable characters (256 for the authority's name), not the organizationIdentifier",
         ),
         "pki.not-issued-here": Code(
             "the certificate was not issued by an authority of this folder",
             "name the folder whose authority issued it",
+        ),
+        "pki.not-on-hold": Code(
+            "the certificate is not on hold",
+            "only certificateHold can be lifted; every other revocation is final",
         ),
         "pki.not-test": Code(
             "an authority does not say TEST in its name",
             "never sign with a real authority's key; make a test PKI with tppkit pki create",
         ),
         "pki.organization-identifier": Code(
-            "the organizationIdentifier has none of the known forms",
+            "the organizationIdentifier has none of the known forms, or names no country or organisation",
             "give for example PSDLT-BL-LB000000",
         ),
         "pki.policy": Code(
@@ -869,12 +1093,16 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give gen or ev",
         ),
         "pki.reason": Code(
-            "the reason of a revocation is not known",
+            "the reason of a revocation is not known, or stands in delta CRLs only",
             "give for example keyCompromise or superseded",
         ),
         "pki.request": Code(
             "a certificate request cannot be used or mended",
             "make a new one with tppkit pki csr",
+        ),
+        "pki.revocation-time": Code(
+            "a certificate cannot be revoked from a time to come",
+            "give a time that is past, or none for now",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",

@@ -3,6 +3,7 @@
     TppkitError                    code, message, hint
     ├── FormatError                not in the format that was asked for
     ├── VerificationError          well formed, but it does not hold; carries findings
+    │   ├── CallbackRejected       a callback or login GET of the service does not hold
     │   ├── CertificateRejected    a certificate is not believed, or not fit for its use
     │   └── SignatureRejected      a seal does not hold
     ├── ProtocolError              one side broke the rules of an interface
@@ -11,6 +12,7 @@
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
     ├── TransportError             no answer: connection, TLS or time
     ├── ArchiveError               kept evidence cannot be opened or appended to
+    ├── InboxError                 the inbox's store does not answer, so nothing may be acknowledged
     └── ConfigurationError         settings, files or extras that cannot work
 
 `code` is stable and dotted (the table in `tppkit.codes` explains each one); the message is for people and may change.
@@ -134,6 +136,10 @@ class VerificationError(TppkitError):
         self.findings = findings
 
 
+class CallbackRejected(VerificationError):
+    """A callback or login GET is malformed, breaks a rule, or nobody trusted signed it."""
+
+
 class CertificateRejected(VerificationError):
     """A certificate is not believed at the time, or does not fit its use."""
 
@@ -180,6 +186,10 @@ class TransportError(TppkitError):
 
 class ArchiveError(TppkitError):
     """Kept evidence cannot be opened or appended to; nothing that was stored is changed."""
+
+
+class InboxError(TppkitError):
+    """The inbox's store does not answer: the callback must not be acknowledged, so that it is repeated."""
 
 
 class ConfigurationError(TppkitError):

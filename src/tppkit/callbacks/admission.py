@@ -1,0 +1,193 @@
+"""What an inbox decides before its store: whether a callback is verified and in time, and what it is the same as.
+
+Three things are told apart. A **key** stands for environment, address and requestid: the service uses a requestid once for an
+address, and test and live each count for themselves. A **digest** stands for the signed bytes: a key that comes again with another
+digest is no repetition but a conflict. An **order** stands for what the event is about, so that a repetition under another
+requestid, or an older version that comes late, has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from tppkit._clock import format_time
+from tppkit.callbacks.events import parse_event
+from tppkit.callbacks.inbox_settings import InboxSettings, TimeWindow
+from tppkit.callbacks.message import ReceivedCallback, signed_bytes
+from tppkit.callbacks.stores.entry import Entry, Order, Outcome
+from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
+from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
+from tppkit.protocol.legacy import AccessGranted, Transaction
+
+MAX_BATCH = 1000
+
+Admitted = tuple[VerifiedCallback, Entry]
+
+
+class Receipt(NamedTuple):
+    """What became of a received callback.
+
+    Attributes:
+        outcome: STORED, APPLIED, REPEATED, STALE, BUSY; from `handle_all` also FAILED.
+        callback: what was proven about it.
+    """
+
+    outcome: Outcome
+    callback: VerifiedCallback
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether to answer 200; else answer 503, so that the service repeats it: nobody has had its effect yet."""
+        return self.outcome not in (Outcome.BUSY, Outcome.FAILED)
+
+
+class Worked(NamedTuple):
+    """What a worker did with a stored callback.
+
+    Attributes:
+        entry: the callback as it was stored.
+        outcome: APPLIED, STALE, FAILED, or BUSY where another worker has it since its lease ended.
+    """
+
+    entry: Entry
+    outcome: Outcome
+
+
+class Admission:
+    """Verifies callbacks and makes entries of them.
+
+    Args:
+        receiver: the receiver's addresses and keys.
+        environment: `live`, `test`, …: what this receiver's ids belong to. Inboxes of two environments may share a store.
+        window: how far a callback's time may be from the present; None: no time is looked at.
+    """
+
+    def __init__(self, receiver: CallbackReceiver, *, environment: str, window: TimeWindow | None) -> None:
+        self._receiver, self._environment, self._window = receiver, environment, window
+
+    def admit(self, received: ReceivedCallback, *, at: datetime) -> tuple[VerifiedCallback, Entry]:
+        """What was proven about a request, and how a store keeps it.
+
+        Raises:
+            CallbackRejected: see `verify_callback` and `TimeWindow.require`.
+            ConfigurationError: `time.naive`.
+        """
+        callback = verify_callback(received, at=at, receiver=self._receiver)
+        if self._window is not None:
+            self._window.require(callback)
+        return callback, self._entry(callback)
+
+    def require_same(self, outcome: Outcome, entry: Entry) -> Outcome:
+        """The outcome, unless the entry's key was used for something else.
+
+        Raises:
+            CallbackRejected: `callback.request-id-reused`.
+        """
+        if outcome is Outcome.CONFLICT:
+            raise CallbackRejected(
+                "callback.request-id-reused",
+                f"the requestid {entry.request_id} came before to the same address with other signed bytes",
+            )
+        return outcome
+
+    def restore(self, entry: Entry) -> VerifiedCallback:
+        """The callback that a store kept.
+
+        Raises:
+            InboxError: `inbox.address`, the receiver's addresses no longer have its URL.
+            FormatError: the body is no event any more.
+        """
+        match = self._receiver.book.find(entry.url.encode().decode("latin-1"))
+        if match is None:
+            raise InboxError("inbox.address", f"the stored callback {entry.request_id} came to an address that is gone")
+        event = parse_event(entry.body, kind=match.address.kind) if entry.method == "POST" else None
+        return VerifiedCallback(
+            entry.request_id, entry.method, entry.url, entry.body, entry.key_name, event, entry.received_at, match.address,
+            match.token, entry.signature,
+        )  # fmt: skip
+
+    def _entry(self, callback: VerifiedCallback) -> Entry:
+        address, request_id = callback.replay_key
+        signed = signed_bytes(request_id, callback.method, callback.url, callback.body)
+        return Entry(
+            self._digest("key", address, request_id), sha256(signed).digest(), self._environment, callback.key_name, request_id,
+            callback.method, callback.url, callback.body, callback.signature, callback.received_at, self._order(callback),
+        )  # fmt: skip
+
+    def _order(self, callback: VerifiedCallback) -> Order | None:
+        event = callback.event
+        if isinstance(event, Transaction):
+            return Order(self._digest("transaction", event.id), event.ver)
+        if isinstance(event, AccessGranted):
+            # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
+            return Order(self._digest("access", event.token, format_time(event.expires_at)), 0)
+        return None
+
+    def _digest(self, *parts: str) -> bytes:
+        # No part can hold a zero byte: ids and tokens are printable, and so are URLs.
+        return sha256("\0".join((self._environment, *parts)).encode()).digest()
+
+
+def admit_all(
+    admission: Admission, received: Sequence[ReceivedCallback], *, at: datetime
+) -> list[Admitted | CallbackRejected]:
+    """What was proven about each request, or why it is refused."""
+    bounded(len(received))
+    admitted: list[Admitted | CallbackRejected] = []
+    for one in received:
+        try:
+            admitted.append(admission.admit(one, at=at))
+        except CallbackRejected as e:
+            admitted.append(e)
+    return admitted
+
+
+def receipts_of(
+    admission: Admission, admitted: Sequence[Admitted | CallbackRejected], outcomes: Iterable[Outcome]
+) -> list[Receipt | CallbackRejected]:
+    """Receipts of what was admitted, refusals where they were."""
+    left = iter(outcomes)
+    receipts: list[Receipt | CallbackRejected] = []
+    for one in admitted:
+        if isinstance(one, CallbackRejected):
+            receipts.append(one)
+            continue
+        try:
+            receipts.append(Receipt(admission.require_same(next(left), one[1]), one[0]))
+        except CallbackRejected as e:
+            receipts.append(e)
+    return receipts
+
+
+def retry_after(settings: InboxSettings, at: datetime) -> Retry:
+    """When to try again after an attempt at `at` failed."""
+    return lambda attempt: settings.retries.due_at(attempt, at=at)
+
+
+def transactional(store: Store | AsyncStore) -> Callable[..., Any]:
+    """The store's `once`.
+
+    Raises:
+        ConfigurationError: `inbox.no-transaction`.
+    """
+    once = getattr(store, "once", None)
+    if once is None:
+        raise ConfigurationError(
+            "inbox.no-transaction", f"{type(store).__name__} has no transaction that a caller's writes could be part of"
+        )
+    return once  # type: ignore[no-any-return]
+
+
+def bounded(limit: int) -> int:
+    """The limit, when it is one.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+    if not 1 <= limit <= MAX_BATCH:
+        raise ConfigurationError("inbox.setting", f"a limit of {limit} is not 1 to {MAX_BATCH}")
+    return limit

@@ -1,0 +1,188 @@
+"""Receive each callback once: verify, remember, have its effect, acknowledge.
+
+Steps, in this order, for every request:
+
+1. sizes, headers, rules, signature and event: `verify_callback`;
+2. the time window, both sides, where one is set;
+3. the store: has this requestid come to this address before, and with the same signed bytes?
+4. the version of the transaction: a stale one is acknowledged and has no effect;
+5. the effect.
+
+Nothing is remembered of what fails before step 3: else anybody could use up requestids. There are three ways from 3 on. `accept`
+stores the callback, the request is answered, and `work` has the effect later. `handle` has the effect at once, `handle_all` those of
+several with one commit. `once` marks the callback in a transaction of the caller's, who has the effect there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from tppkit._clock import as_utc, shift
+from tppkit.callbacks.admission import (
+    MAX_BATCH,
+    Admission,
+    Receipt,
+    Worked,
+    admit_all,
+    bounded,
+    receipts_of,
+    retry_after,
+    transactional,
+)
+from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
+from tppkit.callbacks.message import ReceivedCallback
+from tppkit.callbacks.stores.entry import Failure
+from tppkit.callbacks.stores.store import Store
+from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
+from tppkit.errors import CallbackRejected
+
+# The second argument is the store's connection or session, None where it has no transaction to share.
+Handler = Callable[[VerifiedCallback, Any], object]
+
+
+class Inbox:
+    """Receives callbacks into a store.
+
+    Every method raises InboxError (`inbox.unavailable`) when the store fails: then answer 503 and acknowledge nothing.
+
+    Args:
+        receiver: the receiver's addresses and keys.
+        store: where callbacks are remembered; how firmly, its `promise` says.
+        settings: what it goes by.
+    """
+
+    def __init__(self, receiver: CallbackReceiver, store: Store, *, settings: InboxSettings = DEFAULTS) -> None:
+        self._store, self._settings = store, settings
+        self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
+
+    def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
+        """Verify a callback and store it for `work`: STORED or REPEATED.
+
+        Args:
+            received: the request, exactly as it came.
+            at: the time it was received, aware.
+
+        Raises:
+            CallbackRejected: see `verify_callback`; `callback.time-past`, `callback.time-future`,
+                `callback.request-id-reused`.
+            InboxError: `inbox.unavailable`.
+            ConfigurationError: `time.naive`.
+        """
+        callback, entry = self._admission.admit(received, at=at)
+        return Receipt(self._admission.require_same(self._store.add([entry])[0], entry), callback)
+
+    def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
+        """Verify a callback and have its effect now: APPLIED, REPEATED, STALE or BUSY.
+
+        The handler is called for APPLIED only. What it writes by its second argument is committed together with the mark that
+        the callback is done, where the store's promise is exactly-once. What it raises is kept as the callback's failure (its
+        kind and code) and raised on.
+
+        Args:
+            received: the request, exactly as it came.
+            handler: called with the callback and the store's connection.
+            at: the time it was received, aware.
+
+        Raises:
+            CallbackRejected: as by `accept`.
+            InboxError: `inbox.unavailable`.
+            ConfigurationError: `time.naive`, `inbox.handler-committed`.
+        """
+        callback, entry = self._admission.admit(received, at=at)
+        at = callback.received_at
+        outcome = self._store.run(
+            entry, lambda _, connection: handler(callback, connection),
+            at=at, until=shift(at, self._settings.lease), retry=retry_after(self._settings, at),
+        )  # fmt: skip
+        return Receipt(self._admission.require_same(outcome, entry), callback)
+
+    def handle_all(
+        self, received: Sequence[ReceivedCallback], handler: Handler, *, at: datetime
+    ) -> list[Receipt | CallbackRejected]:
+        """Verify several callbacks that were received together and have their effects, with one commit.
+
+        Where the store's promise is exactly-once each effect has a savepoint of its own: a handler that raises undoes its own
+        writes and no others, and its callback is FAILED.
+
+        Args:
+            received: the requests, exactly as they came; at most 1,000.
+            handler: called with each callback and the store's connection.
+            at: the time they were received, aware.
+
+        Returns:
+            For each request its receipt, or why it is refused.
+
+        Raises:
+            InboxError: `inbox.unavailable`; then nothing of all this happened.
+            ConfigurationError: `time.naive`, `inbox.setting`.
+        """
+        admitted = admit_all(self._admission, received, at=at)
+        entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
+        callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
+        at = as_utc(at)
+        outcomes = self._store.run_all(
+            entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
+            at=at, until=shift(at, self._settings.lease), retry=retry_after(self._settings, at),
+        )  # fmt: skip
+        return receipts_of(self._admission, admitted, outcomes)
+
+    def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
+        """Verify a callback and mark it done in the caller's own transaction: APPLIED, REPEATED, STALE or BUSY.
+
+        Only APPLIED says that the caller shall have the effect, in the same transaction, and then commit. What is rolled back was
+        never received. Until the commit, a second delivery waits in PostgreSQL.
+
+        Args:
+            received: the request, exactly as it came.
+            at: the time it was received, aware.
+            within: the caller's connection or session, of the store's kind, in a transaction.
+
+        Raises:
+            CallbackRejected: as by `accept`.
+            InboxError: `inbox.unavailable`; its cause is the driver's error.
+            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store has none.
+        """
+        once = transactional(self._store)
+        callback, entry = self._admission.admit(received, at=at)
+        outcome = once(entry, at=callback.received_at, within=within)
+        return Receipt(self._admission.require_same(outcome, entry), callback)
+
+    def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
+        """Have the effects of stored callbacks that are due, oldest first.
+
+        The handlers of one call run in one transaction, each within a savepoint, where the store's promise is exactly-once; one that
+        raises leaves no writes, and its callback is tried again later.
+
+        Args:
+            handler: called with the callback and the store's connection.
+            at: now, aware.
+            limit: how many at most, up to 1,000; within the lease all of them should be done.
+
+        Raises:
+            InboxError: `inbox.unavailable`; what was claimed is claimed again when the lease ends.
+            ConfigurationError: `time.naive`, `inbox.setting`.
+        """
+        at = as_utc(at)
+        taken = self._store.take(at=at, until=shift(at, self._settings.lease), limit=bounded(limit))
+        outcomes = self._store.resume(
+            taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
+            at=at, retry=retry_after(self._settings, at),
+        )  # fmt: skip
+        return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=True)]
+
+    def failed(self, *, limit: int = 100) -> list[Failure]:
+        """Callbacks whose last attempt failed, oldest first."""
+        return self._store.failed(limit=bounded(limit))
+
+    def release(self, failure: Failure, *, at: datetime) -> bool:
+        """Let a failed callback be taken again now; false when it is no longer failed."""
+        return self._store.release(failure.entry.key, at=as_utc(at))
+
+    def purge(self, *, at: datetime) -> int:
+        """Forget what the retention no longer asks for, in batches; says how many rows. Call it now and then."""
+        lifetimes, forgotten = self._settings.retention.at(at), 0
+        while batch := self._store.purge(lifetimes, limit=MAX_BATCH):
+            forgotten += batch
+        return forgotten
