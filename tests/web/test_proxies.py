@@ -194,6 +194,15 @@ def test_a_header_of_another_name_is_read_where_it_was_configured(forwarded: For
         peer_certificate(scope(("X-SSL-Client-Cert", value)), trusted_proxies=configured)
 
 
+@pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
+def test_a_header_of_another_name_is_reported_from_elsewhere(make: Callable[..., Any], forwarded: Forwarded) -> None:
+    configured = proxy(ProxyForm.HAPROXY, header="X-TPP-Cert")
+    ((_, value),) = forwarded[ProxyForm.HAPROXY]
+    with pytest.raises(CertificateRejected) as caught:
+        peer_certificate(make(("X-TPP-Cert", value), address=STRANGER), trusted_proxies=configured)
+    assert f"not believed: x-tpp-cert from {STRANGER}" in caught.value.message
+
+
 @pytest.mark.parametrize(
     ("form", "value"),
     [

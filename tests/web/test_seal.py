@@ -217,6 +217,18 @@ def test_an_id_that_is_none_is_refused_and_not_echoed(
     assert "x-request-id" not in told.headers
 
 
+def test_a_request_without_an_id_is_refused_though_it_needs_no_seal(door: Door, app: Recorder, pki: Pki) -> None:
+    gate = door(requirement=lambda method, path: Requirement(sealed=False))
+    told = call(gate, scope_of(request()._replace(headers=()), pki.qwac), [BODY])
+    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert "request-id.missing" in told.text
+
+
+def test_of_two_ids_none_is_echoed(door: Door, good: Message, pki: Pki) -> None:
+    told = call(door(), scope_of(good.with_headers(("X-Request-ID", REQUEST_ID)), pki.qwac), [good.body])
+    assert (told.status, "x-request-id" in told.headers) == (400, False)
+
+
 def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
     reader = pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
     poll = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status", body=b"")
