@@ -544,6 +544,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no endpoint has this path",
             "see the endpoint table",
         ),
+        "evidence.not-kept": Code(
+            "a verified request could not be kept as evidence, so it was not handled",
+            "mend the sink that the message names",
+        ),
         "extra.missing": Code(
             "an optional dependency is not installed",
             "install the extra that the message names",
@@ -792,6 +796,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this cannot happen in this state",
             "read the state again",
         ),
+        "message.content-encoding": Code(
+            "a sealed body is compressed or otherwise encoded",
+            "send the body without Content-Encoding",
+        ),
         "message.content-type": Code(
             "the body has another content type than expected",
             "send application/json",
@@ -802,7 +810,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "message.no-raw-path": Code(
             "the server gives only the decoded path",
-            "use an ASGI server that sets raw_path",
+            "use an ASGI server that sets raw_path, or a WSGI server that sets RAW_URI or REQUEST_URI",
         ),
         "message.too-large": Code(
             "the body is longer than is read",
@@ -1175,6 +1183,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "profile.malformed": Code(
             "the profile contradicts itself",
             "read the message; it names the fields",
+        ),
+        "proxy.network": Code(
+            "a trusted proxy is given by something that is no network",
+            "write addresses as 192.0.2.7 or 192.0.2.0/24, or unix",
         ),
         "qcstatements.bare-statement": Code(
             "one QCStatement stands where a SEQUENCE OF them belongs",
@@ -1572,6 +1584,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the thumbprint changes, as always",
             "give it to banks that know you by it before the change",
         ),
+        "replay.no-request-id": Code(
+            "not every seal of the dialect covers a request id, so repeated requests cannot be told",
+            "use another profile, or no replay guard",
+        ),
+        "replay.table": Code(
+            "the replay guard's table has a name that is none",
+            "use lower-case letters, digits and _",
+        ),
+        "replay.unavailable": Code(
+            "the store of used X-Request-IDs does not answer or is full",
+            "mend the store; the provider may repeat the request",
+        ),
+        "request-id.in-progress": Code(
+            "the same request was sent before and is not answered yet",
+            "wait, and send it again",
+        ),
         "request-id.malformed": Code(
             "X-Request-ID is not a UUID",
             "send a UUID",
@@ -1963,6 +1991,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "usage.wrong": Code(
             "the command line cannot be understood",
             "see the command's --help",
+        ),
+        "web.awaited-sink": Code(
+            "the sink for evidence is asynchronous, and a WSGI server cannot wait for it",
+            "pass an ordinary function",
+        ),
+        "web.unverified": Code(
+            "nothing of this request is verified",
+            "mount the seal middleware before the handler, and demand a seal of this endpoint",
         ),
     }
 )

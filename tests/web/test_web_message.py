@@ -94,6 +94,13 @@ def test_a_server_that_gives_no_raw_path_is_refused(scope: dict[str, Any]) -> No
     assert caught.value.code == "message.no-raw-path"
 
 
+@pytest.mark.parametrize("raw_path", [b"/a#b", b"*", b"bank.example:443", b"http://bank.example/a"])
+def test_a_target_that_is_no_path_is_refused(raw_path: bytes) -> None:
+    with pytest.raises(FormatError) as caught:
+        read(in_chunks(b""), raw_path=raw_path)
+    assert caught.value.code == "message.malformed"
+
+
 def test_a_scope_without_a_query_has_none() -> None:
     scope = {"method": "GET", "raw_path": b"/x", "headers": []}
     assert asyncio.run(read_message(scope, in_chunks(b""), max_body_bytes=0)).target == "/x"

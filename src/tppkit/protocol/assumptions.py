@@ -110,6 +110,16 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "two providers cannot know of each other's ids", "protocol.psd2.rules.same_request",
     ),
     Assumption(
+        "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
+        "409 STATUS_INVALID", "it is no reuse of the id, and doing it twice is worse than asking again",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "not-now", "psd2", "the answer when evidence or the memory of request ids cannot be written",
+        "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
         "any version, 8-4-4-4-12 hexadecimal digits in either case, echoed as sent", "RFC 9562 section 4",
         "protocol.psd2.rules.parse_request_id",

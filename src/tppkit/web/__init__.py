@@ -1,10 +1,29 @@
-"""What a bank's or provider's server mounts in front of its handlers: who is calling, and did they seal this."""
+"""What a bank's or provider's server mounts in front of its handlers: who is calling, and did they seal this.
 
+app = SealMiddleware(app, gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
+"""
+
+from tppkit.web.admitted import (
+    AdmittedRequest,
+    Requirement,
+    admitted_request,
+    every_request_sealed,
+    psd2_requirement,
+    verified_request,
+)
 from tppkit.web.authorize import Authorization, authorize, require_authorized
+from tppkit.web.gate import SealGate
 from tppkit.web.message import raw_target, read_message
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
+from tppkit.web.proxies import ProxyForm, TrustedProxy
+from tppkit.web.refusing import Answer, Refused, brief_refusal, log_refusal
+from tppkit.web.replay import ReplayGuard
+from tppkit.web.seal import SealMiddleware
+from tppkit.web.seal_wsgi import WsgiSealMiddleware
 
 __all__ = [
-    "Authorization", "PeerCertificate", "QwacPolicy", "authorize", "peer_certificate", "raw_target", "read_message",
-    "require_authorized",
+    "AdmittedRequest", "Answer", "Authorization", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "ReplayGuard",
+    "Requirement", "SealGate", "SealMiddleware", "TrustedProxy", "WsgiSealMiddleware", "admitted_request", "authorize",
+    "brief_refusal", "every_request_sealed", "log_refusal", "peer_certificate", "psd2_requirement", "raw_target", "read_message",
+    "require_authorized", "verified_request",
 ]  # fmt: skip

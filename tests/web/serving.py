@@ -1,0 +1,115 @@
+"""Real servers on loopback: uvicorn in a thread, and whole programs as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from tppkit.client import Identity
+from tppkit.seals import Message
+from tppkit.testpki import Issued, Pki
+
+_START_S = 30.0
+
+
+@contextmanager
+def run_uvicorn(app: Any, **settings: Any) -> Iterator[int]:
+    """The port of a running uvicorn."""
+    options = {"proxy_headers": False, "lifespan": "off", "log_config": None, "ws": "none", **settings}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])), daemon=True)
+    thread.start()
+    try:
+        wait_until(lambda: server.started, "uvicorn")
+        yield listening.getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+@contextmanager
+def run_program(
+    command: Sequence[str], *, port: int, folder: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[None]:
+    """A program that listens on a port of 127.0.0.1; runs in a folder, with settings added to the environment."""
+    log = folder / "program.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env={**os.environ, **environment})
+        try:
+            wait_until(lambda: listens(port) or process.poll() is not None, command[0])
+            assert process.poll() is None, log.read_text("utf-8", "replace")
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def program(name: str, package: str) -> str:
+    """A program of the machine, or a skip that names its Debian package."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        pytest.skip(f"needs {name}; install Debian's package {package}")
+    return found
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    """Wait, and fail when it takes too long."""
+    deadline = time.monotonic() + _START_S
+    while not ready():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not start within {_START_S:.0f} seconds")
+        time.sleep(0.02)
+
+
+def client_context(pki: Pki, qwac: Issued | None) -> ssl.SSLContext:
+    """Trusts the PKI's server, and presents a certificate or none."""
+    if qwac is not None:
+        identity = Identity(qwac.certificate, qwac.key, chain=qwac.chain, server_anchors=[pki.root.certificate])
+        return identity.tls_context
+    context = ssl.create_default_context()
+    context.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(pki.root.certificate.der))
+    return context
+
+
+def send(
+    url: str, message: Message, *, verify: ssl.SSLContext | bool = True, local: str | None = None
+) -> httpx.Response:
+    """Send a message as it stands, from a local address if one is given."""
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in message.headers]
+    transport = httpx.HTTPTransport(verify=verify, local_address=local, trust_env=False)
+    with httpx.Client(transport=transport, timeout=20) as client:
+        return client.request(message.method, url + message.target, headers=headers, content=message.body)
