@@ -12,6 +12,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 
+from callbacks import receiving
 from certificates import judging, reading
 from harness import Line, Subject, against
 from qr import drawing
@@ -91,6 +92,7 @@ def lines() -> Iterator[Line]:
     """Every line, as it is measured."""
     yield from seals("rsa2048", "RSA-2048", sign_limit=1.15, verify_limit=1.7, rounds=1500)
     yield from seals("p256", "P-256", sign_limit=1.35, verify_limit=1.25, rounds=6000)
+    yield from receiving()
     yield from reading()
     yield from judging()
     yield from believing()

@@ -17,9 +17,21 @@ from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PublicFormat, pkcs12
 from cryptography.x509 import ocsp
 
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    explain_callback,
+    load_callback_key,
+    sign_callback,
+    verify_callback,
+)
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
@@ -34,11 +46,12 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
-from tppkit.errors import FormatError, VerificationError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, VerificationError
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.httpsig.digest import parse_digest
 from tppkit.httpsig.wire import parse_request
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Pki, certificate_pem, make_pki
@@ -234,6 +247,64 @@ def code_pictures() -> list[bytes]:
     return [make_picture(Login("https://shop.example/login")).png(scale=2)]
 
 
+CALLBACK_URL = "https://tpp.example/a%2Fb/"
+
+
+@cache
+def callback_key() -> ec.EllipticCurvePrivateKey:
+    """The key that signs callbacks."""
+    key = pki().callback_keys["callback-live"]
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return key
+
+
+@cache
+def callback_receiver() -> CallbackReceiver:
+    """Takes any signed object at its addresses."""
+    addresses = [CallbackAddress(CALLBACK_URL + token, CallbackKind.OTHER) for token in ("", "{token}")]
+    return CallbackReceiver(addresses, keys=[CallbackKey("live", callback_key().public_key())])
+
+
+def read_callback(data: bytes) -> None:
+    """A callback as a server reads it off the wire, and why it is refused."""
+    with suppress(FormatError):
+        received = ReceivedCallback(*parse_request(data))
+        with suppress(CallbackRejected):
+            verify_callback(received, at=AT, receiver=callback_receiver())
+        explain_callback(received, at=AT, receiver=callback_receiver())
+
+
+def read_signed_body(data: bytes) -> None:
+    """A body that the service did sign: the events."""
+    for model in (AccessGranted, Transaction, LoginConfirmed):
+        with suppress(FormatError):
+            event = model.from_wire(data)
+            model.from_wire(event.to_wire())
+
+
+def read_callback_key(data: bytes) -> None:
+    """A published key."""
+    with suppress(ConfigurationError):
+        load_callback_key(data, name="live")
+
+
+def callbacks() -> list[bytes]:
+    """A good callback, and a login GET with a token in absolute form."""
+    seeds = []
+    for method, url, body in (("POST", CALLBACK_URL, b'{"id":1}'), ("GET", CALLBACK_URL + "a1" * 12, b"")):
+        signed = sign_callback(callback_key(), request_id="r-1", method=method, url=url, body=body, deterministic=True)
+        head = "".join(f"{name}: {value}\r\n" for name, value in signed)
+        target = url if method == "GET" else url.removeprefix("https://tpp.example")
+        seeds.append(f"{method} {target} HTTP/1.1\r\n{head}\r\n".encode() + body)
+    return seeds
+
+
+def callback_keys() -> list[bytes]:
+    """The public key as PEM and DER."""
+    public = callback_key().public_key()
+    return [public.public_bytes(form, PublicFormat.SubjectPublicKeyInfo) for form in (Encoding.PEM, Encoding.DER)]
+
+
 def header(name: str) -> Callable[[], list[bytes]]:
     """One header of the sealed request."""
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
@@ -262,6 +333,11 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "timestamp-request": Target(bytes_target(parse_timestamp_request), timestamp_requests),
     "qr-code": Target(read_code, codes),
     "qr-picture": Target(bytes_target(read_texts), code_pictures),
+    "callback": Target(read_callback, callbacks),
+    "callback-event": Target(read_signed_body, texts(
+        '{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}', '{"id":7,"name":"Jonas","code":null}',
+        '{"id":"T","ver":1,"timeStamp":1,"tlc":"posted","acc":"a","amount":["EUR-1.5"],"fee":["EUR 1"],"x":[1e5]}')),
+    "callback-key": Target(read_callback_key, callback_keys),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

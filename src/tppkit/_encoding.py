@@ -65,13 +65,7 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
         raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, at most {max_bytes} are read")
     _check_depth(raw, what, max_depth)
     try:
-        value = json.loads(
-            raw.decode("utf-8"),
-            object_pairs_hook=_unique_names,
-            parse_constant=_no_constant,
-            parse_int=_bounded_int,
-            parse_float=_finite_float,
-        )
+        value = _DECODER.decode(raw.decode("utf-8"))
         if b"\\u" in raw:  # an escape may have made half a character, which nothing could encode again
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
@@ -112,11 +106,9 @@ def _check_depth(raw: bytes, what: str, max_depth: int) -> None:
 
 
 def _unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise FormatError("json.duplicate-name", "a name stands twice in one object")
-        found[name] = value
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise FormatError("json.duplicate-name", "a name stands twice in one object")
     return found
 
 
@@ -135,3 +127,9 @@ def _finite_float(digits: str) -> float:
     if math.isinf(value):  # it would be written as Infinity, which is not JSON
         raise FormatError("json.malformed", "a number is too large")
     return value
+
+
+# Made once: to make a decoder costs more than to read a short body.
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_unique_names, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite_float
+)

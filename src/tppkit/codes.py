@@ -48,6 +48,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the archive cannot be written",
             "check disk space and permissions; nothing that was stored is changed",
         ),
+        "attack.failed": Code(
+            "a receiver answered nasty callbacks otherwise than it should",
+            "look at each line that failed, and at what it tests",
+        ),
+        "attack.unreachable": Code(
+            "nothing listens at the address",
+            "start the receiver first",
+        ),
+        "attack.url": Code(
+            "the address to attack is not HTTP on this machine",
+            "give http://127.0.0.1:PORT/…; only one's own receiver is attacked",
+        ),
         "authority.unknown": Code(
             "the competent authority is not in the informative list",
             "nothing, if the authority exists; the list binds nobody",
@@ -59,6 +71,158 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "base64.noncanonical": Code(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
+        ),
+        "callback-cause.body-changed": Code(
+            "the signature fits another body",
+            "hand over the raw bytes; look for what adds or removes white space",
+        ),
+        "callback-cause.body-reserialised": Code(
+            "the signature fits the same JSON in another spelling",
+            "hand over the raw bytes, not what a framework read and wrote again",
+        ),
+        "callback-cause.key-other": Code(
+            "a key that the receiver does not believe signed it",
+            "give the receiver this key, if it is for this environment (test or live)",
+        ),
+        "callback-cause.key-validity": Code(
+            "a key signed it that does not count at the time",
+            "mend the key's validity, or ask the service which key it uses",
+        ),
+        "callback-cause.method": Code(
+            "the signature fits another spelling of the method",
+            "hand over the method as it stood on the wire",
+        ),
+        "callback-cause.none-found": Code(
+            "no usual mistake explains the signature",
+            "compare the signed bytes with the service's, and its published keys with yours",
+        ),
+        "callback-cause.other-reading": Code(
+            "the signature fits, but the bytes can be read as another request",
+            "treat it as an attack; the service signs addresses that strangers choose",
+        ),
+        "callback-cause.request-id": Code(
+            "the signature fits another spelling of the requestid",
+            "look for what changes the header",
+        ),
+        "callback-cause.rule-only": Code(
+            "the signature fits; only a rule refuses the callback",
+            "mend what the error names",
+        ),
+        "callback-cause.signature-encoding": Code(
+            "the signature fits in another encoding",
+            "if the service really sends it so, tell us; it must be DER in lower-case hexadecimal",
+        ),
+        "callback-cause.signature-unreadable": Code(
+            "the header holds no ECDSA signature in any usual encoding",
+            "look for what changes the header",
+        ),
+        "callback-cause.url-encoding": Code(
+            "the signature fits other percent-encoding of the URL",
+            "hand over the raw target; some servers give decoded paths only",
+        ),
+        "callback-cause.url-host": Code(
+            "the signature fits another host",
+            "configure the address exactly as the service knows it",
+        ),
+        "callback-cause.url-port": Code(
+            "the signature fits another port",
+            "configure the address with the port that the service knows, or without",
+        ),
+        "callback-cause.url-prefix": Code(
+            "the signature fits a longer or shorter path",
+            "set stripped_prefix to what the proxy takes off, or hand over the original target",
+        ),
+        "callback-cause.url-query": Code(
+            "the signature fits the URL without its query",
+            "look for what adds the query",
+        ),
+        "callback-cause.url-scheme": Code(
+            "the signature fits the URL with another or no scheme",
+            "ask the service: the document says that https:// is signed",
+        ),
+        "callback-cause.url-slash": Code(
+            "the signature fits the URL with another slash at its end",
+            "configure the address with the slash that the service knows",
+        ),
+        "callback-cause.url-unconfigured": Code(
+            "the signature fits the target, which is no configured address",
+            "add the address, if it is yours",
+        ),
+        "callback-key.curve": Code(
+            "the key is not on secp256r1",
+            "take the key that the service publishes for callbacks",
+        ),
+        "callback-key.setting": Code(
+            "the keys' names, validity or number cannot be",
+            "give one to eight keys different names, and an end after the beginning",
+        ),
+        "callback-key.unreadable": Code(
+            "this is no public key",
+            "give a SubjectPublicKeyInfo as PEM, DER or base64",
+        ),
+        "callback.address": Code(
+            "the target is none of the receiver's addresses",
+            "configure the address exactly as the service knows it; behind a proxy that shortens paths set stripped_prefix",
+        ),
+        "callback.address-unusable": Code(
+            "this cannot be a callback address",
+            "give https://, a lower-case ASCII host and a path without %25, braces or spaces",
+        ),
+        "callback.addresses-ambiguous": Code(
+            "one request could be meant for two configured addresses",
+            "give the addresses different paths",
+        ),
+        "callback.body": Code(
+            "a GET has a body, or the body of a POST does not begin with {",
+            "refuse it: such a message can be read in two ways",
+        ),
+        "callback.body-setting": Code(
+            "the longest body is set to what cannot be",
+            "set 2 to 65536 bytes",
+        ),
+        "callback.header-duplicate": Code(
+            "requestid or signature stands more than once",
+            "refuse it; look for a proxy that adds headers",
+        ),
+        "callback.header-missing": Code(
+            "requestid or signature is not there",
+            "check that no proxy removes the headers",
+        ),
+        "callback.method": Code(
+            "the method is not one that the address takes",
+            "refuse it; callbacks are POST, the login request is GET",
+        ),
+        "callback.networks": Code(
+            "this is no network or address",
+            "write it as 203.0.113.0/28 or 203.0.113.7",
+        ),
+        "callback.peer": Code(
+            "the request does not come from one of the service's addresses",
+            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+        ),
+        "callback.request-id": Code(
+            "the requestid has other characters than are taken, or is too long",
+            "refuse it; when the service really sends such ids, widen RequestIds",
+        ),
+        "callback.request-id-setting": Code(
+            "the alphabet or length of requestids is set to what would be unsafe",
+            "leave out : / and comma; at most 255 characters",
+        ),
+        "callback.signature": Code(
+            "the signature does not fit",
+            "explain_callback or tppkit callback explain tells why",
+        ),
+        "callback.signature-form": Code(
+            "the signature is not DER in lower-case hexadecimal",
+            "refuse it; check that no proxy changes the header",
+        ),
+        "callback.signature-range": Code(
+            "r or s of the signature is out of range",
+            "refuse it: no signer makes such a signature",
+        ),
+        "callback.too-large": Code(
+            "body, target or headers are beyond the limits",
+            "refuse it",
         ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",

@@ -3,6 +3,7 @@
     TppkitError                    code, message, hint
     ├── FormatError                not in the format that was asked for
     ├── VerificationError          well formed, but it does not hold; carries findings
+    │   ├── CallbackRejected       a callback or login GET of the service does not hold
     │   ├── CertificateRejected    a certificate is not believed, or not fit for its use
     │   └── SignatureRejected      a seal does not hold
     ├── ProtocolError              one side broke the rules of an interface
@@ -132,6 +133,10 @@ class VerificationError(TppkitError):
     ) -> None:
         super().__init__(code, message, clause=clause)
         self.findings = findings
+
+
+class CallbackRejected(VerificationError):
+    """A callback or login GET is malformed, breaks a rule, or nobody trusted signed it."""
 
 
 class CertificateRejected(VerificationError):

@@ -218,6 +218,63 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "scan-content", "legacy", "which codes a scan link may hold",
         "payment and login codes, which must be right ones, and any other text as it is",
         "the document recommends a callback-URI format and does not show it", "qr.scan",
+        "callback-request-id", "legacy", "which characters a requestid has, and how many",
+        "1 to 64 letters, digits, - and _", "UUIDs and the usual tokens fit; a colon or slash would let one signature be read in two ways",
+        "callbacks.RequestIds; never to : or /",
+    ),
+    Assumption(
+        "callback-url-form", "legacy", "whether the signed URL is percent-encoded or plain UTF-8",
+        "the URL as received is tried, then as configured, then percent-decoded",
+        "the document says full UTF-8 URL, and servers receive it encoded",
+        "callbacks.addresses.AddressMatch",
+    ),
+    Assumption(
+        "callback-time", "legacy", "where the time stamps for protocol security of revision 1.3 travel",
+        "nothing that is signed is read as a time of sending; timeStamp of <TRAN> is the operation's; the inbox's time window is for"
+        " receivers that know where their service puts it", "a time in the wrong place would refuse good callbacks or prove nothing",
+        "callbacks.inbox",
+    ),
+    Assumption(
+        "callback-repeats", "legacy", "whether a repeated callback has the same requestid",
+        "either: the same requestid at the same address is the same callback, another one is told apart by the record's id and ver",
+        "the document says a requestid is used once for an address, and that callbacks are repeated",
+        "callbacks.VerifiedCallback.replay_key",
+    ),
+    Assumption(
+        "callback-signature-case", "legacy", "the case of the hexadecimal digits of a signature",
+        "lower case only", "one text for one signature; most software writes lower case", "callbacks.verify.read_signature",
+    ),
+    Assumption(
+        "callback-body", "legacy", "whether white space may stand before the object of a POST",
+        "no: the first byte is {", "it ends the URL, so that the signed bytes have one reading", "callbacks.message.require_body",
+    ),
+    Assumption(
+        "callback-login-address", "legacy", "the form of the addresses in LOGIN codes",
+        "configured like the others; one that ends with {token} takes 20 to 40 letters and digits of the receiver's choice",
+        "a receiver must know which session a code was made for, and nobody else's address may be taken",
+        "callbacks.CallbackAddress",
+    ),
+    Assumption(
+        "access-expiry", "legacy", "the time zone of exp", "UTC", "every other time of the interface is in UTC",
+        "protocol.legacy.AccessGranted",
+    ),
+    Assumption(
+        "amount-data", "legacy", "the exact form of amount data",
+        "three upper-case letters, at most one space, an optional sign, 1 to 15 digits and at most 6 decimals; written as EUR-12.50",
+        "section 2 of part B: a currency code followed by a signed decimal amount", "protocol.legacy.Amount",
+    ),
+    Assumption(
+        "tran-time-stamp", "legacy", "the unit of timeStamp",
+        "seconds since 2000-01-01 00:00:00 UTC, the document's type [T]; kept as it came",
+        "section 2 of part B defines no other time of type integer", "protocol.legacy.Transaction.operated_at",
+    ),
+    Assumption(
+        "tran-fields", "legacy", "which fields of <TRAN> must be there, and how strictly they are read",
+        "all that are not marked optional; ids, ver, timeStamp and amounts strictly, descriptions as they came; unknown fields are kept",
+        "an outcome must not be lost because of a description", "protocol.legacy.Transaction",
+    ),
+    Assumption(
+        "tlc-values", "legacy", "the values of tlc", "any printable text", "section 3 of part B: not shown", "protocol.legacy.Transaction",
     ),
 )
 # fmt: on

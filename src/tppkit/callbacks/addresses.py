@@ -1,0 +1,248 @@
+"""The receiver's own addresses, and which of them a received target is.
+
+The base of a signed URL is configuration, never the Host header: whoever sends a request chooses its Host.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+from urllib.parse import quote, unquote_to_bytes
+
+from tppkit._encoding import shown
+from tppkit.errors import ConfigurationError
+from tppkit.protocol.legacy.rules import is_token
+
+TOKEN = "{token}"  # noqa: S105  # the mark of a place, not a secret
+MAX_TARGET = 2048
+
+_SCHEME = "https://"
+_MAX_URL = 1024
+_ORIGIN = re.compile(r"https://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
+_PREFIX = re.compile(r"(?:/[0-9A-Za-z._~-]+)*")
+_HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+# `{` would let a URL run into a body, `%` behind one decoding would make the decoded form another's encoded form.
+_NEVER_DECODED = frozenset('%{}#\\ "<>')
+
+
+class CallbackKind(StrEnum):
+    """What is sent to an address. Source: PSD2 document, part B section 6."""
+
+    ACCESS = "access"
+    PAYMENT = "payment"
+    LOGIN = "login"
+    OTHER = "other"
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The methods that such an address takes, GET and POST at most: neither ends with the other."""
+        return _METHODS[self]
+
+
+_POST, _BOTH = frozenset({"POST"}), frozenset({"GET", "POST"})
+_METHODS = {
+    CallbackKind.ACCESS: _POST,
+    CallbackKind.PAYMENT: _POST,
+    CallbackKind.LOGIN: _BOTH,
+    CallbackKind.OTHER: _BOTH,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackAddress:
+    """One address of the receiver, as the service knows it.
+
+    Attributes:
+        url: `https://…` as it was registered or stands in the LOGIN code; percent-encoded or plain UTF-8. Where a token
+            follows (20 to 40 letters and digits) it ends with `{token}`, behind a `/` or `=`.
+        kind: what is sent there; a body of another kind is refused. `other` takes any JSON object and reads no event.
+
+    Raises:
+        ConfigurationError: `callback.address-unusable`.
+    """
+
+    url: str
+    kind: CallbackKind
+    origin: str = field(init=False, repr=False, compare=False)
+    path: str = field(init=False, repr=False, compare=False)
+    has_token: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        fixed = self.url.removesuffix(TOKEN)
+        match = _ORIGIN.match(fixed)
+        path = fixed[match.end() :] if match else ""
+        reason = (
+            _unusable(self.url, fixed, path) if match else "it does not begin with https:// and a lower-case ASCII host"
+        )
+        if match is None or reason:
+            raise ConfigurationError(
+                "callback.address-unusable", f"{shown(self.url)} cannot be a callback address: {reason}"
+            )
+        # Only what is beyond ASCII is encoded: everything else stands as it was registered.
+        values = {"origin": match.group(), "path": quote(path, safe=_ASCII_PATH), "has_token": self.url != fixed}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+
+_ASCII_PATH = "".join(map(chr, range(0x21, 0x7F)))
+
+
+def _unusable(url: str, fixed: str, path: str) -> str | None:
+    if len(url) > _MAX_URL:
+        return f"it has {len(url)} characters, at most {_MAX_URL} are allowed"
+    if not path.startswith("/"):
+        return "a path does not follow the host (a single / is one)"
+    if url != fixed and fixed[-1] not in "/=":
+        return f"{TOKEN} does not stand behind / or ="
+    if _HALF_ESCAPE.search(path):
+        return "a % is not followed by two hexadecimal digits"
+    try:
+        decoded = unquote_to_bytes(path).decode()
+    except UnicodeError:
+        return "its percent-encoding is not UTF-8"
+    if not decoded.isprintable() or not _NEVER_DECODED.isdisjoint(decoded):
+        return "decoded, it holds a control character, a space or one of " + " ".join(sorted(_NEVER_DECODED - {" "}))
+    return None
+
+
+class AddressMatch(NamedTuple):
+    """Which address a target is, and what the service may have signed as its URL.
+
+    Attributes:
+        address: the configured address.
+        token: the token behind it, empty where none belongs.
+        urls: the whole URL in UTF-8 as received and, where they differ, as configured and percent-decoded.
+    """
+
+    address: CallbackAddress
+    token: str
+    urls: tuple[bytes, ...]
+
+
+class AddressBook:
+    """Finds the address of a target. Nobody else's URL is ever built from what a request says.
+
+    A target is an address's when both, percent-decoded, are the same bytes. Decoded paths are different for all addresses and
+    hold no `%`, so no URL that the service signs belongs to two of them.
+
+    Args:
+        addresses: at least one; no two with the same path.
+        stripped_prefix: what a proxy takes off the front of a path before this server sees it, for example `/app`.
+
+    Raises:
+        ConfigurationError: `callback.address-unusable`, `callback.addresses-ambiguous`.
+    """
+
+    def __init__(self, addresses: Iterable[CallbackAddress], *, stripped_prefix: str = "") -> None:
+        self.addresses = tuple(addresses)
+        self._prefix = stripped_prefix
+        self._decoded: dict[tuple[bytes, bool], CallbackAddress] = {}
+        # What usually arrives, ready: whole targets, and targets up to their token.
+        self._usual: dict[str, AddressMatch] = {}
+        self._usual_before_token: dict[str, AddressMatch] = {}
+        for address in self.addresses:
+            self._add(address)
+        self._require_usable()
+
+    def _add(self, address: CallbackAddress) -> None:
+        decoded = unquote_to_bytes(address.path)
+        if (decoded, address.has_token) in self._decoded:
+            raise _ambiguous(address, self._decoded[decoded, address.has_token])
+        self._decoded[decoded, address.has_token] = address
+        usual = self._usual_before_token if address.has_token else self._usual
+        for path in (address.path, decoded.decode("latin-1")):
+            if path.startswith(self._prefix):
+                usual[path.removeprefix(self._prefix)] = AddressMatch(
+                    address, "", _urls(address, path.encode("latin-1"))
+                )
+
+    def _require_usable(self) -> None:
+        if not self.addresses:
+            raise ConfigurationError("callback.address-unusable", "a receiver needs at least one address")
+        if not _PREFIX.fullmatch(self._prefix):
+            raise ConfigurationError(
+                "callback.address-unusable",
+                f"{shown(self._prefix)} is no prefix of paths such as /app (no / at its end)",
+            )
+        for address in self.addresses:
+            if not address.path.startswith(self._prefix + "/"):
+                raise ConfigurationError(
+                    "callback.address-unusable",
+                    f"{shown(address.url)} has no path below the prefix {shown(self._prefix)}",
+                )
+        for (decoded, has_token), address in self._decoded.items():
+            before, token = _cut(decoded.decode())
+            other = None if has_token or not is_token(token) else self._decoded.get((before.encode(), True))
+            if other is not None:
+                raise _ambiguous(address, other)
+
+    def find(self, target: str) -> AddressMatch | None:
+        """The address of a target, or None.
+
+        Args:
+            target: as on the wire: path and query, or the whole URL (absolute form); bytes beyond ASCII as Latin-1.
+        """
+        usual = self._usual.get(target)
+        if usual is not None:
+            return usual
+        cut = target.rfind("/") + 1
+        usual = self._usual_before_token.get(target[:cut])
+        token = target[cut:]
+        if usual is not None and is_token(token):
+            return _with_token(usual.address, token, usual.urls)
+        return self._find_unusual(target)
+
+    def _find_unusual(self, target: str) -> AddressMatch | None:
+        """Other spellings: absolute form, lower-case or needless percent-encoding."""
+        if len(target) > MAX_TARGET:
+            return None
+        origin, path = _split_absolute(target)
+        try:
+            # A whole URL is the public one, of which no proxy has taken anything off.
+            received = (path if origin else self._prefix + path).encode("latin-1")
+        except UnicodeError:
+            return None
+        token = ""
+        address = self._decoded.get((unquote_to_bytes(received), False))
+        if address is None:
+            before, token = _cut(received.decode("latin-1"))
+            received = before.encode("latin-1")
+            address = self._decoded.get((unquote_to_bytes(received), True)) if is_token(token) else None
+        if address is None or origin not in ("", address.origin):
+            return None
+        return _with_token(address, token, _urls(address, received))
+
+
+def _with_token(address: CallbackAddress, token: str, urls: tuple[bytes, ...]) -> AddressMatch:
+    behind = token.encode()
+    if len(urls) == 1:  # nearly always
+        return AddressMatch(address, token, (urls[0] + behind,))
+    return AddressMatch(address, token, tuple([url + behind for url in urls]))
+
+
+def _cut(target: str) -> tuple[str, str]:
+    end = max(target.rfind("/"), target.rfind("=")) + 1
+    return target[:end], target[end:]
+
+
+def _split_absolute(target: str) -> tuple[str, str]:
+    if not target.startswith(_SCHEME):
+        return "", target
+    authority, slash, path = target[len(_SCHEME) :].partition("/")
+    return _SCHEME + authority, slash + path
+
+
+def _urls(address: CallbackAddress, received: bytes) -> tuple[bytes, ...]:
+    # Assumption callback-url-form.
+    origin = address.origin.encode()
+    configured = address.url.removesuffix(TOKEN).encode()
+    return tuple(dict.fromkeys((origin + received, configured, origin + unquote_to_bytes(received))))
+
+
+def _ambiguous(one: CallbackAddress, other: CallbackAddress) -> ConfigurationError:
+    return ConfigurationError(
+        "callback.addresses-ambiguous", f"one request could be meant for {shown(one.url)} and for {shown(other.url)}"
+    )

@@ -1,0 +1,250 @@
+"""Nasty callbacks for one's own receiver: what each one tests, how it is made, what a receiver should answer.
+
+Pure data and bytes: whoever sends them is elsewhere. Every request is a whole HTTP/1.1 message, because no client library would
+send some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+from tppkit.callbacks.message import signed_bytes
+from tppkit.callbacks.sign import make_signature
+from tppkit.callbacks.verify import P256_ORDER
+
+_STRANGER = "https://stranger.example/x?"
+
+
+class Answer(StrEnum):
+    """What class of status a receiver should answer with."""
+
+    ACCEPTED = "2xx"
+    REFUSED = "4xx"
+    HANDLED = "2xx or 4xx"
+
+    def fits(self, status: int) -> bool:
+        """Whether a status is of the class; 501, a method that the server itself does not know, is a refusal."""
+        refused = 400 <= status < 500 or status == 501
+        accepted = 200 <= status < 300
+        return accepted if self is Answer.ACCEPTED else refused if self is Answer.REFUSED else accepted or refused
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request of an attack, not yet in HTTP.
+
+    Attributes:
+        method: as it will stand in the first line.
+        target: path and query, as it will stand in the first line.
+        headers: (name, value), in order.
+        body: the raw bytes.
+    """
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def to_wire(self, *, host: str) -> bytes:
+        """The whole HTTP/1.1 message; the connection closes behind it.
+
+        Args:
+            host: the value of the Host header.
+        """
+        fixed = (("Host", host), ("Content-Type", "application/json"), ("Content-Length", str(len(self.body))))
+        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{n}: {v}" for n, v in (*fixed, *self.headers))]
+        return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + self.body
+
+
+class Target:
+    """A receiver to test, and the key that it believes.
+
+    Args:
+        key: the private key whose public key the receiver has.
+        stranger: a key that the receiver does not have.
+        url: the receiver's address as it is signed, `https://…`.
+        body: a JSON object that the address takes.
+        name: makes the requestids of one run; letters and digits.
+    """
+
+    def __init__(
+        self, *, key: ec.EllipticCurvePrivateKey, stranger: ec.EllipticCurvePrivateKey, url: str, body: bytes, name: str
+    ) -> None:
+        self.key, self.stranger, self.url, self.body, self.name = key, stranger, url, body, name
+        self.path = "/" + url.removeprefix("https://").partition("/")[2]
+
+    def request_id(self, attack: str) -> str:
+        """The id of an attack's request."""
+        return f"{self.name}-{attack}"[:64]
+
+    def call(
+        self, attack: str, *, body: bytes | None = None, signed: bytes | None = None, signature: str | None = None,
+        request_id: str | None = None, key: ec.EllipticCurvePrivateKey | None = None, method: str = "POST",
+    ) -> Call:  # fmt: skip
+        """A callback that is good except for what is given.
+
+        Args:
+            attack: name of the attack, for the requestid.
+            body: what is sent.
+            signed: what is signed, when not the bytes of this request.
+            signature: the header's value.
+            request_id: the header's value.
+            key: who signs.
+            method: as sent and signed.
+        """
+        body = self.body if body is None else body
+        request_id = self.request_id(attack) if request_id is None else request_id
+        data = signed_bytes(request_id, method, self.url, body) if signed is None else signed
+        value = make_signature(key or self.key, data) if signature is None else signature
+        return Call(method, self.path, (("requestid", request_id), ("signature", value)), body)
+
+    def good_signature(self, attack: str) -> str:
+        """The signature of the good callback with an attack's requestid."""
+        return make_signature(self.key, signed_bytes(self.request_id(attack), "POST", self.url, self.body))
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One row.
+
+    Attributes:
+        name: short name.
+        tests: what a receiver shows by the right answer.
+        make: the requests, sent in order; the last one's answer is judged.
+        answer: the class of status that is right.
+    """
+
+    name: str
+    tests: str
+    make: Callable[[Target], tuple[Call, ...]]
+    answer: Answer
+
+
+def _forged(target: Target) -> tuple[Call, ...]:
+    # The service signed a GET to an address that a stranger chose; its end is ours.
+    request_id = "r1GET" + _STRANGER
+    signed = signed_bytes("r1", "GET", f"{_STRANGER}POST{target.url}", target.body)
+    return (target.call("forged", request_id=request_id, signed=signed),)
+
+
+def _moved(target: Target) -> tuple[Call, ...]:
+    # The same bytes once more, cut elsewhere: a memory of requestids does not know this one.
+    first = target.call("moved")
+    (_, request_id), (_, signature) = first.headers
+    method = request_id[-1] + "POST"
+    return first, target.call("moved", request_id=request_id[:-1], signature=signature, method=method)
+
+
+def _split_url(target: Target) -> tuple[Call, ...]:
+    # The end of a signed URL is handed over as the beginning of the body.
+    return (target.call("split", body=b"more" + target.body),)
+
+
+def _login_as_post(target: Target) -> tuple[Call, ...]:
+    signed = signed_bytes(target.request_id("method"), "GET", target.url)
+    return (target.call("method", body=b"", signed=signed),)
+
+
+def _malleated(target: Target) -> tuple[Call, ...]:
+    first = target.call("malleated")
+    r, s = decode_dss_signature(bytes.fromhex(first.headers[1][1]))
+    return first, target.call("malleated", signature=encode_dss_signature(r, P256_ORDER - s).hex())
+
+
+def _replayed(target: Target) -> tuple[Call, ...]:
+    first = target.call("replayed")
+    return first, first
+
+
+def _raw(target: Target) -> tuple[Call, ...]:
+    r, s = decode_dss_signature(bytes.fromhex(target.good_signature("raw")))
+    return (target.call("raw", signature=(r.to_bytes(32, "big") + s.to_bytes(32, "big")).hex()),)
+
+
+def _long_form(target: Target) -> tuple[Call, ...]:
+    der = bytes.fromhex(target.good_signature("long"))
+    return (target.call("long", signature=(b"\x30\x81" + der[1:]).hex()),)
+
+
+def _doubled(name: str) -> Callable[[Target], tuple[Call, ...]]:
+    def make(target: Target) -> tuple[Call, ...]:
+        call = target.call("doubled-" + name)
+        again = [header for header in call.headers if header[0] == name]
+        return (Call(call.method, call.target, (*call.headers, *again), call.body),)
+
+    return make
+
+
+def _without(name: str) -> Callable[[Target], tuple[Call, ...]]:
+    def make(target: Target) -> tuple[Call, ...]:
+        call = target.call("without-" + name)
+        kept = tuple(header for header in call.headers if header[0] != name)
+        return (Call(call.method, call.target, kept, call.body),)
+
+    return make
+
+
+def _elsewhere(target: Target) -> tuple[Call, ...]:
+    # Host and X-Forwarded-Host name the address that was signed, which is not the receiver's.
+    signed = signed_bytes(target.request_id("host"), "POST", "https://stranger.example" + target.path, target.body)
+    call = target.call("host", signed=signed)
+    return (Call(call.method, call.target, (*call.headers, ("X-Forwarded-Host", "stranger.example")), call.body),)
+
+
+def _body(name: str, body: bytes) -> Callable[[Target], tuple[Call, ...]]:
+    return lambda target: (target.call(name, body=body),)
+
+
+def _signature(name: str, change: Callable[[str], str]) -> Callable[[Target], tuple[Call, ...]]:
+    return lambda target: (target.call(name, signature=change(target.good_signature(name))),)
+
+
+def _deep(target: Target) -> tuple[Call, ...]:
+    return (target.call("deep", body=b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"),)
+
+
+# fmt: off
+ATTACKS: tuple[Attack, ...] = (
+    Attack("good", "a good callback is taken", lambda t: (t.call("good"),), Answer.ACCEPTED),
+    Attack("forged", "a signed GET to a stranger's address is not read as a POST to ours", _forged, Answer.REFUSED),
+    Attack("moved-boundary", "the end of a requestid is not read as the beginning of a method", _moved, Answer.REFUSED),
+    Attack("split-url", "what is no JSON object is not a body", _split_url, Answer.REFUSED),
+    Attack("method-changed", "a signed GET is not taken as a POST", _login_as_post, Answer.REFUSED),
+    Attack("other-host", "the signed host is configuration, not a header", _elsewhere, Answer.REFUSED),
+    Attack("replayed", "the same callback again is acknowledged or refused, never an error", _replayed, Answer.HANDLED),
+    Attack("malleated", "the other signature of the same bytes is a replay, never an error", _malleated, Answer.HANDLED),
+    Attack("wrong-key", "a stranger's key signs nothing", lambda t: (t.call("wrong-key", key=t.stranger),), Answer.REFUSED),
+    Attack("unsigned", "a callback needs a signature", _without("signature"), Answer.REFUSED),
+    Attack("no-requestid", "a callback needs a requestid", _without("requestid"), Answer.REFUSED),
+    Attack("two-signatures", "two signatures are none", _doubled("signature"), Answer.REFUSED),
+    Attack("two-requestids", "two requestids are none", _doubled("requestid"), Answer.REFUSED),
+    Attack("body-changed", "every byte of the body is signed", lambda t: (t.call(
+        "body", body=t.body + b" ", signature=t.good_signature("body")),), Answer.REFUSED),
+    Attack("requestid-long", "a requestid is short", lambda t: (t.call("x", request_id="r" * 4000),), Answer.REFUSED),
+    Attack("requestid-colon", "a requestid has no colon", lambda t: (t.call("x", request_id=t.name + ":1"),), Answer.REFUSED),
+    Attack("signature-empty", "an empty signature is none", _signature("empty", lambda s: ""), Answer.REFUSED),
+    Attack("signature-upper-case", "a signature has one text", _signature("upper", str.upper), Answer.REFUSED),
+    Attack("signature-spaced", "a signature has no spaces", _signature("spaced", lambda s: s[:8] + " " + s[8:]), Answer.REFUSED),
+    Attack("signature-odd", "an odd number of digits is no error", _signature("odd", lambda s: s[:-1]), Answer.REFUSED),
+    Attack("signature-trailing", "nothing stands behind a signature", _signature("trailing", lambda s: s + "00"), Answer.REFUSED),
+    Attack("signature-letters", "other letters are no error", _signature("letters", lambda s: "zz" + s[2:]), Answer.REFUSED),
+    Attack("signature-latin-1", "letters beyond ASCII are no error", _signature("latin", lambda s: "\xe9" * 8), Answer.REFUSED),
+    Attack("signature-raw", "r and s side by side are no DER", _raw, Answer.REFUSED),
+    Attack("signature-long-form", "DER has one form of a length", _long_form, Answer.REFUSED),
+    Attack("signature-zero", "r and s are not zero", _signature("zero", lambda s: "3006020100020100"), Answer.REFUSED),
+    Attack("signature-huge", "a signature is short", _signature("huge", lambda s: "30" * 5000), Answer.REFUSED),
+    Attack("body-empty", "a POST has a body", _body("no-body", b""), Answer.REFUSED),
+    Attack("body-array", "a body is an object", _body("array", b"[1]"), Answer.REFUSED),
+    Attack("body-not-utf-8", "bytes that are not UTF-8 are no error", _body("bytes", b'{"token":"\xff\xfe"}'), Answer.REFUSED),
+    Attack("body-cut", "half a body is no error", _body("cut", b'{"token":'), Answer.REFUSED),
+    Attack("body-twice", "a name stands once", _body("twice", b'{"token":"a","token":"b"}'), Answer.REFUSED),
+    Attack("body-nan", "NaN is not JSON", _body("nan", b'{"ver":NaN}'), Answer.REFUSED),
+    Attack("body-deep", "deep nesting is no error", _deep, Answer.REFUSED),
+    Attack("body-large", "a body is bounded", _body("large", b'{"a":"' + b"x" * 1_000_000 + b'"}'), Answer.REFUSED),
+)
+# fmt: on

@@ -1,0 +1,42 @@
+"""Which event a callback carries: the address decides what its body must be, the body never decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from tppkit.callbacks.addresses import CallbackKind
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
+from tppkit.protocol.legacy.fields import Fields
+
+CallbackEvent = AccessGranted | Transaction | LoginConfirmed
+
+# A stranger can have the service POST a customer's data to any address, with a LOGIN code that names it: so a body is read as
+# what belongs to the address. PSD2 document, part B section 6.
+_READERS: Mapping[CallbackKind, Callable[[bytes], CallbackEvent]] = MappingProxyType(
+    {
+        CallbackKind.ACCESS: AccessGranted.from_wire,
+        CallbackKind.PAYMENT: Transaction.from_wire,
+        CallbackKind.LOGIN: LoginConfirmed.from_wire,
+    }
+)
+
+
+def parse_event(body: bytes, *, kind: CallbackKind) -> CallbackEvent | None:
+    """Read the event of a POST.
+
+    Args:
+        body: the raw bytes.
+        kind: the address's.
+
+    Returns:
+        The event; None for kind `other`, whose body is only known to be a JSON object.
+
+    Raises:
+        FormatError: `json.*`, `model.invalid`.
+    """
+    read = _READERS.get(kind)
+    if read is None:
+        Fields(body, what="the callback body")
+        return None
+    return read(body)

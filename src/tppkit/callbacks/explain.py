@@ -1,0 +1,177 @@
+"""Why a callback is refused: the bytes that were tried, the rule that failed, and the mistake that would explain it.
+
+The likely cause is found by trial: a signature that fits the same request after a usual mistake tells which one it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice, product
+
+from cryptography.exceptions import InvalidSignature
+
+from tppkit._clock import as_utc
+from tppkit._encoding import shown
+from tppkit.callbacks import causes
+from tppkit.callbacks.addresses import TOKEN
+from tppkit.callbacks.causes import Cause
+from tppkit.callbacks.keys import CallbackKey
+from tppkit.callbacks.message import ReceivedCallback
+from tppkit.callbacks.verify import ECDSA_SHA256, CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.errors import CallbackRejected, Finding, Severity
+
+MAX_TRIALS = 20_000  # about a second
+_MAX_CHANGES = 2
+_MAX_KEYS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SignedCandidate:
+    """Bytes that the signature was compared with.
+
+    Attributes:
+        url: the URL in them.
+        form: `as received`, `as configured` or `percent-decoded`.
+        data: requestid, method, URL and body; holds what the request holds, so it is for its receiver's eyes only.
+    """
+
+    url: str
+    form: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackExplanation:
+    """What `explain_callback` found.
+
+    Attributes:
+        verified: what was proven, None when the callback is refused.
+        rejection: the refusal, None when the callback holds.
+        findings: the refusal as an error, then each part of the likely cause as a warning; empty when the callback holds.
+        candidates: the signed bytes that `verify_callback` compares with; empty when no address or no header was found.
+        keys: the name of each key of the receiver, and whether it counts at the time.
+    """
+
+    verified: VerifiedCallback | None
+    rejection: CallbackRejected | None
+    findings: tuple[Finding, ...]
+    candidates: tuple[SignedCandidate, ...]
+    keys: tuple[tuple[str, bool], ...]
+
+
+def explain_callback(
+    received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey] = ()
+) -> CallbackExplanation:
+    """Say why a callback is refused. Never raises on what a request holds.
+
+    Takes up to a second: for a desk, not for a server's every request.
+
+    Args:
+        received: the request, exactly as it came.
+        at: the time to judge at, aware.
+        receiver: the addresses and keys that refused it.
+        other_keys: keys that the receiver does not believe but that may explain the signature: test, old, other bank's.
+
+    Raises:
+        ConfigurationError: `time.naive`.
+    """
+    at = as_utc(at)
+    keys = tuple([(key.name, key.counts_at(at)) for key in receiver.keys])
+    candidates = _candidates(received, receiver)
+    try:
+        verified = verify_callback(received, at=at, receiver=receiver)
+    except CallbackRejected as e:
+        refusal = Finding(e.code, Severity.ERROR, e.message, e.clause)
+        found = _likely_causes(received, receiver, other_keys, at, e)
+        likely = tuple([Finding(cause.code, Severity.WARNING, cause.message) for cause in found])
+        return CallbackExplanation(None, e, (refusal, *likely), candidates, keys)
+    return CallbackExplanation(verified, None, (), candidates, keys)
+
+
+def _header(received: ReceivedCallback, name: str) -> str | None:
+    return next((value for field, value in received.headers if field.lower() == name), None)
+
+
+def _candidates(received: ReceivedCallback, receiver: CallbackReceiver) -> tuple[SignedCandidate, ...]:
+    request_id = _header(received, "requestid")
+    match = receiver.book.find(received.target)
+    if request_id is None or match is None:
+        return ()
+    head = f"{request_id}{received.method}".encode("utf-8", "replace")
+    configured = match.address.url.removesuffix(TOKEN) + match.token
+    found = []
+    for place, url in enumerate(match.urls):
+        text = url.decode("utf-8", "replace")
+        form = "as received" if place == 0 else "as configured" if text == configured else "percent-decoded"
+        found.append(SignedCandidate(text, form, head + url + received.body))
+    return tuple(found)
+
+
+def _likely_causes(
+    received: ReceivedCallback, receiver: CallbackReceiver, other_keys: Sequence[CallbackKey], at: datetime,
+    rejection: CallbackRejected,
+) -> tuple[Cause, ...]:  # fmt: skip
+    request_id, signature = _header(received, "requestid"), _header(received, "signature")
+    if request_id is None or signature is None or rejection.code == "callback.too-large":
+        return ()
+    reading = causes.read_any_signature(signature)
+    if reading is None:
+        return (Cause("callback-cause.signature-unreadable", "the signature is in no encoding of ECDSA signatures"),)
+    der, encoding = reading
+    keys = (*receiver.keys, *other_keys)[:_MAX_KEYS]
+    for data, changes in islice(_trials(received, request_id, receiver), MAX_TRIALS // len(keys)):
+        key = _fitting_key(keys, der, data)
+        if key is not None:
+            found = (*changes, *((encoding,) if encoding else ()), *_key_causes(key, receiver, at))
+            return found or _explained_by_rule(rejection)
+    names = " or ".join(shown(key.name) for key in keys)
+    return (Cause("callback-cause.none-found", f"the signature fits no usual mistake under {names}"),)
+
+
+def _trials(
+    received: ReceivedCallback, request_id: str, receiver: CallbackReceiver
+) -> Iterator[tuple[bytes, tuple[Cause, ...]]]:
+    """What may have been signed, with fewer changes first."""
+    parts = (
+        causes.heads(request_id, received.method), causes.urls(received, receiver.book), causes.bodies(received.body),
+    )  # fmt: skip
+    for changes in range(_MAX_CHANGES + 1):
+        for chosen in product(*parts):
+            found = tuple([variant.cause for variant in chosen if variant.cause])
+            if len(found) == changes:
+                yield b"".join([variant.data for variant in chosen]), found
+
+
+def _fitting_key(keys: Sequence[CallbackKey], der: bytes, data: bytes) -> CallbackKey | None:
+    for key in keys:
+        try:
+            key.public_key.verify(der, data, ECDSA_SHA256)
+        except InvalidSignature:
+            continue
+        return key
+    return None
+
+
+def _key_causes(key: CallbackKey, receiver: CallbackReceiver, at: datetime) -> Iterator[Cause]:
+    if key not in receiver.keys:
+        yield Cause(
+            "callback-cause.key-other", f"the key {shown(key.name)} signed it, which the receiver does not believe"
+        )
+    elif not key.counts_at(at):
+        yield Cause(
+            "callback-cause.key-validity", f"the key {shown(key.name)} signed it, which does not count at the time"
+        )
+
+
+def _explained_by_rule(rejection: CallbackRejected) -> tuple[Cause, ...]:
+    """The signature fits the request as it came: a rule alone refused it."""
+    if rejection.code in ("callback.request-id", "callback.body", "callback.method"):
+        return (
+            Cause(
+                "callback-cause.other-reading",
+                "the signature fits these bytes, but they can be read as another request: so a forged callback looks",
+            ),
+        )
+    return (Cause("callback-cause.rule-only", "the signature fits; only the rule that the error names refuses it"),)

@@ -1,0 +1,98 @@
+"""The service's public keys: test and live, old and new, each with a name that results carry."""
+
+from __future__ import annotations
+
+import binascii
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
+
+from tppkit._clock import as_utc
+from tppkit._encoding import shown
+from tppkit._files import read_bounded
+from tppkit.errors import ConfigurationError
+
+MAX_KEY_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackKey:
+    """One public key of the service.
+
+    Attributes:
+        name: what results call it, for example `live-2026`.
+        public_key: on secp256r1 (P-256).
+        not_before: it counts from this time on, aware; None: always.
+        not_after: it counts up to this time, aware; None: for ever.
+
+    Raises:
+        ConfigurationError: `callback-key.curve`, `callback-key.setting`, `time.naive`.
+    """
+
+    name: str
+    public_key: ec.EllipticCurvePublicKey
+    not_before: datetime | None = None
+    not_after: datetime | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.name.isprintable():
+            raise ConfigurationError("callback-key.setting", f"{shown(self.name)} is no name for a key")
+        if not isinstance(self.public_key.curve, ec.SECP256R1):
+            raise ConfigurationError(
+                "callback-key.curve", f"the key {shown(self.name)} is on {self.public_key.curve.name}, not on secp256r1"
+            )
+        for bound in ("not_before", "not_after"):
+            at = getattr(self, bound)
+            if at is not None:
+                object.__setattr__(self, bound, as_utc(at))
+        if self.not_before and self.not_after and self.not_before > self.not_after:
+            raise ConfigurationError("callback-key.setting", f"the key {shown(self.name)} ends before it begins")
+
+    def counts_at(self, at: datetime) -> bool:
+        """Whether the key counts at a time (aware UTC), both ends included."""
+        return (self.not_before is None or self.not_before <= at) and (self.not_after is None or at <= self.not_after)
+
+
+def load_callback_key(
+    source: bytes | Path, *, name: str, not_before: datetime | None = None, not_after: datetime | None = None
+) -> CallbackKey:
+    """Read a public key of the service.
+
+    Args:
+        source: a SubjectPublicKeyInfo as PEM, DER or base64 of DER, or the file that holds it.
+        name: what results call it.
+        not_before: it counts from this time on, aware.
+        not_after: it counts up to this time, aware.
+
+    Raises:
+        ConfigurationError: `callback-key.unreadable`, `callback-key.curve`, `callback-key.setting`, `time.naive`.
+        FormatError: `file.unreadable`, `file.too-large`.
+    """
+    data = read_bounded(source, max_bytes=MAX_KEY_BYTES) if isinstance(source, Path) else source
+    key = _read_public_key(data, name)
+    if not isinstance(key, ec.EllipticCurvePublicKey):
+        raise ConfigurationError(
+            "callback-key.curve", f"the key {shown(name)} is a {type(key).__name__}, not on secp256r1"
+        )
+    return CallbackKey(name, key, not_before, not_after)
+
+
+def _read_public_key(data: bytes, name: str) -> object:
+    if b"PRIVATE KEY-----" in data:
+        raise ConfigurationError(
+            "callback-key.unreadable", f"{shown(name)} is a private key; a receiver has public ones only"
+        )
+    try:
+        if b"-----BEGIN " in data:
+            return load_pem_public_key(data)
+        return load_der_public_key(data if data[:1] == b"\x30" else binascii.a2b_base64(b"".join(data.split())))
+    except UnsupportedAlgorithm as e:
+        raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is of a kind that is not read") from e
+    except ValueError as e:
+        raise ConfigurationError(
+            "callback-key.unreadable", f"{shown(name)} is no public key (PEM, DER or base64 of a SubjectPublicKeyInfo)"
+        ) from e

@@ -1,0 +1,102 @@
+"""Callbacks come from static public addresses of the service: take them from nowhere else.
+
+An allow list is a filter in front of the signature, never instead of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from tppkit._encoding import shown
+from tppkit.errors import CallbackRejected, ConfigurationError
+
+IpAddress = IPv4Address | IPv6Address
+IpNetwork = IPv4Network | IPv6Network
+
+_MAX_HOPS = 16
+
+
+def parse_networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
+    """Read networks such as `203.0.113.0/28` or single addresses.
+
+    Raises:
+        ConfigurationError: `callback.networks`.
+    """
+    networks = []
+    for text in texts:
+        try:
+            networks.append(ip_network(text))
+        except ValueError as e:
+            raise ConfigurationError("callback.networks", f"{shown(text)} is not a network or address: {e}") from e
+    return tuple(networks)
+
+
+def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded_for: Sequence[str] = ()) -> IpAddress:
+    """Who really sent a request.
+
+    Args:
+        peer: the other end of the connection.
+        trusted_proxies: proxies of one's own. What `X-Forwarded-For` says counts only where such a proxy said it.
+        forwarded_for: the values of every `X-Forwarded-For` header, in wire order.
+
+    Returns:
+        The first address, from this server outwards, that is no trusted proxy.
+
+    Raises:
+        CallbackRejected: `callback.peer`, an address on the way cannot be read or there are more than 16.
+    """
+    address = _read_address(peer)
+    hops = [hop.strip(" \t") for value in forwarded_for for hop in value.split(",")] if forwarded_for else []
+    for hop in reversed(hops[-_MAX_HOPS:]):
+        if not _is_in(address, trusted_proxies):
+            return address
+        address = _read_address(hop)
+    if len(hops) > _MAX_HOPS and _is_in(address, trusted_proxies):
+        raise CallbackRejected("callback.peer", f"the request came over more than {_MAX_HOPS} proxies")
+    return address
+
+
+def verify_peer(
+    peer: str,
+    *,
+    allowed: Sequence[IpNetwork],
+    trusted_proxies: Sequence[IpNetwork] = (),
+    forwarded_for: Sequence[str] = (),
+) -> IpAddress:
+    """Refuse a request that comes from elsewhere than the service's addresses.
+
+    Args:
+        peer: the other end of the connection.
+        allowed: the service's networks; an empty list allows nobody.
+        trusted_proxies: proxies of one's own.
+        forwarded_for: the values of every `X-Forwarded-For` header, in wire order.
+
+    Returns:
+        The address that is allowed.
+
+    Raises:
+        CallbackRejected: `callback.peer`.
+
+    Source: PSD2 document, part B section 5.
+    """
+    address = real_peer(peer, trusted_proxies=trusted_proxies, forwarded_for=forwarded_for)
+    if not _is_in(address, allowed):
+        raise CallbackRejected(
+            "callback.peer", f"{address} is none of the service's addresses", clause="PSD2 document B.5"
+        )
+    return address
+
+
+def _read_address(text: str) -> IpAddress:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise CallbackRejected("callback.peer", f"{shown(text)} is not an IP address") from None
+    # A socket for both versions shows an IPv4 peer as ::ffff:a.b.c.d.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _is_in(address: IpAddress, networks: Sequence[IpNetwork]) -> bool:
+    return any(address.version == network.version and address in network for network in networks)

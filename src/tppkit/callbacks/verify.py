@@ -1,0 +1,266 @@
+"""Verify a callback: that the service signed exactly this request for exactly this address of ours.
+
+Nothing here remembers anything. That a callback counts once is the inbox's work; its key is `VerifiedCallback.replay_key`, never
+the signature: for every ECDSA signature (r, s) anybody can write (r, n - s), which verifies as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+
+from tppkit._clock import as_utc, format_time
+from tppkit._encoding import shown
+from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
+from tppkit.callbacks.events import CallbackEvent, parse_event
+from tppkit.callbacks.keys import CallbackKey
+from tppkit.callbacks.message import CLAUSE, ReceivedCallback, RequestIds, require_body
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
+from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
+
+MAX_HEADERS = 100
+MAX_KEYS = 8
+
+ECDSA_SHA256 = ec.ECDSA(hashes.SHA256())
+# Order of the group of P-256: NIST SP 800-186 section 3.2.1.3.
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+_MAX_SIGNATURE = 2 * 72  # two INTEGERs of at most 33 bytes
+
+
+class CallbackReceiver:
+    """What one receiver takes: its addresses, and the keys it believes.
+
+    Args:
+        addresses: the receiver's own, as the service knows them.
+        keys: at most eight, with different names; a live receiver has no test key. Each is tried, so several make a forged
+            callback cost more.
+        stripped_prefix: what a proxy takes off the front of a path before this server sees it, for example `/app`.
+        request_ids: which requestids are taken.
+        max_body: longest body in bytes, at most 65,536.
+
+    Raises:
+        ConfigurationError: `callback.address-unusable`, `callback.addresses-ambiguous`, `callback-key.setting`,
+            `callback.body-setting`.
+    """
+
+    def __init__(
+        self, addresses: Iterable[CallbackAddress], *, keys: Iterable[CallbackKey], stripped_prefix: str = "",
+        request_ids: RequestIds = RequestIds(), max_body: int = MAX_BODY_BYTES,  # noqa: B008  # frozen
+    ) -> None:  # fmt: skip
+        self.book = AddressBook(addresses, stripped_prefix=stripped_prefix)
+        self.keys = tuple(keys)
+        self.request_ids = request_ids
+        self.max_body = max_body
+        if not 1 <= len({key.name for key in self.keys}) == len(self.keys) <= MAX_KEYS:
+            raise ConfigurationError(
+                "callback-key.setting", f"a receiver needs 1 to {MAX_KEYS} keys with different names"
+            )
+        if not 2 <= max_body <= MAX_BODY_BYTES:
+            raise ConfigurationError(
+                "callback.body-setting", f"a body of {max_body} bytes is not 2 to {MAX_BODY_BYTES}"
+            )
+
+
+class VerifiedCallback(NamedTuple):
+    """What was proven about a callback. A handler works on this and on nothing else of the request.
+
+    Attributes:
+        request_id: the signed requestid.
+        method: the signed method, GET or POST.
+        url: the signed URL.
+        body: the signed bytes.
+        key_name: the key whose signature it is.
+        event: what the body says; None for a GET, and for an address of kind `other`.
+        received_at: the time of judgement, aware UTC. No time is signed (assumption callback-time).
+        address: the configured address that it came to.
+        token: what stands in the place of the address's `{token}` (the uuid of a payment request), or empty.
+        signature: as received, for evidence. Never a key of anything: see the module.
+    """
+
+    request_id: str
+    method: str
+    url: str
+    body: bytes
+    key_name: str
+    event: CallbackEvent | None
+    received_at: datetime
+    address: CallbackAddress
+    token: str
+    signature: str
+
+    def __repr__(self) -> str:
+        # Bodies and tokens do not belong in logs.
+        return (
+            f"VerifiedCallback(request_id={self.request_id!r}, method={self.method!r}, address={self.address.url!r},"
+            f" key_name={self.key_name!r}, event={self.event!r}, received_at={format_time(self.received_at)!r})"
+        )
+
+    @property
+    def replay_key(self) -> tuple[str, str]:
+        """What is the same for every copy of this callback and different for every other: address with token, requestid.
+
+        The service uses a requestid once for an address (assumption callback-repeats).
+        """
+        return self.address.url + self.token, self.request_id
+
+
+def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
+    """Verify a callback or login GET.
+
+    Args:
+        received: the request, exactly as it came.
+        at: the time to judge at, aware. Pass the receipt time when checking a kept request.
+        receiver: the addresses and keys.
+
+    Returns:
+        What was proven.
+
+    Raises:
+        CallbackRejected: everything that can be wrong with a request: `callback.too-large`, `callback.header-missing`,
+            `callback.header-duplicate`, `callback.method`, `callback.request-id`, `callback.address`, `callback.body`,
+            `callback.signature-form`, `callback.signature-range`, `callback.signature`; and for a signed body that is not what
+            belongs to the address: `json.*`, `model.invalid`.
+        ConfigurationError: `time.naive`, `at` has no time zone.
+
+    Source: PSD2 document, part B section 5.
+    """
+    # 1. Sizes are within their limits.
+    # 2. The headers requestid and signature are there, once each.
+    # 3. The four rules that leave one reading: requestid, method, address, body.
+    # 4. The signature is DER in lower-case hexadecimal, r and s are in range.
+    # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys that count at the time.
+    # 6. The body is the event that belongs to the address.
+    at = as_utc(at)
+    method, target, headers, body = received
+    if len(body) > receiver.max_body or len(target) > MAX_TARGET or len(headers) > MAX_HEADERS:  # 1
+        raise _too_large(received, receiver)
+    request_id, signature = read_headers(received)  # 2
+    receiver.request_ids.require(request_id)  # 3
+    match = require_address(received, receiver)
+    require_body(method, body)
+    der = read_signature(signature)  # 4
+    url, key = _find_signed(f"{request_id}{method}".encode(), match.urls, body, der, receiver.keys, at)  # 5
+    event = _read_event(received, match.address)  # 6
+    return VerifiedCallback(
+        request_id, method, url, body, key.name, event, at, match.address, match.token, signature,
+    )  # fmt: skip
+
+
+def read_headers(received: ReceivedCallback) -> tuple[str, str]:
+    """The headers requestid and signature, once each.
+
+    Raises:
+        CallbackRejected: `callback.header-missing`, `callback.header-duplicate`.
+    """
+    request_id = signature = None
+    for name, value in received.headers:
+        lower = name.lower()
+        if lower == "requestid":
+            if request_id is not None:
+                raise _duplicate(lower)
+            request_id = value
+        elif lower == "signature":
+            if signature is not None:
+                raise _duplicate(lower)
+            signature = value
+    if request_id is None or signature is None:
+        missing = "requestid" if request_id is None else "signature"
+        raise CallbackRejected("callback.header-missing", f"the request has no {missing} header", clause=CLAUSE)
+    return request_id, signature
+
+
+def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> AddressMatch:
+    """The address that a request came to, when it takes the request's method.
+
+    Raises:
+        CallbackRejected: `callback.method`, `callback.address`.
+    """
+    match = receiver.book.find(received.target)
+    if match is None:
+        raise CallbackRejected(
+            "callback.address",
+            f"the target {shown(received.target)} is none of the receiver's addresses",
+            clause=CLAUSE,
+        )
+    if received.method not in match.address.kind.methods:
+        taken = " and ".join(sorted(match.address.kind.methods))
+        raise CallbackRejected(
+            "callback.method",
+            f"{shown(match.address.url)} takes {taken} only, not {shown(received.method)}",
+            clause="PSD2 document B.6",
+        )
+    return match
+
+
+def read_signature(text: str) -> bytes:
+    """The DER of a signature in its one form.
+
+    Raises:
+        CallbackRejected: `callback.signature-form`, `callback.signature-range`.
+    """
+    try:
+        if len(text) > _MAX_SIGNATURE:
+            raise ValueError
+        der = bytes.fromhex(text)
+        if der.hex() != text:  # spaces and upper case are other texts for the same bytes
+            raise ValueError
+        r, s = decode_dss_signature(der)
+    except ValueError:
+        raise CallbackRejected(
+            "callback.signature-form",
+            f"the signature of {len(text)} characters is not an ECDSA signature in DER, in lower-case hexadecimal",
+            clause=CLAUSE,
+        ) from None
+    if not (0 < r < P256_ORDER and 0 < s < P256_ORDER):
+        raise CallbackRejected(
+            "callback.signature-range",
+            "r or s of the signature is not from 1 to n-1",
+            clause="FIPS 186-5 section 6.4.2",
+        )
+    return der
+
+
+def _find_signed(
+    head: bytes, urls: tuple[bytes, ...], body: bytes, der: bytes, keys: tuple[CallbackKey, ...], at: datetime
+) -> tuple[str, CallbackKey]:
+    for key in keys:
+        if not key.counts_at(at):
+            continue
+        for url in urls:
+            try:
+                key.public_key.verify(der, head + url + body, ECDSA_SHA256)
+            except InvalidSignature:
+                continue
+            return url.decode(), key
+    raise CallbackRejected(
+        "callback.signature",
+        "the signature fits no form of the URL under any key that counts at the time",
+        clause=CLAUSE,
+    )
+
+
+def _read_event(received: ReceivedCallback, address: CallbackAddress) -> CallbackEvent | None:
+    if received.method == "GET":
+        return None
+    try:
+        return parse_event(received.body, kind=address.kind)
+    except FormatError as e:
+        raise CallbackRejected(e.code, e.message, clause="PSD2 document B.6") from e
+
+
+def _duplicate(name: str) -> CallbackRejected:
+    return CallbackRejected("callback.header-duplicate", f"the header {name} stands more than once", clause=CLAUSE)
+
+
+def _too_large(received: ReceivedCallback, receiver: CallbackReceiver) -> CallbackRejected:
+    return CallbackRejected(
+        "callback.too-large",
+        f"a body of {len(received.body)} bytes, a target of {len(received.target)} characters or {len(received.headers)} headers"
+        f" is too much (at most {receiver.max_body}, {MAX_TARGET} and {MAX_HEADERS})",
+    )

@@ -1,0 +1,249 @@
+"""`tppkit callback`: sign callbacks, verify them, explain a refused one, and attack one's own receiver."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import click
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tppkit._clock import format_time
+from tppkit._files import read_bounded
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    VerifiedCallback,
+    explain_callback,
+    load_callback_key,
+    sign_callback,
+    verify_callback,
+)
+from tppkit.cli.callback_attack import print_results, run_attacks
+from tppkit.cli.output import (
+    DOES_NOT_HOLD,
+    HOLDS,
+    at_option,
+    finding_object,
+    json_option,
+    present,
+    print_facts,
+    print_json,
+    read_input,
+    say_error,
+)  # fmt: skip
+from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
+from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.httpsig.signers import load_private_key
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
+
+_MAX_KEY_BYTES = 64 * 1024
+_SHOWN_BYTES = 4096
+_file = click.Path(path_type=Path)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_request_options = (
+    click.argument("request_file", metavar="[REQUEST]", required=False),
+    click.option("--method", default="POST", show_default=True, help="HTTP method."),
+    click.option("--url", help="The whole address that the request came to."),
+    click.option("--request-id", help="The header requestid."),
+    click.option("--signature", help="The header signature."),
+    click.option("--body", metavar="FILE", help="The exact body; - is standard input."),
+    click.option(
+        "--address", "addresses", multiple=True, metavar="[KIND=]URL",
+        help="An address of the receiver, as the service knows it; --url by default. KIND is access, payment, login or other"
+        " (the default: any JSON object). {token} at the end stands for a token.",
+    ),
+)  # fmt: skip
+_public_key_option = click.option(
+    "--public-key", "keys", required=True, multiple=True, metavar="[NAME=]FILE", help="A key of the service."
+)
+
+
+def _takes_request(command: Command) -> Command:
+    for option in reversed(_request_options):
+        command = option(command)
+    return command
+
+
+@click.group()
+def callback() -> None:
+    """Callbacks of the earlier interface."""
+
+
+@callback.command()
+@click.option("--key", required=True, type=_file, help="The private key, on secp256r1, PEM.")
+@click.option("--method", default="POST", show_default=True, help="HTTP method.")
+@click.option("--url", required=True, help="The whole address, with https://.")
+@click.option("--body", metavar="FILE", help="The exact body; - is standard input.")
+@click.option("--request-id", metavar="ID", help="The requestid; a new UUID by default.")
+@click.option("--deterministic", is_flag=True, help="The same request gives the same signature.")
+@json_option
+def sign(
+    key: Path, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool, as_json: bool
+) -> None:
+    """Print the headers of a callback, one a line. Nothing is judged: it signs what it is given."""
+    try:
+        headers = sign_callback(
+            _private_key(key), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
+            deterministic=deterministic,
+        )  # fmt: skip
+    except UnicodeEncodeError as e:
+        raise click.UsageError("an option holds bytes that are not UTF-8") from e
+    if as_json:
+        print_json({"headers": [list(header) for header in headers]})
+        return
+    for name, value in headers:
+        click.echo(f"{name}: {value}")
+
+
+@callback.command()
+@_takes_request
+@_public_key_option
+@at_option
+@json_option
+def verify(
+    request_file: str | None, method: str, url: str | None, request_id: str | None, signature: str | None, body: str | None,
+    addresses: tuple[str, ...], keys: tuple[str, ...], at: datetime | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Verify a callback: REQUEST is a file with a raw HTTP/1.1 request, or give its parts as options."""
+    received = _received(request_file, method, url, request_id, signature, body)
+    receiver = CallbackReceiver(_addresses(addresses, url), keys=[_public_key(text) for text in keys])
+    try:
+        verified = verify_callback(received, at=present(at), receiver=receiver)
+    except CallbackRejected as e:
+        if as_json:
+            findings = [finding_object(finding) for finding in e.findings]
+            print_json({"verdict": "fails", "code": e.code, "message": e.message, "findings": findings})
+        else:
+            say_error(e)
+        return DOES_NOT_HOLD
+    proven = _proven(verified)
+    if as_json:
+        print_json({"verdict": "holds", "code": None, "findings": [], **proven})
+    else:
+        click.echo("holds")
+        print_facts((name, "" if value is None else str(value)) for name, value in proven.items())
+    return HOLDS
+
+
+@callback.command()
+@_takes_request
+@_public_key_option
+@click.option(
+    "--other-key", "other_keys", multiple=True, metavar="[NAME=]FILE",
+    help="A key that the receiver does not believe, which may explain the signature.",
+)  # fmt: skip
+@at_option
+@json_option
+def explain(
+    request_file: str | None, method: str, url: str | None, request_id: str | None, signature: str | None, body: str | None,
+    addresses: tuple[str, ...], keys: tuple[str, ...], other_keys: tuple[str, ...], at: datetime | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Say why a callback is refused: the bytes that were tried, the rule, the likely cause."""
+    received = _received(request_file, method, url, request_id, signature, body)
+    receiver = CallbackReceiver(_addresses(addresses, url), keys=[_public_key(text) for text in keys])
+    found = explain_callback(
+        received, at=present(at), receiver=receiver, other_keys=[_public_key(text) for text in other_keys]
+    )
+    tried = [
+        {
+            "url": candidate.url,
+            "form": candidate.form,
+            "signed": candidate.data[:_SHOWN_BYTES].decode("utf-8", "backslashreplace"),
+            "sha256": hashlib.sha256(candidate.data).hexdigest(),
+        }
+        for candidate in found.candidates
+    ]
+    counting = {name: "counts" if counts else "does not count at this time" for name, counts in found.keys}
+    if as_json:
+        print_json(verdict_object(found.findings, tried=tried, keys=counting))
+    else:
+        facts = [("key", f"{name}: {state}") for name, state in counting.items()]
+        facts += [(name, text) for one in tried for name, text in one.items()]
+        print_verdict(f"{received.method} {received.target}", facts, found.findings)
+    return verdict_code(found.findings)
+
+
+@callback.command()
+@click.argument("url")
+@click.option("--key", required=True, type=_file, help="A private key whose public key the receiver believes.")
+@click.option("--signed-url", help="The address as the receiver has it configured; URL with https by default.")
+@click.option(
+    "--body", metavar="FILE", help="A body that the address takes; by default the body of an access that was granted."
+)
+@json_option
+def attack(url: str, key: Path, signed_url: str | None, body: str | None, as_json: bool) -> int:
+    """Send nasty callbacks to one's own receiver and print pass or fail for each.
+
+    URL is where the receiver listens, http:// on this machine: other hosts are refused.
+    """
+    results = run_attacks(url, key=_private_key(key), signed_url=signed_url, body=None if body is None else _body(body))
+    return print_results(results, as_json=as_json)
+
+
+def _proven(verified: VerifiedCallback) -> dict[str, Any]:
+    return {
+        "request_id": verified.request_id,
+        "method": verified.method,
+        "url": verified.url,
+        "address": verified.address.url,
+        "key_name": verified.key_name,
+        "event": None if verified.event is None else type(verified.event).__name__,
+        "body_bytes": len(verified.body),
+        "at": format_time(verified.received_at),
+    }
+
+
+def _received(
+    request_file: str | None, method: str, url: str | None, request_id: str | None, signature: str | None, body: str | None
+) -> ReceivedCallback:  # fmt: skip
+    if request_file is not None:
+        return ReceivedCallback(*parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES)))
+    if url is None:
+        raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
+    headers = (("requestid", request_id), ("signature", signature))
+    # As bytes a terminal's URL is what a wire would carry.
+    target = url.encode("utf-8", "surrogateescape").decode("latin-1")
+    return ReceivedCallback(
+        method, target, tuple([(name, value) for name, value in headers if value is not None]), _body(body)
+    )
+
+
+def _addresses(texts: tuple[str, ...], url: str | None) -> list[CallbackAddress]:
+    if not texts and url is None:
+        raise click.UsageError("give --address, the receiver's address as the service knows it")
+    return [_address(text) for text in texts or (url or "",)]
+
+
+def _address(text: str) -> CallbackAddress:
+    kind, separator, url = text.partition("=")
+    if separator and kind in tuple(CallbackKind):
+        return CallbackAddress(url, CallbackKind(kind))
+    return CallbackAddress(text, CallbackKind.OTHER)
+
+
+def _public_key(text: str) -> CallbackKey:
+    name, separator, path = text.partition("=")
+    if not separator or "/" in name:
+        name, path = Path(text).stem, text
+    return load_callback_key(Path(path), name=name)
+
+
+def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = load_private_key(read_bounded(path, max_bytes=_MAX_KEY_BYTES))
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
+        raise ConfigurationError("callback-key.curve", f"{path} is not a private key on secp256r1")
+    return key
+
+
+def _body(name: str | None) -> bytes:
+    return b"" if name is None else read_input(name, max_bytes=MAX_MESSAGE_BYTES)

@@ -1,0 +1,128 @@
+"""Send the list of nasty callbacks to a receiver on this machine."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import click
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tppkit._encoding import shown
+from tppkit.callbacks.attacks import ATTACKS, Attack, Call, Target
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, print_json
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.protocol.legacy import AccessGranted
+
+_TIMEOUT_S = 10.0
+_ACCESS = AccessGranted("0123456789abcdefABCDEF", datetime(2030, 1, 1, tzinfo=UTC)).to_wire()
+
+
+class Result(NamedTuple):
+    """How a receiver answered an attack; `status` is None when it did not answer in HTTP."""
+
+    attack: Attack
+    status: int | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether the answer is of the right class."""
+        return self.status is not None and self.attack.answer.fits(self.status)
+
+
+def run_attacks(
+    url: str, *, key: ec.EllipticCurvePrivateKey, signed_url: str | None, body: bytes | None
+) -> Iterator[Result]:
+    """Send each attack and yield how it was answered.
+
+    Args:
+        url: where the receiver listens, `http://` on this machine.
+        key: a private key whose public key the receiver believes.
+        signed_url: the address that is signed; `url` with https by default.
+        body: a body that the address takes; an access that was granted by default.
+
+    Raises:
+        ConfigurationError: `attack.url`, it is not HTTP on this machine.
+        TransportError: `attack.unreachable`, nothing listens there.
+    """
+    host, port = _require_loopback(url)
+    target = Target(
+        key=key,
+        stranger=ec.generate_private_key(ec.SECP256R1()),
+        url=signed_url or "https" + url.removeprefix("http"),
+        body=_ACCESS if body is None else body,
+        name=uuid4().hex[:12],
+    )
+    try:
+        socket.create_connection((host, port), timeout=_TIMEOUT_S).close()
+    except OSError as e:
+        raise TransportError("attack.unreachable", f"nothing listens on {host} port {port}: {e.strerror}") from e
+    return (Result(attack, _send_all(attack.make(target), host, port)) for attack in ATTACKS)
+
+
+def _require_loopback(url: str) -> tuple[str, int]:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or 80
+        local = host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        parts, host, port, local = urlsplit(""), "", 0, False
+    if parts.scheme != "http" or not local:
+        raise ConfigurationError(
+            "attack.url", f"{shown(url)} is not http:// on this machine; only one's own receiver is attacked"
+        )
+    return "127.0.0.1" if host == "localhost" else host, port
+
+
+def _send_all(calls: tuple[Call, ...], host: str, port: int) -> int | None:
+    name = f"[{host}]" if ":" in host else host
+    statuses = [_send(call.to_wire(host=f"{name}:{port}"), host, port) for call in calls]
+    return statuses[-1]
+
+
+def _send(message: bytes, host: str, port: int) -> int | None:
+    try:
+        with socket.create_connection((host, port), timeout=_TIMEOUT_S) as connection:
+            with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read all
+                connection.sendall(message)
+            response = http.client.HTTPResponse(connection)
+            response.begin()
+            return response.status
+    except (OSError, http.client.HTTPException):
+        return None
+
+
+def print_results(results: Iterator[Result], *, as_json: bool) -> int:
+    """One line an attack, as it is answered, and a summary; the exit code."""
+    done = []
+    for result in results:
+        done.append(result)
+        if not as_json:
+            status = "no answer" if result.status is None else str(result.status)
+            verdict = "pass" if result.passed else "FAIL"
+            click.echo(f"{verdict}  {result.attack.name:<22} {status:<9} {result.attack.tests}")
+    failed = [result for result in done if not result.passed]
+    if as_json:
+        print_json(
+            {
+                "verdict": "fails" if failed else "holds",
+                "code": "attack.failed" if failed else None,
+                "attacks": [
+                    {
+                        "name": attack.name, "tests": attack.tests, "expected": attack.answer.value, "status": status,
+                        "passed": result.passed,
+                    }
+                    for result in done for attack, status in [result]
+                ],
+            }
+        )  # fmt: skip
+    else:
+        click.echo(f"{len(done) - len(failed)} of {len(done)} passed")
+    return DOES_NOT_HOLD if failed else HOLDS

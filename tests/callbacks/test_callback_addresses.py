@@ -1,0 +1,130 @@
+"""Addresses of a receiver, and which of them a target is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from calling import ADDRESSES, ORIGIN, UUID
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tppkit.callbacks import CallbackAddress, CallbackKind
+from tppkit.callbacks.addresses import AddressBook
+from tppkit.errors import ConfigurationError
+from tppkit.protocol.legacy.rules import is_token
+
+BOOK = AddressBook(ADDRESSES)
+
+
+def address(url: str) -> CallbackAddress:
+    return CallbackAddress(url, CallbackKind.OTHER)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "", "http://tpp.example/", "tpp.example/", "https://", "https:///cb/", "https://tpp.example", "https://TPP.example/",
+        "HTTPS://tpp.example/", "https://u@tpp.example/", "https://u:p@tpp.example/", "https://tpp.example:/", "https://tpp.example:x/",
+        "https://žalias.example/", "https://tpp.example/#", "https://tpp.example/a b", "https://tpp.example/a%20b", "https://tpp.example/%0A",
+        "https://tpp.example/%7B", "https://tpp.example/{", "https://tpp.example/{token}/", "https://tpp.example/x{token}",
+        "https://tpp.example/%25", "https://tpp.example/%", "https://tpp.example/%zz", "https://tpp.example/%ff", "https://tpp.example\\/",
+        "https://tpp.example/" + "a" * 1024, "https://tpp.example/\u202e", "https://tpp.example/\udcff",
+    ],
+)  # fmt: skip
+def test_an_address_that_could_be_misread_is_refused(url):
+    with pytest.raises(ConfigurationError) as refused:
+        address(url)
+    assert refused.value.code == "callback.address-unusable"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://tpp.example/", "https://tpp.example:8443/cb", "https://[::1]:8443/cb/", "https://127.0.0.1/cb?tenant=1",
+        "https://tpp.example/login?session={token}", "https://tpp.example/žalias/{token}", "https://xn--alias-hib.example/",
+    ],
+)  # fmt: skip
+def test_what_a_provider_may_have_registered_is_taken(url):
+    match = AddressBook([address(url)]).find(address(url).path + (UUID if "{token}" in url else ""))
+    assert match is not None
+    assert match.urls[0].decode().startswith(address(url).origin)
+
+
+def test_an_address_with_a_token_in_its_query_is_found():
+    match = AddressBook([address(f"{ORIGIN}/login?session={{token}}")]).find(f"/login?session={UUID}")
+    assert match is not None
+    assert (match.token, match.urls) == (UUID, (f"{ORIGIN}/login?session={UUID}".encode(),))
+
+
+def test_a_plain_address_and_its_encoding_are_the_same():
+    for url in (f"{ORIGIN}/ž/", f"{ORIGIN}/%C5%BE/"):  # whichever was configured, both may be signed
+        match = AddressBook([address(url)]).find("/%C5%BE/")
+        assert match is not None
+        assert match.urls == (f"{ORIGIN}/%C5%BE/".encode(), f"{ORIGIN}/ž/".encode())
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/cb/", "/cb/"), ("/ž/", "/%C5%BE/"), ("/a%2Fb/", "/a/b/"), ("/cb/{token}", "/cb/{token}"), ("/cb/{token}", f"/cb/{UUID}"),
+        ("/%63b/{token}", f"/cb/{UUID}"), ("/login?s={token}", f"/login?s={UUID}"), ("/%63b/", "/cb/"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_two_addresses_that_one_request_fits_are_refused(one, other, turned):
+    pair = (other, one) if turned else (one, other)
+    with pytest.raises(ConfigurationError) as refused:
+        AddressBook([address(ORIGIN + path) for path in pair])
+    assert refused.value.code == "callback.addresses-ambiguous"
+
+
+def test_one_path_at_two_hosts_is_refused():
+    # The host of a request says nothing, so they could not be told apart.
+    with pytest.raises(ConfigurationError) as refused:
+        AddressBook([address("https://a.example/cb/"), address("https://b.example/cb/")])
+    assert refused.value.code == "callback.addresses-ambiguous"
+
+
+@pytest.mark.parametrize("prefix", ["/app", "/cb/", "cb", "/c", "/", "/%63b", "/cb//", "/ž"])
+def test_a_prefix_that_could_take_nothing_off_is_refused(prefix):
+    with pytest.raises(ConfigurationError) as refused:
+        AddressBook([address(f"{ORIGIN}/cb/")], stripped_prefix=prefix)
+    assert refused.value.code == "callback.address-unusable"
+
+
+PIECES = [
+    *"/%=?{}ž:.",
+    "/cb/",
+    "/a%2Fb/",
+    "/a/b/",
+    "%C5%BE",
+    "\xc5\xbe",
+    "alias/",
+    "%63b",
+    "/login/",
+    ORIGIN,
+    UUID,
+    "a" * 20,
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=5).map("".join))
+@example("https://tpp.example/cb/")
+def test_a_match_is_an_address_in_another_spelling_and_nothing_else(target):
+    match = BOOK.find(target)
+    if match is not None:
+        assert match.address in ADDRESSES
+        decoded = match.urls[-1].decode()
+        fixed = match.address.url.removesuffix("{token}").replace("%2F", "/").replace("%C5%BE", "ž")
+        assert decoded == fixed + match.token
+        assert all(b"{" not in url and url.startswith(ORIGIN.encode()) for url in match.urls)
+        assert is_token(match.token) == match.address.has_token
+
+
+@given(st.text())
+def test_only_configuration_errors_escape_from_addresses(url):
+    with suppress(ConfigurationError):
+        address(url)
+    with suppress(ConfigurationError):
+        address("https://tpp.example/" + url)

@@ -1,0 +1,103 @@
+"""Public keys of the service in every form they are published in."""
+
+from __future__ import annotations
+
+import base64
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import pytest
+from calling import AT, LIVE
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.callbacks import CallbackKey, load_callback_key
+from tppkit.errors import ConfigurationError, FormatError
+
+PUBLIC = LIVE.public_key()
+DER = PUBLIC.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+PEM = PUBLIC.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
+def refusal(source, **settings) -> str:
+    with pytest.raises(ConfigurationError) as refused:
+        load_callback_key(source, name="live", **settings)
+    return refused.value.code
+
+
+@pytest.mark.parametrize(
+    "source", [PEM, DER, base64.b64encode(DER), base64.encodebytes(DER), b"a comment\n" + PEM], ids=range(5)
+)
+def test_pem_der_and_base64_are_read(source):
+    key = load_callback_key(source, name="live")
+    assert key.public_key.public_numbers() == PUBLIC.public_numbers()
+
+
+def test_a_file_is_read(tmp_path):
+    path = tmp_path / "live.pub"
+    path.write_bytes(PEM)
+    assert load_callback_key(path, name="live").name == "live"
+    with pytest.raises(FormatError) as refused:
+        load_callback_key(tmp_path / "absent", name="live")
+    assert refused.value.code == "file.unreadable"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ec.generate_private_key(ec.SECP384R1()), ec.generate_private_key(ec.SECP256K1()), ec.generate_private_key(ec.BrainpoolP256R1()),
+        rsa.generate_private_key(65537, 2048), ed25519.Ed25519PrivateKey.generate(), dsa.generate_private_key(2048),
+    ],
+    ids=["P-384", "secp256k1", "brainpool", "rsa", "ed25519", "dsa"],
+)  # fmt: skip
+def test_other_curves_and_kinds_are_refused(key):
+    assert (
+        refusal(key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)) == "callback-key.curve"
+    )
+
+
+@pytest.mark.parametrize(
+    "source", [b"", b"\x30", DER[:-1], DER + b"\x00", PEM[:60], b"hello", b"\xff" * 40, PEM.replace(b"M", b"!")]
+)
+def test_what_is_no_key_is_refused(source):
+    assert refusal(source) == "callback-key.unreadable"
+
+
+def test_a_private_key_is_refused_and_not_shown():
+    pem = LIVE.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    assert refusal(pem) == "callback-key.unreadable"
+    assert refusal(LIVE.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())) == "callback-key.unreadable"
+
+
+def test_a_point_off_the_curve_is_refused():
+    assert refusal(DER[:-1] + bytes([DER[-1] ^ 1])) == "callback-key.unreadable"
+
+
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [
+        ({"not_before": AT, "not_after": AT - timedelta(1)}, "callback-key.setting"),
+        ({"not_before": datetime(2026, 1, 1)}, "time.naive"),
+    ],
+)
+def test_a_validity_that_cannot_be_is_refused(settings, code):
+    assert refusal(PEM, **settings) == code
+
+
+@pytest.mark.parametrize("name", ["", "a\nb"])
+def test_a_key_has_a_printable_name(name):
+    with pytest.raises(ConfigurationError) as refused:
+        CallbackKey(name, PUBLIC)
+    assert refused.value.code == "callback-key.setting"
+
+
+@given(
+    st.binary()
+    | st.binary().map(lambda rest: b"-----BEGIN PUBLIC KEY-----\n" + rest)
+    | st.binary().map(lambda x: DER[:30] + x)
+)
+def test_only_configuration_errors_escape(source):
+    with suppress(ConfigurationError):
+        load_callback_key(source, name="live")

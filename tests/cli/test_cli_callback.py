@@ -1,0 +1,224 @@
+"""`tppkit callback`: sign, verify, explain, attack."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tppkit._clock import utc_now
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    load_callback_key,
+    verify_callback,
+)
+from tppkit.errors import CallbackRejected
+from tppkit.testpki import write_pki
+
+URL = "https://tpp.example/cb/"
+ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
+
+
+@pytest.fixture(scope="module")
+def certs(pki, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pki") / "certs"
+    write_pki(pki, folder)
+    return folder
+
+
+@pytest.fixture
+def signed(tppkit, certs) -> dict[str, str]:
+    """The headers of a signed callback whose body is on standard input."""
+    command = (
+        "callback",
+        "sign",
+        "--key",
+        certs / "callback-live.key",
+        "--url",
+        URL,
+        "--request-id",
+        "r-1",
+        "--body",
+        "-",
+    )
+    return dict(tppkit(*command, "--json", stdin=ACCESS).json["headers"])
+
+
+@pytest.fixture
+def parts(signed, certs) -> tuple[object, ...]:
+    return (
+        "--url", URL, "--request-id", signed["requestid"], "--signature", signed["signature"], "--body", "-",
+        "--public-key", certs / "callback-live.pub",
+    )  # fmt: skip
+
+
+def test_what_is_signed_is_verified(tppkit, parts):
+    result = tppkit("callback", "verify", *parts, "--at", "2026-06-01", stdin=ACCESS)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines()[0] == "holds"
+    assert "callback-live" in result.stdout
+
+
+def test_the_verdict_as_json(tppkit, parts):
+    verdict = tppkit(
+        "callback", "verify", *parts, "--at", "2026-06-01", "--json", "--address", f"access={URL}", stdin=ACCESS
+    ).json
+    assert verdict == {
+        "verdict": "holds", "code": None, "findings": [], "request_id": "r-1", "method": "POST", "url": URL, "address": URL,
+        "key_name": "callback-live", "event": "AccessGranted", "body_bytes": len(ACCESS), "at": "2026-06-01T00:00:00Z",
+    }  # fmt: skip
+
+
+def test_a_changed_body_fails(tppkit, parts):
+    result = tppkit("callback", "verify", *parts, "--json", stdin=ACCESS + b"\n")
+    assert result.exit_code == 1
+    assert (result.json["verdict"], result.json["code"]) == ("fails", "callback.signature")
+    assert "callback.signature" in tppkit("callback", "verify", *parts, stdin=ACCESS + b"\n").stderr
+
+
+def test_a_body_of_another_kind_fails(tppkit, parts):
+    result = tppkit("callback", "verify", *parts, "--address", f"login={URL}", "--json", stdin=ACCESS)
+    assert (result.exit_code, result.json["code"]) == (1, "model.invalid")
+
+
+def test_the_key_that_signed_is_named(tppkit, parts, certs):
+    result = tppkit(
+        "callback", "verify", *parts[:-1], f"test={certs / 'callback-test.pub'}", "--public-key", f"live={certs / 'callback-live.pub'}",
+        "--json", stdin=ACCESS,
+    )  # fmt: skip
+    assert result.json["key_name"] == "live"
+
+
+def test_a_raw_request_is_verified(tppkit, tmp_path, signed, certs):
+    uuid = "a1" * 12
+    headers = "\r\n".join(
+        tppkit(
+            "callback",
+            "sign",
+            "--key",
+            certs / "callback-live.key",
+            "--url",
+            URL + uuid,
+            "--method",
+            "GET",
+            "--deterministic",
+        ).stdout.split("\n")[:2]
+    )
+    (tmp_path / "request").write_bytes(f"GET /cb/{uuid} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n".encode())
+    command = ("callback", "verify", "request", "--public-key", certs / "callback-live.pub")
+    assert tppkit(*command, "--address", "login=https://tpp.example/cb/{token}").exit_code == 0
+    assert tppkit(*command).exit_code == 2
+
+
+def test_the_likely_cause_is_explained(tppkit, parts):
+    result = tppkit("callback", "explain", *parts, stdin=ACCESS + b"\n")
+    assert result.exit_code == 1
+    assert "callback-cause.body-changed" in result.stdout
+    assert f"r-1POST{URL}" in result.stdout
+    verdict = tppkit("callback", "explain", *parts, "--json", stdin=ACCESS + b"\n").json
+    assert [finding["code"] for finding in verdict["findings"]] == ["callback.signature", "callback-cause.body-changed"]
+    assert verdict["tried"][0]["url"] == URL
+    assert verdict["keys"] == {"callback-live": "counts"}
+
+
+def test_another_key_is_found_by_explaining(tppkit, parts, certs):
+    command = (
+        "callback",
+        "explain",
+        *parts[:-1],
+        certs / "callback-test.pub",
+        "--other-key",
+        certs / "callback-live.pub",
+    )
+    assert "callback-cause.key-other" in tppkit(*command, stdin=ACCESS).stdout
+
+
+def test_nothing_is_explained_of_what_holds(tppkit, parts):
+    result = tppkit("callback", "explain", *parts, "--json", stdin=ACCESS)
+    assert (result.exit_code, result.json["verdict"], result.json["findings"]) == (0, "holds", [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("verify", "--public-key", "{pub}"), 2),
+        (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
+        (("verify", "--url", URL, "--public-key", "absent.pub"), 3),
+        (("verify", "--url", URL, "--public-key", "{key}"), 2),
+        (("sign", "--url", URL, "--key", "{rsa}"), 2),
+        (("attack", "http://192.0.2.1/", "--key", "{key}"), 2),
+        (("attack", "http://bank.example/", "--key", "{key}"), 2),
+        (("attack", "https://127.0.0.1/", "--key", "{key}"), 2),
+        (("attack", "http://[::1", "--key", "{key}"), 2),
+        (("attack", "http://127.0.0.1:9/", "--key", "{key}"), 3),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_one_line(tppkit, certs, tmp_path, arguments, code):
+    subprocess.run(["openssl", "genrsa", "-out", tmp_path / "rsa.key", "2048"], check=True, capture_output=True)
+    names = {"pub": certs / "callback-live.pub", "key": certs / "callback-live.key", "rsa": tmp_path / "rsa.key"}
+    assert tppkit("callback", *[text.format(**names) for text in arguments]).exit_code == code
+
+
+@contextmanager
+def receiving(receiver: CallbackReceiver | None) -> Iterator[int]:
+    """A receiver on a real socket; without rules it believes everything."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            callback = ReceivedCallback(self.command, self.path, tuple(self.headers.items()), body)
+            try:
+                if receiver is not None:
+                    verify_callback(callback, at=utc_now(), receiver=receiver)
+                self.send_response(200)
+            except CallbackRejected:
+                self.send_response(400)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+
+
+def test_our_own_receiver_stands_every_attack(tppkit, certs):
+    key = load_callback_key(certs / "callback-live.pub", name="live")
+    with receiving(CallbackReceiver([CallbackAddress(URL, CallbackKind.ACCESS)], keys=[key])) as port:
+        command = (
+            "callback",
+            "attack",
+            f"http://127.0.0.1:{port}/cb/",
+            "--key",
+            certs / "callback-live.key",
+            "--signed-url",
+            URL,
+        )
+        told, as_json = tppkit(*command), tppkit(*command, "--json")
+    assert told.exit_code == 0, told.stdout
+    assert "FAIL" not in told.stdout
+    assert as_json.json["verdict"] == "holds"
+    assert len(as_json.json["attacks"]) == len(told.stdout.splitlines()) - 1
+
+
+def test_a_receiver_that_believes_everything_fails(tppkit, certs):
+    with receiving(None) as port:
+        url = f"http://localhost:{port}/cb/"
+        result = tppkit("callback", "attack", url, "--key", certs / "callback-live.key", "--json")
+    assert result.exit_code == 1
+    assert result.json["code"] == "attack.failed"
+    failed = {row["name"] for row in result.json["attacks"] if not row["passed"]}
+    assert {"forged", "wrong-key", "unsigned", "body-deep"} <= failed
+    assert not {"good", "replayed", "malleated"} & failed

@@ -1,0 +1,191 @@
+"""What callbacks carry: read strictly where it decides, kept as it came elsewhere."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.errors import FormatError
+from tppkit.protocol.legacy import AccessGranted, Amount, LoginConfirmed, Transaction
+
+MODELS = (AccessGranted, Transaction, LoginConfirmed)
+TOKEN = "abcdefghijABCDEFGHIJ0123"
+ACCESS = {"token": TOKEN, "exp": "2026-12-01 12:00:00"}
+TRANSACTION = {
+    "id": "T-1", "ver": 3, "timeStamp": 833_000_000, "tlc": "posted", "acc": "LT121000011101001000", "name": "Bookshop",
+    "street": "Gedimino 1", "city": "Vilnius", "country": "LTU", "msg": "two\nlines", "time": "2026-06-01 12:00:00",
+    "tcc": "NEW1", "amount": ["EUR-12.50", "USD +1"], "fee": ["EUR-0.10"],
+}  # fmt: skip
+LOGIN = {"id": 7, "token": TOKEN, "name": "Jonas", "country": "LTU", "code": "39001010000"}
+
+
+def wire(fields: dict) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def refusal(model, fields: dict) -> FormatError:
+    with pytest.raises(FormatError) as refused:
+        model.from_wire(wire(fields))
+    return refused.value
+
+
+def test_an_access_has_a_token_and_an_end_in_utc():
+    access = AccessGranted.from_wire(wire(ACCESS))
+    assert (access.token, access.expires_at) == (TOKEN, datetime(2026, 12, 1, 12, tzinfo=UTC))
+
+
+def test_a_transaction_has_its_fields_by_their_names():
+    transaction = Transaction.from_wire(wire(TRANSACTION))
+    assert (transaction.id, transaction.ver, transaction.tlc, transaction.acc) == (
+        "T-1",
+        3,
+        "posted",
+        "LT121000011101001000",
+    )
+    assert (transaction.name, transaction.street, transaction.city) == ("Bookshop", "Gedimino 1", "Vilnius")
+    assert (transaction.country, transaction.msg, transaction.tcc) == ("LTU", "two\nlines", "NEW1")
+    assert transaction.time == "2026-06-01 12:00:00"
+    assert transaction.amounts == (Amount("EUR", Decimal("-12.50")), Amount("USD", Decimal(1)))
+    assert transaction.fees == (Amount("EUR", Decimal("-0.10")),)
+
+
+def test_a_login_has_its_fields_by_their_names():
+    login = LoginConfirmed.from_wire(
+        wire(
+            {
+                "id": 1,
+                **{name: name for name in ("token", "name", "phone", "email", "address", "city", "country", "code")},
+            }
+        )
+    )
+    assert login.id == 1
+    assert all(
+        getattr(login, name) == name
+        for name in ("token", "name", "phone", "email", "address", "city", "country", "code")
+    )
+    assert LoginConfirmed.from_wire(b'{"id":0}') == LoginConfirmed(0)
+
+
+def test_time_stamps_count_from_the_year_2000():
+    assert Transaction.from_wire(wire({**TRANSACTION, "timeStamp": 0})).operated_at == datetime(2000, 1, 1, tzinfo=UTC)
+    far = Transaction.from_wire(wire({**TRANSACTION, "timeStamp": 2**63 - 1}))
+    assert far.operated_at == datetime.max.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"), [(AccessGranted, ACCESS), (Transaction, TRANSACTION), (LoginConfirmed, LOGIN)]
+)
+def test_unknown_fields_are_kept_and_written_again(model, fields):
+    value = model.from_wire(wire({**fields, "new": {"a": [1]}}))
+    assert dict(value.unknown) == {"new": {"a": [1]}}
+    assert model.from_wire(value.to_wire()) == value
+    with pytest.raises(TypeError):
+        value.unknown["more"] = 1
+
+
+@pytest.mark.parametrize(
+    ("model", "fields"),
+    [
+        (AccessGranted, ACCESS),
+        (Transaction, {k: TRANSACTION[k] for k in ("id", "ver", "timeStamp", "tlc", "acc", "amount")}),
+    ],
+)
+def test_every_required_field_is_missed_by_its_name(model, fields):
+    for name in fields:
+        error = refusal(model, {key: value for key, value in fields.items() if key != name})
+        assert error.code == "model.invalid"
+        assert f"{name}:" in error.message
+
+
+@pytest.mark.parametrize(
+    ("model", "base", "changed"),
+    [
+        *((AccessGranted, ACCESS, {"token": token}) for token in ("a" * 19, "a" * 41, "a" * 19 + "-", "a" * 19 + "é", 7, None)),
+        *((AccessGranted, ACCESS, {"exp": exp}) for exp in (
+            "2026-12-01T12:00:00", "2026-12-01 12:00", "2026-13-01 12:00:00", "2026-12-01 12:00:00Z", "20261201 12:00:0000", 1, "",
+        )),
+        *((Transaction, TRANSACTION, {"ver": ver}) for ver in (-1, 1.0, True, "1", 2**63, None)),
+        *((Transaction, TRANSACTION, {"id": id_}) for id_ in ("", 7, "a\nb", None)),
+        *((Transaction, TRANSACTION, {"amount": amount}) for amount in (
+            [], "EUR-1", [1], ["eur-1"], ["EUR"], ["EUR-"], ["EUR1,5"], ["EUR 1e5"], ["EUR--1"], ["EUR\u0661"], ["EUR-1\n"],
+            ["EUR" + "1" * 16], {"EUR": 1}, ["EURO-1"],
+        )),
+        (Transaction, TRANSACTION, {"fee": ["x"]}), (Transaction, TRANSACTION, {"name": 5}), (Transaction, TRANSACTION, {"tlc": ""}),
+        (Transaction, TRANSACTION, {"timeStamp": "1"}), (Transaction, TRANSACTION, {"acc": []}),
+        *((LoginConfirmed, LOGIN, {"id": id_}) for id_ in ("7", -1, 1.5, True, None)),
+        (LoginConfirmed, LOGIN, {"name": 1}), (LoginConfirmed, LOGIN, {"code": {}}),
+    ],
+)  # fmt: skip
+def test_what_decides_is_read_strictly(model, base, changed):
+    error = refusal(model, {**base, **changed})
+    assert error.code == "model.invalid"
+    assert next(iter(changed)) in error.message
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("raw", [b"[]", b"1", b"null", b'"{}"'])
+def test_a_body_is_an_object(model, raw):
+    with pytest.raises(FormatError) as refused:
+        model.from_wire(raw)
+    assert refused.value.code == "model.invalid"
+
+
+def test_a_body_is_bounded():
+    with pytest.raises(FormatError) as refused:
+        LoginConfirmed.from_wire(b'{"id":1,"name":"' + b"a" * 65_536 + b'"}')
+    assert refused.value.code == "json.too-large"
+
+
+def test_tokens_and_personal_data_do_not_stand_in_representations():
+    shown = repr(
+        [model.from_wire(wire(fields)) for model, fields in zip(MODELS, (ACCESS, TRANSACTION, LOGIN), strict=True)]
+    )
+    assert not any(secret in shown for secret in (TOKEN, "Jonas", "39001010000", "Bookshop", "LT121000011101001000"))
+
+
+def test_a_refusal_names_the_field_and_not_its_value():
+    error = refusal(Transaction, {**TRANSACTION, "amount": ["secret"], "id": "secret"})
+    assert "amount" in error.message
+    assert "secret" not in error.message
+
+
+AMOUNTS = st.builds(
+    Amount, st.from_regex(r"[A-Z]{3}", fullmatch=True),
+    st.decimals(-(10**14), 10**14, places=2) | st.integers(-(10**14), 10**14).map(Decimal),
+)  # fmt: skip
+TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+IDENTIFIERS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
+INTEGERS = st.integers(0, 2**63 - 1)
+TRANSACTIONS = st.builds(
+    Transaction, IDENTIFIERS, INTEGERS, INTEGERS, IDENTIFIERS, IDENTIFIERS, st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple),
+    st.lists(AMOUNTS, max_size=2).map(tuple), TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS,
+)  # fmt: skip
+LOGINS = st.builds(LoginConfirmed, INTEGERS, *[TEXTS] * 8)
+ACCESSES = st.builds(
+    AccessGranted, st.from_regex(r"[0-9A-Za-z]{20,40}", fullmatch=True),
+    st.datetimes(datetime(1000, 1, 1), timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)),
+)  # fmt: skip
+
+
+@given(TRANSACTIONS | LOGINS | ACCESSES)
+def test_round_trip(event):
+    assert type(event).from_wire(event.to_wire()) == event
+
+
+@pytest.mark.parametrize("model", MODELS)
+@given(
+    st.binary()
+    | st.dictionaries(
+        st.sampled_from([*TRANSACTION, *ACCESS, *LOGIN]),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.text() | st.integers()),
+    ).map(wire)
+)
+def test_only_format_error_escapes(model, raw):
+    with suppress(FormatError):
+        model.from_wire(raw)
