@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from callbacks import receiving
 from certificates import judging, reading
 from harness import Line, Subject, against
+from inbox import remembering, taking_in
 from qr import drawing
 from testpki import making
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
@@ -98,6 +99,8 @@ def lines() -> Iterator[Line]:
     yield from believing()
     yield from making()
     yield from drawing()
+    yield from taking_in()
+    yield from remembering()
     yield start_up()
 
 

@@ -204,6 +204,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the requestid has other characters than are taken, or is too long",
             "refuse it; when the service really sends such ids, widen RequestIds",
         ),
+        "callback.request-id-reused": Code(
+            "a requestid came again to the same address with other signed bytes",
+            "report it to the service: one of the two is not what it meant to send; nothing of the second was remembered",
+        ),
         "callback.request-id-setting": Code(
             "the alphabet or length of requestids is set to what would be unsafe",
             "leave out : / and comma; at most 255 characters",
@@ -219,6 +223,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.signature-range": Code(
             "r or s of the signature is out of range",
             "refuse it: no signer makes such a signature",
+        ),
+        "callback.time-future": Code(
+            "a callback belongs to a time too far ahead",
+            "set the clock; widen the window's `future` only as far as clocks may differ",
+        ),
+        "callback.time-past": Code(
+            "a callback belongs to a time too long ago",
+            "nothing, if it is replayed; else widen the window's `past`",
         ),
         "callback.too-large": Code(
             "body, target or headers are beyond the limits",
@@ -583,6 +595,46 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "identity.tls": Code(
             "TLS does not take the certificate or key",
             "see the reason in the message",
+        ),
+        "inbox.address": Code(
+            "a stored callback came to an address that the receiver no longer has",
+            "give the receiver that address again, and release the callback",
+        ),
+        "inbox.dialect": Code(
+            "the inbox has no SQL for this kind of database",
+            "use PostgreSQL or SQLite",
+        ),
+        "inbox.handler-committed": Code(
+            "a handler ended the transaction that the inbox began",
+            "leave commit() and rollback() to the inbox; raise to undo",
+        ),
+        "inbox.no-transaction": Code(
+            "the store has no transaction that the caller's writes could be part of",
+            "use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",
+        ),
+        "inbox.prefix": Code(
+            "this cannot begin the names of the inbox's tables",
+            "use a lower-case letter, then lower-case letters, digits and `_`, at most 30 characters",
+        ),
+        "inbox.redis": Code(
+            "this Redis client cannot be used",
+            "make the client with decode_responses=False",
+        ),
+        "inbox.schema": Code(
+            "the inbox's tables were made by another version of this program",
+            "use another prefix, or the version that made them until what waits is worked off",
+        ),
+        "inbox.setting": Code(
+            "a setting of the inbox cannot work",
+            "correct the setting that the message names",
+        ),
+        "inbox.sqlite": Code(
+            "SQLite is too old for the inbox",
+            "use a Python with SQLite 3.35 or later",
+        ),
+        "inbox.unavailable": Code(
+            "the inbox's store fails",
+            "answer 503, so that the service repeats the callback; create the tables with create_tables(), look at the store's log",
         ),
         "internal.unexpected": Code(
             "something that nobody foresaw went wrong",

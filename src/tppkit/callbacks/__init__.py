@@ -1,20 +1,27 @@
-"""Callbacks and login GETs of the earlier interface: verify what the service signs.
+"""Callbacks and login GETs of the earlier interface: verify what the service signs, and receive it once.
 
 receiver = CallbackReceiver([CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS)], keys=[key])
 verified = verify_callback(received, at=utc_now(), receiver=receiver)
+
+inbox = Inbox(receiver, SqliteStore(Path("inbox.sqlite")))
+receipt = inbox.handle(received, handler, at=utc_now())
 """
 
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
+from tppkit.callbacks.admission import Retention, Retries, TimeWindow, operated_at
 from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
+from tppkit.callbacks.inbox import AsyncInbox, Inbox, InboxSettings, Receipt, Worked
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
 from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.peers import parse_networks, verify_peer
 from tppkit.callbacks.sign import make_signature, sign_callback
+from tppkit.callbacks.stores.entry import Outcome, Promise
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 
 __all__ = [
-    "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",
-    "ReceivedCallback", "RequestIds", "SignedCandidate", "VerifiedCallback", "explain_callback", "load_callback_key",
-    "make_signature", "parse_networks", "sign_callback", "signed_bytes", "verify_callback", "verify_peer",
+    "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",
+    "Inbox", "InboxSettings", "Outcome", "Promise", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries",
+    "SignedCandidate", "TimeWindow", "VerifiedCallback", "Worked", "explain_callback", "load_callback_key", "make_signature",
+    "operated_at", "parse_networks", "sign_callback", "signed_bytes", "verify_callback", "verify_peer",
 ]  # fmt: skip

@@ -1,0 +1,91 @@
+"""How stores without shared transactions work: claim with a lease, effect, done mark, each a step of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from tppkit.callbacks.stores.driving import EffectFailed
+from tppkit.callbacks.stores.entry import Entry, Outcome, Taken
+from tppkit.callbacks.stores.store import Retry
+
+
+class Claim(NamedTuple):
+    """Claim a delivered entry until a time; gives the attempt's number, or why not (REPEATED, BUSY, CONFLICT)."""
+
+    entry: Entry
+    at: datetime
+    until: datetime
+
+
+class Begin(NamedTuple):
+    """See that the claim is still held and the version is new: APPLIED, BUSY, or STALE (then it is done)."""
+
+    taken: Taken
+    at: datetime
+
+
+class Finish(NamedTuple):
+    """Mark done what this attempt still holds."""
+
+    taken: Taken
+    at: datetime
+
+
+class Fail(NamedTuple):
+    """Mark failed what this attempt still holds."""
+
+    taken: Taken
+    reason: str
+    due_at: datetime | None
+
+
+Step = Claim | Begin | Finish | Fail | Entry
+
+
+def run(entry: Entry, *, at: datetime, until: datetime, retry: Retry) -> Generator[Step, Any, Outcome]:
+    """See `Store.run`; raises EffectFailed."""
+    claimed: int | Outcome = yield Claim(entry, at, until)
+    if isinstance(claimed, Outcome):
+        return claimed
+    outcome = yield from _have_effect(Taken(entry, claimed), at, retry)
+    return outcome
+
+
+def run_all(
+    entries: Sequence[Entry], *, at: datetime, until: datetime, retry: Retry
+) -> Generator[Step, Any, list[Outcome]]:
+    """See `Store.run_all`."""
+    outcomes = []
+    for entry in entries:
+        try:
+            outcome = yield from run(entry, at=at, until=until, retry=retry)
+        except EffectFailed:
+            outcome = Outcome.FAILED
+        outcomes.append(outcome)
+    return outcomes
+
+
+def resume(taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Generator[Step, Any, list[Outcome]]:
+    """See `Store.resume`."""
+    outcomes = []
+    for one in taken:
+        try:
+            outcome = yield from _have_effect(one, at, retry)
+        except EffectFailed:
+            outcome = Outcome.FAILED
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _have_effect(taken: Taken, at: datetime, retry: Retry) -> Generator[Step, Any, Outcome]:
+    outcome: Outcome = yield Begin(taken, at)
+    if outcome is Outcome.APPLIED:
+        try:
+            yield taken.entry
+        except EffectFailed as e:
+            yield Fail(taken, e.reason, retry(taken.attempt))
+            raise
+        yield Finish(taken, at)
+    return outcome

@@ -1,0 +1,210 @@
+"""The inbox in memory: for tests, and for effects that may be lost with the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from heapq import heappop, heappush
+from typing import assert_never
+
+from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
+from tppkit.callbacks.stores.driving import EffectFailed, drive
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, Promise, State, Taken
+from tppkit.callbacks.stores.store import Effect, Retry
+
+
+@dataclass(slots=True)
+class _Row:
+    entry: Entry
+    state: State
+    attempts: int
+    due_at: datetime | None
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class _Version:
+    version: int
+    setter: bytes | None
+    set_at: datetime
+
+
+class MemoryStore:
+    """A store for the threads of one process. Handlers get None for a connection."""
+
+    promise = Promise.UNTIL_EXIT
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rows: dict[bytes, _Row] = {}
+        self._versions: dict[bytes, _Version] = {}
+        # (time, key), earliest first; an item that its row or version no longer bears out is passed over.
+        self._due: list[tuple[datetime, bytes]] = []
+        self._done: list[tuple[datetime, bytes]] = []
+        self._set: list[tuple[datetime, bytes]] = []
+
+    def add(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """See `Store.add`."""
+        with self._lock:
+            return [self._add(entry) for entry in entries]
+
+    def run(self, entry: Entry, effect: Effect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
+        """See `Store.run`."""
+        try:
+            return drive(run(entry, at=at, until=until, retry=retry), self._performing(effect))
+        except EffectFailed as e:
+            error = e.error
+        raise error
+
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`."""
+        return drive(run_all(entries, at=at, until=until, retry=retry), self._performing(effect))
+
+    def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
+        """See `Store.take`."""
+        taken: list[Taken] = []
+        with self._lock:
+            while self._due and self._due[0][0] <= at and len(taken) < limit:
+                due_at, key = heappop(self._due)
+                row = self._rows.get(key)
+                if row is not None and row.due_at == due_at:
+                    self._claim_row(row, until)
+                    taken.append(Taken(row.entry, row.attempts))
+        return taken
+
+    def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
+        """See `Store.resume`."""
+        return drive(resume(taken, at=at, retry=retry), self._performing(effect))
+
+    def failed(self, *, limit: int) -> list[Failure]:
+        """See `Store.failed`."""
+        with self._lock:
+            rows = sorted(
+                (row for row in self._rows.values() if row.state is State.FAILED), key=lambda row: row.entry.received_at
+            )
+        return [Failure(row.entry, row.attempts, row.reason, row.due_at) for row in rows[:limit]]
+
+    def release(self, key: bytes, *, at: datetime) -> bool:
+        """See `Store.release`."""
+        with self._lock:
+            row = self._rows.get(key)
+            if row is None or row.state is not State.FAILED:
+                return False
+            row.state = State.WAITING
+            self._set_due(row, at)
+            return True
+
+    def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
+        """See `Store.purge`."""
+        count = 0
+        with self._lock:
+            for _ in range(limit):
+                if not self._done or self._done[0][0] >= lifetimes.done:
+                    break
+                del self._rows[heappop(self._done)[1]]
+                count += 1
+            for _ in range(limit):
+                if not self._set or self._set[0][0] >= lifetimes.versions:
+                    break
+                set_at, subject = heappop(self._set)
+                if self._versions[subject].set_at == set_at:
+                    del self._versions[subject]
+                count += 1
+        return count
+
+    def _performing(self, effect: Effect) -> Callable[[Step], object]:
+        def perform(step: Step) -> object:
+            if isinstance(step, Entry):
+                try:
+                    return effect(step, None)
+                except Exception as e:
+                    raise EffectFailed(e) from e
+            with self._lock:
+                return self._step(step)
+
+        return perform
+
+    def _step(self, step: Claim | Begin | Finish | Fail) -> int | Outcome | None:
+        match step:
+            case Claim(entry, at, until):
+                return self._claim(entry, at, until)
+            case Begin(taken, at):
+                return self._begin(taken, at)
+            case Finish(taken, at):
+                if row := self._held(taken):
+                    self._finish(row, at)
+                    self._settle(row.entry)
+            case Fail(taken, reason, due_at):
+                if row := self._held(taken):
+                    row.state, row.reason = State.FAILED, reason
+                    self._set_due(row, due_at)
+            case _:
+                assert_never(step)
+        return None
+
+    def _add(self, entry: Entry) -> Outcome:
+        row = self._rows.get(entry.key)
+        if row is not None:
+            return Outcome.REPEATED if row.entry.digest == entry.digest else Outcome.CONFLICT
+        row = self._rows[entry.key] = _Row(entry, State.WAITING, 0, None)
+        self._set_due(row, entry.received_at)
+        return Outcome.STORED
+
+    def _claim(self, entry: Entry, at: datetime, until: datetime) -> int | Outcome:
+        row = self._rows.setdefault(entry.key, _Row(entry, State.WAITING, 0, None))
+        if row.entry.digest != entry.digest:
+            return Outcome.CONFLICT
+        if row.state is State.DONE:
+            return Outcome.REPEATED
+        if row.state is State.CLAIMED and row.due_at is not None and row.due_at > at:
+            return Outcome.BUSY
+        self._claim_row(row, until)
+        return row.attempts
+
+    def _begin(self, taken: Taken, at: datetime) -> Outcome:
+        row = self._held(taken)
+        if row is None:
+            return Outcome.BUSY
+        if self._advance(taken.entry, taken.entry.order, at):
+            return Outcome.APPLIED
+        self._finish(row, at)
+        return Outcome.STALE
+
+    def _advance(self, entry: Entry, order: Order | None, at: datetime) -> bool:
+        if order is None:
+            return True
+        known = self._versions.get(order.subject)
+        # The callback that set a version may set it again until it is done: it is tried again after a failure.
+        again = known is not None and (order.version, entry.key) == (known.version, known.setter)
+        if known is not None and order.version <= known.version and not again:
+            return False
+        self._versions[order.subject] = _Version(order.version, entry.key, at)
+        heappush(self._set, (at, order.subject))
+        return True
+
+    def _settle(self, entry: Entry) -> None:
+        version = self._versions.get(entry.order.subject) if entry.order else None
+        if version is not None and version.setter == entry.key:
+            version.setter = None
+
+    def _held(self, taken: Taken) -> _Row | None:
+        row = self._rows.get(taken.entry.key)
+        held = row is not None and row.state is State.CLAIMED and row.attempts == taken.attempt
+        return row if held else None
+
+    def _claim_row(self, row: _Row, until: datetime) -> None:
+        row.state, row.attempts = State.CLAIMED, row.attempts + 1
+        self._set_due(row, until)
+
+    def _finish(self, row: _Row, at: datetime) -> None:
+        row.state, row.due_at, row.entry = State.DONE, None, replace(row.entry, body=b"", signature="")
+        heappush(self._done, (at, row.entry.key))
+
+    def _set_due(self, row: _Row, due_at: datetime | None) -> None:
+        row.due_at = due_at
+        if due_at is not None:
+            heappush(self._due, (due_at, row.entry.key))

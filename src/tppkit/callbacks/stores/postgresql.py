@@ -1,0 +1,128 @@
+"""The inbox in PostgreSQL, by psycopg: any number of hosts, and the application's own transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from tppkit._extras import missing_extra
+from tppkit.callbacks.stores.programs import Mark, Rows
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
+from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.errors import InboxError
+
+try:
+    import psycopg
+    from psycopg.rows import tuple_row
+except ImportError as e:
+    raise missing_extra("postgres", e) from e
+
+Connection: TypeAlias = psycopg.Connection[Any]
+AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
+
+
+@dataclass(slots=True)
+class _Session:
+    connection: Connection
+
+    def execute(self, statement: Statement) -> Rows:
+        try:
+            # The caller's connection may make dictionaries; the inbox reads tuples.
+            with self.connection.cursor(row_factory=tuple_row) as cursor:
+                cursor.execute(statement.sql.encode(), statement.values or None)
+                return cursor.fetchall() if cursor.description else ()
+        except psycopg.Error as e:
+            raise _unavailable(e) from e
+
+    def mark(self, mark: Mark) -> None:
+        self.execute(Statement(mark.value, {}))
+
+    def after_effect(self) -> None:
+        pass  # psycopg itself forbids commit() and rollback() within transaction()
+
+
+@dataclass(slots=True)
+class _AsyncSession:
+    connection: AsyncConnection
+
+    async def execute(self, statement: Statement) -> Rows:
+        try:
+            async with self.connection.cursor(row_factory=tuple_row) as cursor:
+                await cursor.execute(statement.sql.encode(), statement.values or None)
+                return await cursor.fetchall() if cursor.description else ()
+        except psycopg.Error as e:
+            raise _unavailable(e) from e
+
+    async def mark(self, mark: Mark) -> None:
+        await self.execute(Statement(mark.value, {}))
+
+    async def after_effect(self) -> None:
+        pass  # psycopg itself forbids commit() and rollback() within transaction()
+
+
+class PostgresqlStore(SqlStore):
+    """A store in PostgreSQL.
+
+    Handlers get the `psycopg.Connection`; `once` takes the caller's.
+
+    Args:
+        connect: gives a connection as a context manager: `ConnectionPool.connection`, or `lambda: psycopg.connect(url)`.
+        prefix: of the tables' names.
+
+    Raises:
+        ConfigurationError: `inbox.prefix`; `extra.missing` when the module is imported.
+    """
+
+    def __init__(
+        self, connect: Callable[[], AbstractContextManager[Connection]], *, prefix: str = "tppkit_inbox_"
+    ) -> None:
+        super().__init__(Statements(Dialect.POSTGRESQL, prefix=prefix, pyformat=True))
+        self._connect = connect
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Session]:
+        with _told(), self._connect() as connection, connection.transaction():
+            yield _Session(connection)
+
+    def _within(self, connection: Any) -> _Session:
+        return _Session(connection)
+
+
+class AsyncPostgresqlStore(AsyncSqlStore):
+    """The same with `psycopg.AsyncConnection`.
+
+    Args:
+        connect: gives a connection as an async context manager: `AsyncConnectionPool.connection`, or a function of one's own.
+        prefix: of the tables' names.
+    """
+
+    def __init__(
+        self, connect: Callable[[], AbstractAsyncContextManager[AsyncConnection]], *, prefix: str = "tppkit_inbox_"
+    ) -> None:
+        super().__init__(Statements(Dialect.POSTGRESQL, prefix=prefix, pyformat=True))
+        self._connect = connect
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[_AsyncSession]:
+        with _told():
+            async with self._connect() as connection, connection.transaction():
+                yield _AsyncSession(connection)
+
+    def _within(self, connection: Any) -> _AsyncSession:
+        return _AsyncSession(connection)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as e:
+        raise _unavailable(e) from e
+
+
+def _unavailable(error: psycopg.Error) -> InboxError:
+    return InboxError(
+        "inbox.unavailable", f"the inbox's PostgreSQL fails: {type(error).__name__}, SQLSTATE {error.sqlstate}"
+    )

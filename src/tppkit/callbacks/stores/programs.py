@@ -1,0 +1,202 @@
+"""What the SQL stores do, as programs that touch no database.
+
+A program yields statements, and the entry whose effect is due, and receives rows. So the sync and the async stores decide
+alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, TypeVar
+
+from tppkit.callbacks.stores.driving import EffectFailed
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
+from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
+from tppkit.callbacks.stores.store import Retry
+from tppkit.errors import ConfigurationError, InboxError
+
+Rows = Sequence[Sequence[Any]]
+T = TypeVar("T")
+
+
+class Mark(StrEnum):
+    """A savepoint set, returned to and given up."""
+
+    SET = "SAVEPOINT tppkit_inbox"
+    UNDO = "ROLLBACK TO SAVEPOINT tppkit_inbox"
+    KEEP = "RELEASE SAVEPOINT tppkit_inbox"
+
+
+# A program receives rows for a statement, and nothing for a savepoint or an entry.
+Step = Statement | Mark | Entry
+Program = Generator[Step, Any, T]
+
+
+class Programs:
+    """The programs, over the statements of one database."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._sql = statements
+
+    def create_tables(self) -> Program[None]:
+        """Create what is absent.
+
+        Raises:
+            ConfigurationError: `inbox.schema`, the tables are of another version.
+        """
+        for sql in self._sql.create:
+            yield Statement(sql, {})
+        yield Statement(self._sql.set_schema, {"version": SCHEMA_VERSION})
+        rows: Rows = yield Statement(self._sql.schema, {})
+        if rows[0][0] != SCHEMA_VERSION:
+            raise ConfigurationError(
+                "inbox.schema", f"the inbox's tables have version {rows[0][0]}, this program knows {SCHEMA_VERSION}"
+            )
+
+    def add(self, entries: Sequence[Entry]) -> Program[list[Outcome]]:
+        """Store entries to be handled later."""
+        outcomes: list[Outcome] = []
+        for entry in entries:
+            due_at = microseconds(entry.received_at)
+            values = _values(entry) | {"state": State.WAITING.value, "attempts": 0, "due_at": due_at}
+            rows: Rows = yield Statement(self._sql.add, values)
+            outcome = Outcome.STORED if rows else (yield from self._known(entry))
+            outcomes.append(Outcome.REPEATED if outcome is Outcome.BUSY else outcome)
+        return outcomes
+
+    def once(self, entry: Entry, *, at: datetime) -> Program[Outcome]:
+        """Mark an entry done, in the transaction that its effect will be part of.
+
+        APPLIED says that the effect is due; whatever else it is, nothing is to be done.
+        """
+        now = microseconds(at)
+        values = {"key": entry.key, "digest": entry.digest, "request_id": entry.request_id, "at": now}
+        rows: Rows = yield Statement(self._sql.once, values)
+        if not rows:
+            known = yield from self._known(entry)
+            return known
+        newest = yield from self._advance(entry, now)
+        return Outcome.APPLIED if newest else Outcome.STALE
+
+    def run(self, entry: Entry, *, at: datetime) -> Program[Outcome]:
+        """Mark an entry done and have its effect."""
+        outcome = yield from self.once(entry, at=at)
+        if outcome is Outcome.APPLIED:
+            yield entry
+        return outcome
+
+    def run_all(self, entries: Sequence[Entry], *, at: datetime, due_at: datetime | None) -> Program[list[Outcome]]:
+        """Have the effects of several, each within a savepoint of the one transaction."""
+        outcomes = []
+        for entry in entries:
+            yield Mark.SET
+            try:
+                outcome = yield from self.run(entry, at=at)
+            except EffectFailed as e:
+                yield Mark.UNDO
+                yield from self.record_failure(entry, at=at, reason=e.reason, due_at=due_at)
+                outcome = Outcome.FAILED
+            yield Mark.KEEP
+            outcomes.append(outcome)
+        return outcomes
+
+    def record_failure(self, entry: Entry, *, at: datetime, reason: str, due_at: datetime | None) -> Program[None]:
+        """Keep an entry whose effect failed while it was delivered."""
+        values = _values(entry) | {"state": State.FAILED.value, "attempts": 1, "reason": reason, "at": microseconds(at)}
+        yield Statement(self._sql.keep_failed, values | {"due_at": _optional(due_at)})
+
+    def take(self, *, at: datetime, until: datetime, limit: int) -> Program[list[Taken]]:
+        """Claim what is due, oldest first."""
+        values = {"at": microseconds(at), "until": microseconds(until), "limit": limit}
+        rows: Rows = yield Statement(self._sql.take, values)
+        taken = [Taken(_entry(row), row[12]) for row in rows]
+        return sorted(taken, key=lambda one: one.entry.received_at)  # RETURNING has no order
+
+    def resume(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
+        """Have the effects of claimed entries, each within a savepoint of the one transaction."""
+        outcomes = []
+        for entry, attempt in taken:
+            yield Mark.SET
+            try:
+                outcome = yield from self._resume_one(entry, attempt, at)
+            except EffectFailed as e:
+                yield Mark.UNDO
+                values = {"key": entry.key, "attempt": attempt, "due_at": _optional(retry(attempt))}
+                yield Statement(self._sql.fail, values | {"reason": e.reason})
+                outcome = Outcome.FAILED
+            yield Mark.KEEP
+            outcomes.append(outcome)
+        return outcomes
+
+    def failed(self, *, limit: int) -> Program[list[Failure]]:
+        """The failed entries, oldest first."""
+        rows: Rows = yield Statement(self._sql.failed, {"limit": limit})
+        return [
+            Failure(_entry(row), row[12], row[13] or "", None if row[14] is None else moment(row[14])) for row in rows
+        ]
+
+    def release(self, key: bytes, *, at: datetime) -> Program[bool]:
+        """Let a failed entry be taken again."""
+        rows: Rows = yield Statement(self._sql.release, {"key": key, "at": microseconds(at)})
+        return bool(rows)
+
+    def purge(self, lifetimes: Lifetimes, *, limit: int) -> Program[int]:
+        """Forget at most `limit` rows of each table; says how many."""
+        done: Rows = yield Statement(self._sql.purge_done, {"before": microseconds(lifetimes.done), "limit": limit})
+        before = microseconds(lifetimes.versions)
+        versions: Rows = yield Statement(self._sql.purge_versions, {"before": before, "limit": limit})
+        return len(done) + len(versions)
+
+    def _resume_one(self, entry: Entry, attempt: int, at: datetime) -> Program[Outcome]:
+        values = {"key": entry.key, "attempt": attempt, "at": microseconds(at)}
+        rows: Rows = yield Statement(self._sql.finish, values)
+        if not rows:
+            return Outcome.BUSY  # the lease ended and somebody else has it
+        if not (yield from self._advance(entry, values["at"])):
+            return Outcome.STALE
+        yield entry
+        return Outcome.APPLIED
+
+    def _advance(self, entry: Entry, at: int) -> Program[bool]:
+        if entry.order is None:
+            return True
+        subject, version = entry.order
+        values = {"subject": subject, "version": version, "at": at}
+        rows: Rows = yield Statement(self._sql.advance, values)
+        return bool(rows)
+
+    def _known(self, entry: Entry) -> Program[Outcome]:
+        rows: Rows = yield Statement(self._sql.known, {"key": entry.key})
+        if not rows:
+            raise InboxError("inbox.unavailable", "a callback was forgotten while it was received again")
+        state, digest = rows[0]
+        if bytes(digest) != entry.digest:
+            return Outcome.CONFLICT
+        return Outcome.BUSY if state == State.CLAIMED else Outcome.REPEATED
+
+
+def _values(entry: Entry) -> dict[str, Any]:
+    subject, version = entry.order or (None, None)
+    return {
+        "key": entry.key, "digest": entry.digest, "environment": entry.environment, "key_name": entry.key_name,
+        "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body, "signature": entry.signature,
+        "received_at": microseconds(entry.received_at), "subject": subject, "version": version,
+        "reason": None,
+    }  # fmt: skip
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version = row[
+        :12
+    ]
+    order = None if subject is None else Order(bytes(subject), version)
+    return Entry(
+        bytes(key), bytes(digest), environment, key_name, request_id, method, url, bytes(body or b""), signature or "",
+        moment(received_at), order,
+    )  # fmt: skip
+
+
+def _optional(at: datetime | None) -> int | None:
+    return None if at is None else microseconds(at)

@@ -1,0 +1,133 @@
+"""The Lua scripts of the Redis store: each is one step that nothing comes between.
+
+Every script gets the same keys: the callback's hash, the sets of what is due, done and failed (scored by time), the set of
+versions (scored by when they were set), and the hash of the subject's version. All have one hash tag, so that they stand on one
+node of a cluster.
+"""
+
+from __future__ import annotations
+
+_DONE = """
+local function done(at)
+  redis.call('HSET', KEYS[1], 'state', 'done')
+  redis.call('HDEL', KEYS[1], 'body', 'signature', 'due')
+  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.call('ZADD', KEYS[3], at, ARGV[1])
+end
+local function held()
+  local row = redis.call('HMGET', KEYS[1], 'state', 'attempts')
+  return row[1] == 'claimed' and row[2] == ARGV[2]
+end
+"""
+
+# member, digest, received at, fields...
+ADD = """
+local digest = redis.call('HGET', KEYS[1], 'digest')
+if digest then return digest == ARGV[2] and 'repeated' or 'conflict' end
+redis.call('HSET', KEYS[1], 'state', 'waiting', 'attempts', 0, 'due', ARGV[3], unpack(ARGV, 4))
+redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1])
+return 'stored'
+"""
+
+# member, digest, at, until, fields...
+CLAIM = """
+local row = redis.call('HMGET', KEYS[1], 'state', 'digest', 'due', 'attempts')
+if row[1] then
+  if row[2] ~= ARGV[2] then return 'conflict' end
+  if row[1] == 'done' then return 'repeated' end
+  if row[1] == 'claimed' and tonumber(row[3]) > tonumber(ARGV[3]) then return 'busy' end
+end
+local attempts = tonumber(row[4] or '0') + 1
+redis.call('HSET', KEYS[1], 'state', 'claimed', 'attempts', attempts, 'due', ARGV[4], unpack(ARGV, 5))
+redis.call('ZADD', KEYS[2], ARGV[4], ARGV[1])
+redis.call('ZREM', KEYS[4], ARGV[1])
+return attempts
+"""
+
+# The callback that set a version may set it again until it is done: it is tried again after a failure.
+# member, attempt, at, version as twenty digits or empty, subject
+BEGIN = (
+    _DONE
+    + """
+if not held() then return 'busy' end
+if ARGV[4] ~= '' then
+  local known = redis.call('HMGET', KEYS[6], 'version', 'key')
+  if known[1] and ARGV[4] <= known[1] and not (ARGV[4] == known[1] and known[2] == ARGV[1]) then
+    done(ARGV[3])
+    return 'stale'
+  end
+  redis.call('HSET', KEYS[6], 'version', ARGV[4], 'key', ARGV[1])
+  redis.call('ZADD', KEYS[5], ARGV[3], ARGV[5])
+end
+return 'applied'
+"""
+)
+
+# member, attempt, at
+FINISH = (
+    _DONE
+    + """
+if held() then
+  done(ARGV[3])
+  if redis.call('HGET', KEYS[6], 'key') == ARGV[1] then redis.call('HDEL', KEYS[6], 'key') end
+end
+"""
+)
+
+# member, attempt, reason, received at, due at or empty
+FAIL = (
+    _DONE
+    + """
+if not held() then return end
+redis.call('HSET', KEYS[1], 'state', 'failed', 'reason', ARGV[3], 'due', ARGV[5])
+redis.call('ZADD', KEYS[4], ARGV[4], ARGV[1])
+if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD', KEYS[2], ARGV[5], ARGV[1]) end
+"""
+)
+
+# prefix of hashes, at, until, limit
+TAKE = """
+local taken = {}
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
+  local key = ARGV[1] .. member
+  redis.call('HINCRBY', key, 'attempts', 1)
+  redis.call('HSET', key, 'state', 'claimed', 'due', ARGV[3])
+  redis.call('ZADD', KEYS[2], ARGV[3], member)
+  redis.call('ZREM', KEYS[4], member)
+  table.insert(taken, redis.call('HGETALL', key))
+end
+return taken
+"""
+
+# prefix of hashes, limit
+FAILED = """
+local failed = {}
+for _, member in ipairs(redis.call('ZRANGE', KEYS[4], 0, ARGV[2] - 1)) do
+  table.insert(failed, redis.call('HGETALL', ARGV[1] .. member))
+end
+return failed
+"""
+
+# member, at
+RELEASE = """
+if redis.call('HGET', KEYS[1], 'state') ~= 'failed' then return 0 end
+redis.call('HSET', KEYS[1], 'state', 'waiting', 'due', ARGV[2])
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+redis.call('ZREM', KEYS[4], ARGV[1])
+return 1
+"""
+
+# prefix of hashes, prefix of versions, done before, versions before, limit
+PURGE = """
+local done = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. ARGV[3], 'LIMIT', 0, ARGV[5])
+for _, member in ipairs(done) do
+  redis.call('DEL', ARGV[1] .. member)
+  redis.call('ZREM', KEYS[3], member)
+end
+local versions = redis.call('ZRANGEBYSCORE', KEYS[5], '-inf', '(' .. ARGV[4], 'LIMIT', 0, ARGV[5])
+for _, subject in ipairs(versions) do
+  redis.call('DEL', ARGV[2] .. subject)
+  redis.call('ZREM', KEYS[5], subject)
+end
+return #done + #versions
+"""

@@ -1,0 +1,232 @@
+"""What the stores in SQL databases share: each operation is one transaction, and the handler's writes are part of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
+from tppkit.callbacks.stores.programs import Mark, Program, Programs, Rows, Step
+from tppkit.callbacks.stores.statements import Statement, Statements
+from tppkit.callbacks.stores.store import AsyncEffect, Effect, Retry
+from tppkit.errors import InboxError
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """A connection within a transaction.
+
+    Attributes:
+        connection: what a handler gets.
+    """
+
+    connection: Any
+
+    def execute(self, statement: Statement) -> Rows:
+        """The rows of a statement."""
+
+    def mark(self, mark: Mark) -> None:
+        """Set, undo or keep the one savepoint."""
+
+    def after_effect(self) -> None:
+        """Send what the handler left unsent, and see that it left the transaction alone."""
+
+
+class AsyncSession(Protocol):
+    """The same, awaited."""
+
+    connection: Any
+
+    async def execute(self, statement: Statement) -> Rows:
+        """The rows of a statement."""
+
+    async def mark(self, mark: Mark) -> None:
+        """Set, undo or keep the one savepoint."""
+
+    async def after_effect(self) -> None:
+        """Send what the handler left unsent."""
+
+
+class SqlStore(ABC):
+    """A store whose promise is exactly-once: claim, version, effect and done mark commit together."""
+
+    promise = Promise.EXACTLY_ONCE
+
+    def __init__(self, statements: Statements) -> None:
+        self._programs = Programs(statements)
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Session]:
+        """A transaction of its own: committed at the end, undone when the body fails."""
+
+    @abstractmethod
+    def _within(self, connection: Any) -> Session:
+        """The caller's transaction."""
+
+    def create_tables(self) -> None:
+        """Create the tables that are absent.
+
+        Raises:
+            ConfigurationError: `inbox.schema`, tables of another version are there.
+            InboxError: `inbox.unavailable`.
+        """
+        self._drive(self._programs.create_tables())
+
+    def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
+        """Mark an entry done in the caller's transaction: APPLIED says that the caller shall have its effect now.
+
+        Nothing is committed or rolled back here; what the caller rolls back was never received.
+        """
+        session = self._within(within)
+        return drive(self._programs.once(entry, at=at), lambda step: perform(step, session, None))
+
+    def add(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """See `Store.add`."""
+        return self._drive(self._programs.add(entries))
+
+    def run(self, entry: Entry, effect: Effect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
+        """See `Store.run`; the transaction is the claim, so there is no lease."""
+        try:
+            return self._drive(self._programs.run(entry, at=at), effect)
+        except EffectFailed as e:
+            failed = e
+        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, due_at=retry(1))
+        with suppress(InboxError):  # the handler's own error says more
+            self._drive(failure)
+        raise failed.error
+
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`; one transaction for all, a savepoint for each."""
+        return self._drive(self._programs.run_all(entries, at=at, due_at=retry(1)), effect)
+
+    def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
+        """See `Store.take`."""
+        return self._drive(self._programs.take(at=at, until=until, limit=limit))
+
+    def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
+        """See `Store.resume`; one transaction for all, a savepoint for each."""
+        return self._drive(self._programs.resume(taken, at=at, retry=retry), effect)
+
+    def failed(self, *, limit: int) -> list[Failure]:
+        """See `Store.failed`."""
+        return self._drive(self._programs.failed(limit=limit))
+
+    def release(self, key: bytes, *, at: datetime) -> bool:
+        """See `Store.release`."""
+        return self._drive(self._programs.release(key, at=at))
+
+    def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
+        """See `Store.purge`."""
+        return self._drive(self._programs.purge(lifetimes, limit=limit))
+
+    def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
+        with self._transaction() as session:
+            return drive(program, lambda step: perform(step, session, effect))
+
+
+class AsyncSqlStore(ABC):
+    """The same, awaited."""
+
+    promise = Promise.EXACTLY_ONCE
+
+    def __init__(self, statements: Statements) -> None:
+        self._programs = Programs(statements)
+
+    @abstractmethod
+    def _transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """A transaction of its own: committed at the end, undone when the body fails."""
+
+    @abstractmethod
+    def _within(self, connection: Any) -> AsyncSession:
+        """The caller's transaction."""
+
+    async def create_tables(self) -> None:
+        """See `SqlStore.create_tables`."""
+        await self._drive(self._programs.create_tables())
+
+    async def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
+        """See `SqlStore.once`."""
+        session = self._within(within)
+        return await drive_async(self._programs.once(entry, at=at), lambda step: perform_async(step, session, None))
+
+    async def add(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """See `Store.add`."""
+        return await self._drive(self._programs.add(entries))
+
+    async def run(self, entry: Entry, effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
+        """See `Store.run`; the transaction is the claim, so there is no lease."""
+        try:
+            return await self._drive(self._programs.run(entry, at=at), effect)
+        except EffectFailed as e:
+            failed = e
+        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, due_at=retry(1))
+        with suppress(InboxError):  # the handler's own error says more
+            await self._drive(failure)
+        raise failed.error
+
+    async def run_all(
+        self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`; one transaction for all, a savepoint for each."""
+        return await self._drive(self._programs.run_all(entries, at=at, due_at=retry(1)), effect)
+
+    async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
+        """See `Store.take`."""
+        return await self._drive(self._programs.take(at=at, until=until, limit=limit))
+
+    async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
+        """See `Store.resume`; one transaction for all, a savepoint for each."""
+        return await self._drive(self._programs.resume(taken, at=at, retry=retry), effect)
+
+    async def failed(self, *, limit: int) -> list[Failure]:
+        """See `Store.failed`."""
+        return await self._drive(self._programs.failed(limit=limit))
+
+    async def release(self, key: bytes, *, at: datetime) -> bool:
+        """See `Store.release`."""
+        return await self._drive(self._programs.release(key, at=at))
+
+    async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
+        """See `Store.purge`."""
+        return await self._drive(self._programs.purge(lifetimes, limit=limit))
+
+    async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
+        async with self._transaction() as session:
+            return await drive_async(program, lambda step: perform_async(step, session, effect))
+
+
+def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
+    """Do one step of a program."""
+    if isinstance(step, Statement):
+        return session.execute(step)
+    if isinstance(step, Mark):
+        session.mark(step)
+    elif effect is not None:
+        try:
+            effect(step, session.connection)
+            session.after_effect()
+        except Exception as e:
+            raise EffectFailed(e) from e
+    return None
+
+
+async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
+    """Do one step of a program."""
+    if isinstance(step, Statement):
+        return await session.execute(step)
+    if isinstance(step, Mark):
+        await session.mark(step)
+    elif effect is not None:
+        try:
+            await effect(step, session.connection)
+            await session.after_effect()
+        except Exception as e:
+            raise EffectFailed(e) from e
+    return None

@@ -1,0 +1,166 @@
+"""The inbox in the database behind an SQLAlchemy session, PostgreSQL or SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from tppkit._extras import missing_extra
+from tppkit.callbacks.stores.programs import Mark, Rows
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
+from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.errors import ConfigurationError, InboxError
+
+try:
+    from sqlalchemy import TextClause, text
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.orm import Session, SessionTransaction
+except ImportError as e:
+    raise missing_extra("sqlalchemy", e) from e
+
+if TYPE_CHECKING:  # needs greenlet at run time, which only async sessions do
+    from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
+
+_clause: Callable[[str], TextClause] = lru_cache(maxsize=256)(text)
+
+
+@dataclass(slots=True)
+class _Session:
+    connection: Session
+    root: SessionTransaction | None = None
+    nested: SessionTransaction | None = None
+
+    def execute(self, statement: Statement) -> Rows:
+        try:
+            # Not Session.execute: that would flush what the caller has not finished.
+            result = self.connection.connection().execute(_clause(statement.sql), statement.values)
+            return result.fetchall() if result.returns_rows else ()
+        except SQLAlchemyError as e:
+            raise _unavailable(e) from e
+
+    def mark(self, mark: Mark) -> None:
+        # The session has to know: it takes back the state of its objects as well.
+        if mark is Mark.SET:
+            self.nested = self.connection.begin_nested()
+        elif self.nested is not None:
+            if mark is Mark.UNDO:
+                self.nested.rollback()
+            else:
+                self.nested.commit()
+            self.nested = None
+
+    def after_effect(self) -> None:
+        if self.connection.get_transaction() is not self.root:
+            raise _committed()
+        self.connection.flush()
+
+
+@dataclass(slots=True)
+class _AsyncSession:
+    connection: AsyncSession
+    root: AsyncSessionTransaction | None = None
+    nested: AsyncSessionTransaction | None = None
+
+    async def execute(self, statement: Statement) -> Rows:
+        try:
+            connection = await self.connection.connection()
+            result = await connection.execute(_clause(statement.sql), statement.values)
+            return result.fetchall() if result.returns_rows else ()
+        except SQLAlchemyError as e:
+            raise _unavailable(e) from e
+
+    async def mark(self, mark: Mark) -> None:
+        if mark is Mark.SET:
+            self.nested = await self.connection.begin_nested()
+        elif self.nested is not None:
+            if mark is Mark.UNDO:
+                await self.nested.rollback()
+            else:
+                await self.nested.commit()
+            self.nested = None
+
+    async def after_effect(self) -> None:
+        if self.connection.get_transaction() is not self.root:
+            raise _committed()
+        await self.connection.flush()
+
+
+class SqlalchemyStore(SqlStore):
+    """A store behind SQLAlchemy sessions.
+
+    Handlers get the `Session` and must not commit; `once` takes the caller's.
+
+    Args:
+        make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
+            SQLAlchemy name the bodies of callbacks.
+        prefix: of the tables' names.
+
+    Raises:
+        ConfigurationError: `inbox.prefix`, `inbox.dialect`; `extra.missing` when the module is imported.
+    """
+
+    def __init__(self, make_session: Callable[[], Session], *, prefix: str = "tppkit_inbox_") -> None:
+        with make_session() as session:
+            dialect = _dialect(session.get_bind().dialect.name)
+        super().__init__(Statements(dialect, prefix=prefix))
+        self._make_session = make_session
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Session]:
+        with _told(), self._make_session() as session, session.begin() as root:
+            yield _Session(session, root)
+
+    def _within(self, connection: Any) -> _Session:
+        return _Session(connection)
+
+
+class AsyncSqlalchemyStore(AsyncSqlStore):
+    """The same with `AsyncSession`.
+
+    Args:
+        make_session: an `async_sessionmaker`, or what else makes an `AsyncSession`.
+        prefix: of the tables' names.
+    """
+
+    def __init__(self, make_session: Callable[[], AsyncSession], *, prefix: str = "tppkit_inbox_") -> None:
+        super().__init__(Statements(_dialect(make_session().get_bind().dialect.name), prefix=prefix))
+        self._make_session = make_session
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[_AsyncSession]:
+        with _told():
+            async with self._make_session() as session, session.begin() as root:
+                yield _AsyncSession(session, root)
+
+    def _within(self, connection: Any) -> _AsyncSession:
+        return _AsyncSession(connection)
+
+
+def _dialect(name: str) -> Dialect:
+    try:
+        return Dialect(name)
+    except ValueError as e:
+        raise ConfigurationError(
+            "inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(Dialect)}"
+        ) from e
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except SQLAlchemyError as e:
+        raise _unavailable(e) from e
+
+
+def _unavailable(error: SQLAlchemyError) -> InboxError:
+    return InboxError("inbox.unavailable", f"the inbox's database fails: {type(error).__name__}")
+
+
+def _committed() -> ConfigurationError:
+    return ConfigurationError(
+        "inbox.handler-committed", "the handler ended the inbox's transaction: commit() does that"
+    )

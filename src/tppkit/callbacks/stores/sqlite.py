@@ -1,0 +1,225 @@
+"""The inbox in an SQLite file: the standard library is enough, and one host may have any number of processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from tppkit._files import PRIVATE
+from tppkit.callbacks.stores.programs import Mark, Rows
+from tppkit.callbacks.stores.sql import SqlStore
+from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.errors import ConfigurationError, InboxError
+
+_BUSY_MS = 5000
+_LARGEST_WAL = 64 * 1024 * 1024
+_CHECKPOINT_PAGES = 4000
+_LARGEST_GROUP = 64
+
+
+class Synchronous(StrEnum):
+    """What is safe when the power fails, in SQLite's words.
+
+    Attributes:
+        FULL: every commit waits for the disk: what was acknowledged stays.
+        NORMAL: the last commits can be lost when the machine dies (not when the process does), so an acknowledged callback
+            can be gone. Only for effects that are checked against the service anyway.
+    """
+
+    FULL = "FULL"
+    NORMAL = "NORMAL"
+
+
+@dataclass(slots=True)
+class _Session:
+    connection: sqlite3.Connection
+
+    def execute(self, statement: Statement) -> Rows:
+        try:
+            return self.connection.execute(statement.sql, statement.values).fetchall()
+        except sqlite3.Error as e:
+            raise _unavailable(e) from e
+
+    def mark(self, mark: Mark) -> None:
+        _run(self.connection, mark.value)
+
+    def after_effect(self) -> None:
+        if not self.connection.in_transaction:
+            raise ConfigurationError(
+                "inbox.handler-committed",
+                "the handler ended the inbox's transaction: commit() and executescript() do that",
+            )
+
+
+@dataclass(slots=True)
+class _CallersSession(_Session):
+    def execute(self, statement: Statement) -> Rows:
+        try:
+            cursor = self.connection.cursor()
+            cursor.row_factory = None  # the caller's connection may make dictionaries
+            return cursor.execute(statement.sql, statement.values).fetchall()
+        except sqlite3.Error as e:
+            raise _unavailable(e) from e
+
+
+class _Group:
+    """Operations of several threads that share a commit."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.ended = threading.Event()
+        self.error: InboxError | None = None
+
+
+class SqliteStore(SqlStore):
+    """A store in an SQLite file, for any number of threads and processes of one host.
+
+    Handlers get the `sqlite3.Connection` and must not commit. What threads do at the same time shares a commit.
+
+    Args:
+        path: the file; made readable for its owner only. The inbox's tables may stand in the application's own file.
+        prefix: of the tables' names.
+        synchronous: see `Synchronous`.
+
+    Raises:
+        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35).
+    """
+
+    def __init__(
+        self, path: Path, *, prefix: str = "tppkit_inbox_", synchronous: Synchronous = Synchronous.FULL
+    ) -> None:
+        if sqlite3.sqlite_version_info < (3, 35):
+            raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
+        super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
+        self._path, self._synchronous = path, synchronous
+        self._group: _Group | None = None
+        self._start()
+        self._connection: sqlite3.Connection | None = None
+        self._inherited: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Session]:
+        """A savepoint in a transaction that is committed when no other thread waits to be part of it."""
+        self._check_process()
+        with self._turn() as group:
+            connection = self._open()
+            _run(connection, "SAVEPOINT tppkit_group")
+            try:
+                yield _Session(connection)
+            except BaseException:
+                if connection.in_transaction:  # else SQLite, or a handler, has ended it for all
+                    _run(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
+                    _run(connection, "RELEASE SAVEPOINT tppkit_group")
+                raise
+            _run(connection, "RELEASE SAVEPOINT tppkit_group")
+        # Nothing is done before it is committed, whoever commits it.
+        group.ended.wait()
+        if group.error is not None:
+            raise InboxError("inbox.unavailable", group.error.message) from group.error
+
+    @contextmanager
+    def _turn(self) -> Iterator[_Group]:
+        with self._counting:
+            self._waiting += 1
+        try:
+            self._lock.acquire()
+        except BaseException:  # an interrupt: whoever counted on this thread to commit must not wait for ever
+            with self._lock:
+                self._leave_queue()
+                self._end_unless_awaited()
+            raise
+        try:
+            self._leave_queue()
+            group = self._group = self._group or self._begin()
+            group.size += 1
+            try:
+                yield group
+            finally:
+                self._end_unless_awaited()
+        finally:
+            self._lock.release()
+
+    def _leave_queue(self) -> None:
+        with self._counting:
+            self._waiting -= 1
+
+    def _end_unless_awaited(self) -> None:
+        group = self._group
+        if group is not None and (self._waiting == 0 or group.size >= _LARGEST_GROUP):
+            self._group = None
+            self._end(group)
+
+    def _begin(self) -> _Group:
+        _run(self._open(), "BEGIN IMMEDIATE")
+        return _Group()
+
+    def _end(self, group: _Group) -> None:
+        connection = self._open()
+        try:
+            if not connection.in_transaction:
+                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
+            _run(connection, "COMMIT")
+        except InboxError as e:
+            group.error = e
+            if connection.in_transaction:
+                _run(connection, "ROLLBACK")
+        finally:
+            group.ended.set()
+
+    def _within(self, connection: Any) -> _Session:
+        return _CallersSession(connection)
+
+    def _check_process(self) -> None:
+        # SQLite's connections must not cross a fork; the parent's is kept, so that it is never closed here.
+        if self._process != os.getpid():
+            self._start()
+            self._inherited, self._connection = self._connection, None
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._lock, self._counting = threading.Lock(), threading.Lock()
+        self._waiting = 0
+        self._group = None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            try:
+                # SQLite gives its side files the mode of the main one.
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE))
+                connection = sqlite3.connect(
+                    self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
+                )
+            except (OSError, sqlite3.Error) as e:
+                raise _unavailable(e) from e
+            _run(connection, "PRAGMA journal_mode = WAL")
+            _run(connection, f"PRAGMA synchronous = {self._synchronous.value}")
+            _run(connection, f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
+            _run(connection, f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+            _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
+            self._connection = connection
+        return self._connection
+
+
+def _run(connection: sqlite3.Connection, sql: str) -> None:
+    try:
+        connection.execute(sql)
+    except sqlite3.Error as e:
+        raise _unavailable(e) from e
+
+
+def _unavailable(error: Exception) -> InboxError:
+    return InboxError("inbox.unavailable", f"the inbox's SQLite file fails: {error}")

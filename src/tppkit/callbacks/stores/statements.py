@@ -1,0 +1,145 @@
+"""The SQL of the inbox's tables, for SQLite and PostgreSQL.
+
+A callback's `due_at` says from when the next one may take it: set while it waits, the end of the lease while it is claimed,
+the next attempt after a failure, and null when it is done or given up. One index on it serves every worker.
+"""
+
+# ruff: noqa: S608  # only names of this module and a checked prefix are put into the statements
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from tppkit.errors import ConfigurationError
+
+SCHEMA_VERSION = 1
+_PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
+_COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version"
+
+
+class Dialect(StrEnum):
+    """A kind of SQL database."""
+
+    SQLITE = "sqlite"
+    POSTGRESQL = "postgresql"
+
+
+class Statement(NamedTuple):
+    """One SQL statement with its values by name."""
+
+    sql: str
+    values: dict[str, Any]
+
+
+class Statements:
+    """Every statement, with the names of the tables put in.
+
+    Args:
+        dialect: the kind of database.
+        prefix: of the names of tables and indexes; lower-case letters, digits and `_`, at most 30.
+        pyformat: write `%(name)s` for a value, as psycopg has it, instead of `:name`.
+
+    Raises:
+        ConfigurationError: `inbox.prefix`.
+    """
+
+    def __init__(self, dialect: Dialect, *, prefix: str, pyformat: bool = False) -> None:
+        if not _PREFIX.fullmatch(prefix):
+            raise ConfigurationError("inbox.prefix", f"{prefix[:40]!r} cannot begin the name of a table")
+        self._names = {"callbacks": f"{prefix}callbacks", "versions": f"{prefix}versions", "schema": f"{prefix}schema"}
+        self._pyformat = pyformat
+        locking = "FOR UPDATE SKIP LOCKED" if dialect is Dialect.POSTGRESQL else ""
+        self.create = tuple(map(self._text, _tables(dialect)))
+        self.schema = self._text("SELECT version FROM {schema}")
+        self.set_schema = self._text(
+            "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
+        )
+        self.add = self._text(_INSERT + " ON CONFLICT (key) DO NOTHING RETURNING 1")
+        self.once = self._text(_ONCE)
+        self.keep_failed = self._text(_INSERT + _FAIL_AGAIN)
+        self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
+        self.advance = self._text(_ADVANCE)
+        self.finish = self._text(
+            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
+            " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
+        )
+        self.fail = self._text(
+            "UPDATE {callbacks} SET state = 'failed', due_at = :due_at, reason = :reason"
+            " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
+        )
+        self.take = self._text(
+            "UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until WHERE key IN"
+            f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at ORDER BY due_at LIMIT :limit {locking})"
+            f" RETURNING {_COLUMNS}, attempts"
+        )
+        self.failed = self._text(
+            f"SELECT {_COLUMNS}, attempts, reason, due_at FROM {{callbacks}} WHERE state = 'failed'"
+            " ORDER BY received_at LIMIT :limit"
+        )
+        self.release = self._text(
+            "UPDATE {callbacks} SET state = 'waiting', due_at = :at WHERE key = :key AND state = 'failed' RETURNING 1"
+        )
+        self.purge_done = self._text(
+            "DELETE FROM {callbacks} WHERE key IN"
+            " (SELECT key FROM {callbacks} WHERE done_at < :before ORDER BY done_at LIMIT :limit) RETURNING 1"
+        )
+        self.purge_versions = self._text(
+            "DELETE FROM {versions} WHERE subject IN"
+            " (SELECT subject FROM {versions} WHERE set_at < :before ORDER BY set_at LIMIT :limit) RETURNING 1"
+        )
+
+    def _text(self, template: str) -> str:
+        sql = template.format(**self._names)
+        return re.sub(r":([a-z_]+)", r"%(\1)s", sql) if self._pyformat else sql
+
+
+_INSERT = (
+    f"INSERT INTO {{callbacks}} ({_COLUMNS}, state, attempts, due_at, done_at, reason) VALUES"
+    " (:key, :digest, :environment, :key_name, :request_id, :method, :url, :body, :signature, :received_at, :subject, :version,"
+    " :state, :attempts, :due_at, NULL, :reason)"
+)
+# A delivery may take over what waits, what failed, and a claim whose lease has ended; never other signed bytes.
+_UNLESS_HELD = (
+    " WHERE {callbacks}.digest = excluded.digest AND {callbacks}.state <> 'done'"
+    " AND ({callbacks}.state <> 'claimed' OR {callbacks}.due_at <= :at)"
+)
+# What is done needs no more than this, so no more is written; it is the one statement of the quickest way.
+_ONCE = (
+    "INSERT INTO {callbacks} (key, digest, request_id, received_at, state, attempts, done_at)"
+    " VALUES (:key, :digest, :request_id, :at, 'done', 1, :at)"
+    " ON CONFLICT (key) DO UPDATE SET state = 'done', attempts = {callbacks}.attempts + 1, due_at = NULL, done_at = :at,"
+    " body = NULL, signature = NULL, url = NULL" + _UNLESS_HELD + " RETURNING 1"
+)
+_FAIL_AGAIN = (
+    " ON CONFLICT (key) DO UPDATE SET state = 'failed', attempts = {callbacks}.attempts + 1, due_at = excluded.due_at,"
+    " reason = excluded.reason" + _UNLESS_HELD
+)
+# One statement decides, so two versions that come at once are put in order by the database.
+_ADVANCE = (
+    "INSERT INTO {versions} (subject, version, set_at) VALUES (:subject, :version, :at)"
+    " ON CONFLICT (subject) DO UPDATE SET version = excluded.version, set_at = excluded.set_at"
+    " WHERE excluded.version > {versions}.version RETURNING 1"
+)
+
+
+def _tables(dialect: Dialect) -> tuple[str, ...]:
+    octets = "BYTEA" if dialect is Dialect.POSTGRESQL else "BLOB"
+    by_key = " WITHOUT ROWID" if dialect is Dialect.SQLITE else ""  # one tree to write to instead of two
+    # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
+    lock = ("SELECT pg_advisory_xact_lock(1953525867)",) if dialect is Dialect.POSTGRESQL else ()
+    return (
+        *lock,
+        "CREATE TABLE IF NOT EXISTS {schema} (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)",
+        f"CREATE TABLE IF NOT EXISTS {{callbacks}} (key {octets} PRIMARY KEY, digest {octets} NOT NULL,"
+        " request_id TEXT NOT NULL, received_at BIGINT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,"
+        " due_at BIGINT, done_at BIGINT, reason TEXT, environment TEXT, key_name TEXT, method TEXT, url TEXT,"
+        f" body {octets}, signature TEXT, subject {octets}, version BIGINT)",
+        "CREATE INDEX IF NOT EXISTS {callbacks}_due ON {callbacks} (due_at) WHERE due_at IS NOT NULL",
+        "CREATE INDEX IF NOT EXISTS {callbacks}_done ON {callbacks} (done_at) WHERE done_at IS NOT NULL",
+        "CREATE INDEX IF NOT EXISTS {callbacks}_failed ON {callbacks} (received_at) WHERE state = 'failed'",
+        f"CREATE TABLE IF NOT EXISTS {{versions}} (subject {octets} PRIMARY KEY, version BIGINT NOT NULL,"
+        f" set_at BIGINT NOT NULL){by_key}",
+        "CREATE INDEX IF NOT EXISTS {versions}_set ON {versions} (set_at)",
+    )

@@ -1,0 +1,95 @@
+"""What every store does: remember callbacks, let one worker at a time have each, and have its effect once.
+
+How firmly, its `promise` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
+
+# The store's connection or session is the second argument; None where there is no transaction to share.
+Effect = Callable[[Entry, Any], object]
+AsyncEffect = Callable[[Entry, Any], Awaitable[object]]
+# After the n-th failed attempt: when to try again, or None for never.
+Retry = Callable[[int], datetime | None]
+
+
+class Store(Protocol):
+    """A store. Every time is passed in; every method raises InboxError (`inbox.unavailable`) when the store fails."""
+
+    promise: Promise
+
+    def add(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """Store entries to be handled later: STORED, REPEATED or CONFLICT for each.
+
+        When it returns, they are as durable as the store ever makes them.
+        """
+
+    def run(self, entry: Entry, effect: Effect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
+        """Have the effect of an entry now, once: APPLIED, REPEATED, STALE, BUSY or CONFLICT.
+
+        When the effect raises, the failure is kept and the exception goes on.
+
+        Args:
+            entry: the callback.
+            effect: called with the entry and the connection.
+            at: now.
+            until: the end of the lease, where the store needs one.
+            retry: when to try a failed entry again.
+        """
+
+    def run_all(
+        self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """Have the effects of several entries: as `run` for each, and FAILED where the effect raised."""
+
+    def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
+        """Claim at most `limit` entries that are due, until a time."""
+
+    def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
+        """Have the effects of claimed entries: APPLIED, STALE, FAILED or BUSY (somebody overtook the claim) for each."""
+
+    def failed(self, *, limit: int) -> list[Failure]:
+        """Failed entries, oldest first."""
+
+    def release(self, key: bytes, *, at: datetime) -> bool:
+        """Let a failed entry be taken again; false when there is no such."""
+
+    def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
+        """Forget what is older, in a bounded batch; says how many rows. Nothing that waits or failed is forgotten."""
+
+
+class AsyncStore(Protocol):
+    """The same, awaited."""
+
+    promise: Promise
+
+    async def add(self, entries: Sequence[Entry]) -> list[Outcome]:
+        """See `Store.add`."""
+
+    async def run(self, entry: Entry, effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
+        """See `Store.run`."""
+
+    async def run_all(
+        self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
+    ) -> list[Outcome]:
+        """See `Store.run_all`."""
+
+    async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
+        """See `Store.take`."""
+
+    async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
+        """See `Store.resume`."""
+
+    async def failed(self, *, limit: int) -> list[Failure]:
+        """See `Store.failed`."""
+
+    async def release(self, key: bytes, *, at: datetime) -> bool:
+        """See `Store.release`."""
+
+    async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
+        """See `Store.purge`."""

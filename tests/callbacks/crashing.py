@@ -1,0 +1,151 @@
+"""Kill a receiver before and after every statement, start it again, and see what happened how often.
+
+Arguments: store, location, prefix, way (`handle`, `work`) and how often it is killed before it may finish (1 or 2). Each life is a
+process of its own, forked from this one, that ends by SIGKILL at its n-th step; a step is what comes before or after a statement,
+a commit among them. The service repeats every callback until all are acknowledged. Prints how many ends there were, after how many
+of them an effect happened again, and then a line for each after which one was lost, or happened too often.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import psycopg
+import redis
+from inboxes import AT, grant, open_case, outcome, receiver
+from sqlalchemy import Engine, event
+
+from tppkit.callbacks import Inbox
+
+DELIVERIES = (
+    outcome("r1", ver=1), outcome("r2", ver=2), outcome("r3", ver=1), grant("r4"), grant("r5"), outcome("r1", ver=1),
+)  # fmt: skip
+EFFECTS = ["r4 -", "t1 1", "t1 2"]
+
+
+class Steps:
+    """Counts steps and ends the process at one of them."""
+
+    def __init__(self, last: int | None) -> None:
+        self.last = last
+        self.count = 0
+
+    def __call__(self, *_: object) -> None:
+        self.count += 1
+        if self.count == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watch(steps: Steps) -> None:
+    """Let every statement of every driver in this process be a step before and after."""
+    connect = sqlite3.connect
+
+    def traced(*args: Any, **settings: Any) -> sqlite3.Connection:
+        connection = connect(*args, **settings)
+        connection.set_trace_callback(steps)  # before each statement; COMMIT is one, and after it there is the next
+        return connection
+
+    sqlite3.connect = traced  # type: ignore[assignment]
+
+    psycopg.Cursor.execute = stepping(steps, psycopg.Cursor.execute)  # type: ignore[method-assign]
+    for name in ("before_cursor_execute", "after_cursor_execute", "begin", "commit"):
+        event.listen(Engine, name, steps, named=False)
+    redis.Redis.execute_command = stepping(steps, redis.Redis.execute_command)  # type: ignore[method-assign]
+
+
+def stepping(steps: Steps, execute: Callable[..., Any]) -> Callable[..., Any]:
+    def execute_in_steps(*args: Any, **settings: Any) -> Any:
+        steps()
+        result = execute(*args, **settings)
+        steps()
+        return result
+
+    return execute_in_steps
+
+
+def live(place: tuple[str, str, str], way: str, number: int, last: int | None) -> None:
+    """One life: takes every callback, and works off what is stored."""
+    steps = Steps(last)
+    watch(steps)
+    at = AT + number * timedelta(hours=1)  # the leases of an earlier life have ended
+    with open_case(*place) as case:
+        inbox = Inbox(receiver(), case.store)
+        for n, delivery in enumerate(DELIVERIES):
+            steps()
+            now = at + n * timedelta(seconds=1)
+            inbox.accept(delivery, at=now) if way == "work" else inbox.handle(delivery, case.handler, at=now)
+            steps()
+        if way == "work":
+            while inbox.work(case.handler, at=at + timedelta(minutes=1), limit=3):
+                steps()
+
+
+def killed(place: tuple[str, str, str], way: str, number: int, last: int | None) -> bool:
+    """Whether that life, in a process of its own, came to its end before all was done."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            live(place, way, number, last)
+            code = 0
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    _, status = os.waitpid(child, 0)
+    if status not in (0, signal.SIGKILL):
+        raise SystemExit(f"life {number} of {place} that ends at {last}: status {status}")
+    return status != 0
+
+
+def lives(place: tuple[str, str, str], way: str, kills: int) -> Iterator[tuple[tuple[int, ...], tuple[str, str, str]]]:
+    """Every series of ends, each in a store of its own; the last life finishes."""
+    name, location, prefix = place
+
+    def fresh(ends: tuple[int, ...]) -> tuple[str, str, str]:
+        mark = "_".join(map(str, ends))
+        file = location if "postgresql" in name or name == "redis" else f"{location}.{mark}"
+        return name, file, f"{prefix}{mark}_"
+
+    for first in count(1):
+        alone = fresh((first,))
+        if not killed(alone, way, 0, first):
+            return
+        if kills == 1:
+            killed(alone, way, 1, None)
+            yield (first,), alone
+            continue
+        for second in count(1):
+            both = fresh((first, second))
+            killed(both, way, 0, first)
+            ended = killed(both, way, 1, second)
+            killed(both, way, 2, None)
+            yield (first, second), both
+            if not ended:
+                break
+
+
+def main() -> None:
+    name, location, prefix, way, kills = sys.argv[1:]
+    ends = again = 0
+    wrong: list[str] = []
+    for series, place in lives((name, location, prefix), way, int(kills)):
+        ends += 1
+        with open_case(*place) as case:
+            effects = sorted(case.effects())
+        again += len(effects) > len(EFFECTS)
+        # Where claim, effect and mark are three steps, a life that ends between them has its effect again.
+        most = len(EFFECTS) + (int(kills) if name == "redis" else 0)
+        if sorted(set(effects)) != EFFECTS or len(effects) > most:
+            wrong.append(f"{series}: {effects}")
+    print(ends, again, *wrong, sep="\n")
+
+
+if __name__ == "__main__":
+    main()

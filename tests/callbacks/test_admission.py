@@ -1,0 +1,158 @@
+"""What an inbox decides before its store: time, settings, and what is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from inboxes import AT, SERVICE, UUID, Case, grant, login, memory_case, outcome, receiver
+
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    Inbox,
+    InboxSettings,
+    Outcome,
+    Retention,
+    Retries,
+    TimeWindow,
+    operated_at,
+)
+from tppkit.errors import CallbackRejected, ConfigurationError
+
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+OPERATED = 833_630_400  # seconds from 2000-01-01 to AT
+WINDOW = TimeWindow(operated_at, past=10 * MINUTE, future=MINUTE)
+
+
+@pytest.fixture
+def case() -> Case:
+    return memory_case()
+
+
+def within(window: TimeWindow, case: Case) -> Inbox:
+    return Inbox(receiver(), case.store, settings=InboxSettings(window=window))
+
+
+def test_the_transactions_own_time_is_the_one_in_its_body(case: Case):
+    assert operated_at(Inbox(receiver(), case.store).accept(outcome("r1", at=OPERATED), at=AT).callback) == AT
+
+
+@pytest.mark.parametrize("late", [timedelta(0), 10 * MINUTE])
+def test_a_callback_may_come_as_late_as_the_window_is_wide(late: timedelta, case: Case):
+    assert within(WINDOW, case).accept(outcome("r1", at=OPERATED), at=AT + late).outcome is Outcome.STORED
+
+
+def test_a_clock_that_is_ahead_is_allowed_for(case: Case):
+    assert within(WINDOW, case).accept(outcome("r1", at=OPERATED + 60), at=AT).outcome is Outcome.STORED
+
+
+@pytest.mark.parametrize(
+    ("code", "at"),
+    [
+        ("callback.time-past", AT + 10 * MINUTE + timedelta(microseconds=1)),
+        ("callback.time-future", AT - MINUTE - timedelta(microseconds=1)),
+        ("callback.time-past", datetime.max.replace(tzinfo=UTC)),
+        ("callback.time-future", datetime.min.replace(tzinfo=UTC)),
+    ],
+)
+def test_outside_the_window_a_callback_is_refused_and_not_remembered(code: str, at: datetime, case: Case):
+    inbox = within(WINDOW, case)
+    with pytest.raises(CallbackRejected) as caught:
+        inbox.accept(outcome("r1", at=OPERATED), at=at)
+    assert caught.value.code == code
+    assert inbox.accept(outcome("r1", at=OPERATED), at=AT).outcome is Outcome.STORED
+
+
+def test_a_callback_that_has_no_time_is_within_every_window(case: Case):
+    assert within(WINDOW, case).accept(login("r1"), at=AT).outcome is Outcome.STORED
+
+
+def test_a_login_can_be_held_to_the_time_its_code_was_shown(case: Case):
+    shown = {UUID: AT}
+    inbox = within(TimeWindow(lambda callback: shown.get(callback.token), past=5 * MINUTE), case)
+    assert inbox.accept(login("r1"), at=AT + MINUTE).outcome is Outcome.STORED
+    with pytest.raises(CallbackRejected) as caught:
+        inbox.accept(login("r2"), at=AT + 6 * MINUTE)
+    assert caught.value.code == "callback.time-past"
+
+
+def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case: Case):
+    inbox = within(TimeWindow(lambda _: datetime(2026, 6, 1), past=DAY), case)
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.accept(login("r1"), at=AT)
+    assert caught.value.code == "time.naive"
+
+
+@pytest.mark.parametrize("method", ["accept", "handle", "once", "work", "purge"])
+def test_every_time_that_is_passed_in_has_a_zone(method: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    naive = datetime(2026, 6, 1)
+    calls = {
+        "accept": lambda: inbox.accept(login("r1"), at=naive),
+        "handle": lambda: inbox.handle(login("r1"), case.handler, at=naive),
+        "once": lambda: inbox.once(login("r1"), at=naive, within=None),
+        "work": lambda: inbox.work(case.handler, at=naive),
+        "purge": lambda: inbox.purge(at=naive),
+    }
+    with pytest.raises(ConfigurationError) as caught:
+        calls[method]()
+    assert caught.value.code == ("inbox.no-transaction" if method == "once" else "time.naive")
+
+
+def test_the_time_of_receipt_is_kept_in_utc(case: Case):
+    inbox = Inbox(receiver(), case.store)
+    inbox.accept(grant("r1"), at=AT.astimezone(timezone(3 * timedelta(hours=1))))
+    (worked,) = inbox.work(case.handler, at=AT)
+    assert worked.entry.received_at.isoformat() == "2026-06-01T12:00:00+00:00"
+
+
+def test_a_stored_callback_whose_address_is_gone_fails_and_says_so(case: Case):
+    Inbox(receiver(), case.store).accept(outcome("r1"), at=AT)
+    elsewhere = CallbackReceiver(
+        [CallbackAddress("https://tpp.example/new/", CallbackKind.ACCESS)],
+        keys=[CallbackKey("live-2026", SERVICE.public_key())],
+    )
+    inbox = Inbox(elsewhere, case.store)
+    (worked,) = inbox.work(case.handler, at=AT)
+    assert worked.outcome is Outcome.FAILED
+    assert inbox.failed()[0].reason == "InboxError [inbox.address]"
+
+
+def test_a_stored_callback_needs_no_key_any_more(case: Case):
+    Inbox(receiver(), case.store).accept(outcome("r1"), at=AT)
+    other = CallbackReceiver(receiver().book.addresses, keys=[CallbackKey("live-2027", SERVICE.public_key())])
+    assert [one.outcome for one in Inbox(other, case.store).work(case.handler, at=AT)] == [Outcome.APPLIED]
+
+
+def test_retries_wait_twice_as_long_each_time_up_to_a_limit_and_then_end():
+    retries = Retries(first=10 * SECOND, longest=MINUTE, attempts=6)
+    waits = [retries.due_at(attempt, at=AT) for attempt in range(1, 8)]
+    assert waits == [AT + n * SECOND for n in (10, 20, 40, 60, 60)] + [None, None]
+
+
+def test_endless_retries_stay_within_the_calendar():
+    retries = Retries(first=timedelta(days=10**6), longest=timedelta.max, attempts=10**6)
+    assert retries.due_at(10**5, at=AT) == datetime.max.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        lambda: InboxSettings(environment=""),
+        lambda: InboxSettings(environment="x" * 65),
+        lambda: InboxSettings(environment="a\0b"),
+        lambda: InboxSettings(lease=timedelta(0)),
+        lambda: Retention(done=timedelta(0)),
+        lambda: Retention(versions=-DAY),
+        lambda: Retries(first=timedelta(0)),
+        lambda: Retries(longest=timedelta(0)),
+        lambda: Retries(attempts=0),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings):
+    with pytest.raises(ConfigurationError) as caught:
+        settings()
+    assert caught.value.code == "inbox.setting"

@@ -1,0 +1,289 @@
+"""What an inbox promises, over every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inboxes import AT, STORES, UUID, Case, grant, located, login, new_prefix, open_case, outcome, received, receiver
+
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries
+from tppkit.errors import CallbackRejected, ConfigurationError
+
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+
+
+@pytest.fixture(params=STORES)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
+    location = located(request.param, tmp_path, request.getfixturevalue)
+    with open_case(request.param, location, new_prefix("inbox")) as case:
+        yield case
+
+
+@pytest.fixture
+def inbox(case: Case) -> Inbox:
+    return Inbox(receiver(), case.store)
+
+
+def raising(callback: Any, connection: Any) -> None:
+    raise LookupError("a secret")
+
+
+def outcomes(worked: Any) -> list[Outcome]:
+    return [one.outcome for one in worked]
+
+
+def test_a_callback_has_its_effect_once_however_often_it_comes(inbox: Inbox, case: Case):
+    first = inbox.handle(outcome("r1"), case.handler, at=AT)
+    again = inbox.handle(outcome("r1"), case.handler, at=AT + DAY)
+    assert (first.outcome, again.outcome) == (Outcome.APPLIED, Outcome.REPEATED)
+    assert again.acknowledged
+    assert case.effects() == ["t1 1"]
+
+
+def test_an_accepted_callback_waits_for_a_worker(inbox: Inbox, case: Case):
+    assert inbox.accept(outcome("r1"), at=AT).outcome is Outcome.STORED
+    assert inbox.accept(outcome("r1"), at=AT + SECOND).outcome is Outcome.REPEATED
+    assert case.effects() == []
+    assert outcomes(inbox.work(case.handler, at=AT + SECOND)) == [Outcome.APPLIED]
+    assert inbox.work(case.handler, at=AT + DAY) == []
+    assert inbox.accept(outcome("r1"), at=AT + DAY).outcome is Outcome.REPEATED
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_worker_gets_what_was_verified(inbox: Inbox, case: Case):
+    sent = [outcome("r1"), login("r2"), grant("r3")]
+    accepted = [inbox.accept(one, at=AT + n * SECOND).callback for n, one in enumerate(sent)]
+    seen: list[Any] = []
+    inbox.work(lambda callback, _: seen.append(callback), at=AT + MINUTE)
+    assert seen == accepted
+    assert seen[1].url == f"https://tpp.example/login/ž/{UUID}"
+
+
+def test_a_stale_version_is_acknowledged_and_not_applied(inbox: Inbox, case: Case):
+    for number, ver in enumerate((2, 1, 2, 3, 9_000_000_000_000_000_001, 9_000_000_000_000_000_000)):
+        receipt = inbox.handle(outcome(f"r{number}", ver=ver), case.handler, at=AT)
+        assert receipt.acknowledged
+    assert case.effects() == ["t1 2", "t1 3", "t1 9000000000000000001"]
+
+
+def test_versions_out_of_order_are_applied_in_order_by_a_worker(inbox: Inbox, case: Case):
+    for number, ver in enumerate((3, 1, 2)):
+        inbox.accept(outcome(f"r{number}", ver=ver), at=AT + number * SECOND)
+    assert outcomes(inbox.work(case.handler, at=AT + MINUTE)) == [Outcome.APPLIED, Outcome.STALE, Outcome.STALE]
+    assert case.effects() == ["t1 3"]
+
+
+def test_versions_of_two_records_do_not_hinder_each_other(inbox: Inbox, case: Case):
+    inbox.handle(outcome("r1", record="t1", ver=5), case.handler, at=AT)
+    inbox.handle(outcome("r2", record="t2", ver=1), case.handler, at=AT)
+    assert case.effects() == ["t1 5", "t2 1"]
+
+
+def test_a_grant_repeated_under_another_requestid_has_no_second_effect(inbox: Inbox, case: Case):
+    assert inbox.handle(grant("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(grant("r2"), case.handler, at=AT).outcome is Outcome.STALE
+    assert inbox.handle(grant("r3", token="b" * 20), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_a_customer_can_log_in_twice(inbox: Inbox, case: Case):
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize("way", ["handle", "accept"])
+def test_a_requestid_with_other_signed_bytes_is_reported_and_not_passed_over(inbox: Inbox, case: Case, way: str):
+    inbox.handle(outcome("r1", ver=1), case.handler, at=AT)
+    ways = {
+        "handle": lambda again: inbox.handle(again, case.handler, at=AT),
+        "accept": lambda again: inbox.accept(again, at=AT),
+    }
+    with pytest.raises(CallbackRejected) as caught:
+        ways[way](outcome("r1", ver=2))
+    assert caught.value.code == "callback.request-id-reused"
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_requestid_counts_for_its_address(inbox: Inbox, case: Case):
+    assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_test_and_live_do_not_use_up_each_others_ids(case: Case):
+    test, live = (Inbox(receiver(), case.store, settings=InboxSettings(environment=name)) for name in ("test", "live"))
+    assert test.handle(outcome("r1", ver=7), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert live.handle(outcome("r1", ver=1), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_nothing_is_remembered_of_a_callback_that_nobody_signed(inbox: Inbox, case: Case):
+    real = outcome("r1")
+    for forged in (real._replace(body=real.body + b" "), real._replace(method="GET"), real._replace(headers=())):
+        with pytest.raises(CallbackRejected):
+            inbox.handle(forged, case.handler, at=AT)
+    assert inbox.handle(real, case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_a_malleated_signature_is_the_same_callback(inbox: Inbox, case: Case):
+    from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+
+    from tppkit.callbacks.verify import P256_ORDER
+
+    real = outcome("r1")
+    (name, request_id), (header, signature) = real.headers
+    r, s = decode_dss_signature(bytes.fromhex(signature))
+    other = real._replace(headers=((name, request_id), (header, encode_dss_signature(r, P256_ORDER - s).hex())))
+    assert inbox.handle(real, case.handler, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(other, case.handler, at=AT).outcome is Outcome.REPEATED
+
+
+def test_a_handlers_error_is_raised_and_the_callback_comes_again(inbox: Inbox, case: Case):
+    with pytest.raises(LookupError, match="a secret"):
+        inbox.handle(outcome("r1"), raising, at=AT)
+    (failure,) = inbox.failed()
+    assert (failure.reason, failure.attempts, failure.entry.request_id) == ("LookupError", 1, "r1")
+    assert inbox.handle(outcome("r1"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
+    assert inbox.failed() == []
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_worker_tries_a_failed_callback_again_when_it_is_due(inbox: Inbox, case: Case):
+    inbox.accept(outcome("r1"), at=AT)
+    assert outcomes(inbox.work(raising, at=AT)) == [Outcome.FAILED]
+    assert inbox.work(case.handler, at=AT + 9 * SECOND) == []
+    assert outcomes(inbox.work(case.handler, at=AT + 10 * SECOND)) == [Outcome.APPLIED]
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_callback_that_fails_does_not_hold_up_the_others(inbox: Inbox, case: Case):
+    for n in range(3):
+        inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
+
+    def second_fails(callback: Any, connection: Any) -> None:
+        case.handler(callback, connection)
+        if callback.request_id == "r1":
+            raise LookupError
+
+    assert outcomes(inbox.work(second_fails, at=AT + MINUTE)) == [Outcome.APPLIED, Outcome.FAILED, Outcome.APPLIED]
+    assert [failure.entry.request_id for failure in inbox.failed()] == ["r1"]
+    inbox.work(case.handler, at=AT + 2 * MINUTE)
+    assert sorted(set(case.effects())) == ["t0 1", "t1 1", "t2 1"]
+    if case.store.promise == "exactly-once":
+        assert len(case.effects()) == 3
+
+
+def test_a_callback_that_fails_too_often_waits_to_be_released(case: Case):
+    inbox = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=2)))
+    inbox.accept(outcome("r1"), at=AT)
+    inbox.work(raising, at=AT)
+    inbox.work(raising, at=AT + MINUTE)
+    (failure,) = inbox.failed()
+    assert (failure.attempts, failure.due_at) == (2, None)
+    assert inbox.work(case.handler, at=AT + 30 * DAY) == []
+    assert inbox.release(failure, at=AT + 30 * DAY)
+    assert not inbox.release(failure, at=AT + 30 * DAY)
+    assert outcomes(inbox.work(case.handler, at=AT + 30 * DAY)) == [Outcome.APPLIED]
+
+
+def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):
+    inbox.accept(outcome("r1"), at=AT)
+    crashed = case.store.take(at=AT, until=AT + MINUTE, limit=10)
+    assert [one.entry.request_id for one in crashed] == ["r1"]
+    assert inbox.work(case.handler, at=AT + MINUTE - SECOND) == []
+    busy = inbox.handle(outcome("r1"), case.handler, at=AT + MINUTE - SECOND)
+    assert (busy.outcome, busy.acknowledged) == (Outcome.BUSY, False)
+    assert inbox.accept(outcome("r1"), at=AT + SECOND).outcome is Outcome.REPEATED
+    assert outcomes(inbox.work(case.handler, at=AT + MINUTE)) == [Outcome.APPLIED]
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_worker_whose_lease_ended_is_overtaken_without_a_second_effect(inbox: Inbox, case: Case):
+    inbox.accept(outcome("r1"), at=AT)
+    slow = case.store.take(at=AT, until=AT + MINUTE, limit=10)
+    inbox.work(case.handler, at=AT + MINUTE)
+    late = case.store.resume(
+        slow, lambda _, connection: case.write(connection, "twice"), at=AT + MINUTE, retry=lambda _: None
+    )
+    assert late == [Outcome.BUSY]
+    assert case.effects() == ["t1 1"]
+
+
+def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case: Case):
+    for n in (2, 0, 3, 1):
+        inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
+    inbox.work(case.handler, at=AT + MINUTE, limit=2)
+    assert case.effects() == ["t0 1", "t1 1"]
+    inbox.work(case.handler, at=AT + MINUTE, limit=2)
+    assert case.effects() == ["t0 1", "t1 1", "t2 1", "t3 1"]
+
+
+def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbox: Inbox, case: Case):
+    inbox.handle(outcome("done"), case.handler, at=AT)
+    inbox.accept(login("waits"), at=AT)
+    with pytest.raises(LookupError):
+        inbox.handle(login("failed"), raising, at=AT)
+    assert inbox.purge(at=AT + 7 * DAY) == 0
+    assert inbox.purge(at=AT + 7 * DAY + SECOND) == 1
+    assert inbox.accept(login("waits"), at=AT).outcome is Outcome.REPEATED
+    assert [failure.entry.request_id for failure in inbox.failed()] == ["failed"]
+    # The requestid is new again, the version is not.
+    assert inbox.handle(outcome("done"), case.handler, at=AT + 8 * DAY).outcome is Outcome.STALE
+    assert inbox.purge(at=AT + 401 * DAY) == 2
+    assert inbox.handle(outcome("done"), case.handler, at=AT + 401 * DAY).outcome is Outcome.APPLIED
+
+
+def test_a_purge_goes_in_bounded_batches(inbox: Inbox, case: Case):
+    for n in range(5):
+        inbox.handle(login(f"r{n}"), case.handler, at=AT)
+    lifetimes = Retention().at(AT + 30 * DAY)
+    assert [case.store.purge(lifetimes, limit=2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_a_handled_callback_can_be_one_that_was_accepted(inbox: Inbox, case: Case):
+    inbox.accept(outcome("r1"), at=AT)
+    assert inbox.handle(outcome("r1"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
+    assert inbox.work(case.handler, at=AT + DAY) == []
+
+
+def test_several_are_handled_together_and_each_has_its_own_answer(inbox: Inbox, case: Case):
+    inbox.handle(outcome("old", record="old"), case.handler, at=AT)
+    forged = outcome("r2", record="t2")._replace(body=b"{}")
+    batch = [
+        outcome("r1"), forged, outcome("r1"), outcome("fails", record="t3"), outcome("r4", record="t4"),
+        outcome("old", record="old", ver=2), outcome("r5", ver=1),
+    ]  # fmt: skip
+
+    def one_fails(callback: Any, connection: Any) -> None:
+        if callback.request_id == "fails":
+            raise LookupError
+        case.handler(callback, connection)
+
+    answers = inbox.handle_all(batch, one_fails, at=AT)
+    told = [one.code if isinstance(one, CallbackRejected) else one.outcome.value for one in answers]
+    assert told == [
+        "applied", "callback.signature", "repeated", "failed", "applied", "callback.request-id-reused", "stale",
+    ]  # fmt: skip
+    assert [getattr(one, "acknowledged", None) for one in answers] == [True, None, True, False, True, None, True]
+    assert case.effects() == ["old 1", "t1 1", "t4 1"]
+    (failure,) = inbox.failed()
+    assert (failure.entry.request_id, failure.attempts) == ("fails", 1)
+    again = inbox.handle_all([outcome("fails", record="t3")], case.handler, at=AT + SECOND)
+    assert [one.outcome for one in again if not isinstance(one, CallbackRejected)] == [Outcome.APPLIED]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1001])
+def test_a_worker_asks_for_a_bounded_number(inbox: Inbox, case: Case, limit: int):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.work(case.handler, at=AT, limit=limit)
+    assert caught.value.code == "inbox.setting"
+
+
+def test_the_longest_body_is_kept_whole(inbox: Inbox, case: Case):
+    head, tail = b'{"id":7,"name":"', b'"}'
+    body = head + "ž€𝄞".encode() * 6000 + tail
+    inbox.accept(received("r1", f"/login/ž/{UUID}", body), at=AT)
+    bodies: list[bytes] = []
+    inbox.work(lambda callback, _: bodies.append(callback.body), at=AT)
+    assert bodies == [body]

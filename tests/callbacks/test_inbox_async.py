@@ -1,0 +1,236 @@
+"""The awaited inbox over every awaited store: the same decisions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+import redis.asyncio
+from inboxes import AT, login, make_effects, new_prefix, outcome, read_effects, receiver
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+
+from tppkit.callbacks import AsyncInbox, Outcome, VerifiedCallback
+from tppkit.callbacks.stores import AsyncStore
+from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
+from tppkit.callbacks.stores.redis import AsyncRedisStore
+from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore
+from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
+
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+STORES = ("postgresql", "sqlalchemy", "redis")
+TRANSACTIONAL = ("postgresql", "sqlalchemy")
+
+
+@dataclass
+class Case:
+    """One store, how a handler writes with it, and a connection of the caller's own."""
+
+    store: AsyncStore
+    write: Callable[[Any, str], Awaitable[object]]
+    effects: Callable[[], Awaitable[list[str]]]
+    own: Callable[[], Any]
+
+    async def handler(self, callback: VerifiedCallback, connection: Any) -> None:
+        await self.write(connection, callback.request_id)
+
+
+@asynccontextmanager
+async def open_case(name: str, url: str) -> AsyncIterator[Case]:
+    prefix = new_prefix("async")
+    if name == "redis":
+        async with redis.asyncio.Redis.from_url(url) as client:
+            key = f"{{{prefix}}}:effects"
+
+            async def lines() -> list[str]:
+                return [line.decode() for line in await client.lrange(key, 0, -1)]
+
+            store = AsyncRedisStore(client, prefix=f"{{{prefix}}}:")
+            yield Case(store, lambda _, line: client.rpush(key, line), lines, lambda: None)
+        return
+    make_effects(url, prefix)
+
+    async def effects() -> list[str]:
+        return read_effects(url, prefix)
+
+    insert = f"INSERT INTO {prefix}effects (line) VALUES "
+    if name == "postgresql":
+
+        @asynccontextmanager
+        async def connect() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+            async with await psycopg.AsyncConnection.connect(url) as connection:
+                yield connection
+
+        store_pg = AsyncPostgresqlStore(connect, prefix=prefix)
+        await store_pg.create_tables()
+        yield Case(store_pg, lambda c, line: c.execute(f"{insert} (%s)", (line,)), effects, connect)
+        return
+    engine = create_async_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    make_session = async_sessionmaker(engine)
+    store_orm = AsyncSqlalchemyStore(make_session, prefix=prefix)
+    await store_orm.create_tables()
+    yield Case(store_orm, lambda s, line: s.execute(text(f"{insert} (:line)"), {"line": line}), effects, make_session)
+    await engine.dispose()
+
+
+Scenario = Callable[[AsyncInbox, Case], Awaitable[None]]
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, store: str) -> Callable[[Scenario], None]:
+    """Run a scenario in an event loop of its own, over the store that is asked for."""
+    url = request.getfixturevalue("redis_url" if store == "redis" else "postgresql_url")
+
+    async def scene(scenario: Scenario) -> None:
+        async with open_case(store, url) as case:
+            await scenario(AsyncInbox(receiver(), case.store), case)
+
+    return lambda scenario: asyncio.run(scene(scenario))
+
+
+async def raising(callback: VerifiedCallback, connection: Any) -> None:
+    raise LookupError
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_callback_has_its_effect_once_however_often_it_comes(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        outcomes = [(await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome for _ in range(2)]
+        assert outcomes == [Outcome.APPLIED, Outcome.REPEATED]
+        assert (await inbox.handle(outcome("r2"), case.handler, at=AT)).outcome is Outcome.STALE
+        with pytest.raises(CallbackRejected):
+            await inbox.handle(outcome("r1", ver=2), case.handler, at=AT)
+        assert await case.effects() == ["r1"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_of_many_tasks_one_has_the_effect(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        for n in range(5):
+            receipts = await asyncio.gather(*(inbox.handle(login(f"r{n}"), case.handler, at=AT) for _ in range(4)))
+            assert [receipt.outcome for receipt in receipts].count(Outcome.APPLIED) == 1
+        assert await case.effects() == [f"r{n}" for n in range(5)]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        assert (await inbox.accept(outcome("r1"), at=AT)).outcome is Outcome.STORED
+        assert (await inbox.accept(outcome("r1"), at=AT)).outcome is Outcome.REPEATED
+        (failed,) = await inbox.work(raising, at=AT)
+        assert failed.outcome is Outcome.FAILED
+        (failure,) = await inbox.failed()
+        assert (failure.reason, failure.due_at) == ("LookupError", AT + 10 * SECOND)
+        assert await inbox.release(failure, at=AT + SECOND)
+        (done,) = await inbox.work(case.handler, at=AT + SECOND)
+        assert done.outcome is Outcome.APPLIED
+        assert await inbox.purge(at=AT + 8 * DAY) == 1
+        assert await case.effects() == ["r1"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_handlers_error_is_raised_and_the_callback_comes_again(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        with pytest.raises(LookupError):
+            await inbox.handle(outcome("r1"), raising, at=AT)
+        assert len(await inbox.failed()) == 1
+        assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_several_are_handled_together_and_each_has_its_own_answer(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        batch = [login("r1"), login("r2")._replace(headers=()), login("r1"), login("r3")]
+        answers = await inbox.handle_all(batch, case.handler, at=AT)
+        told = [one.code if isinstance(one, CallbackRejected) else one.outcome.value for one in answers]
+        assert told == ["applied", "callback.header-missing", "repeated", "applied"]
+        assert await case.effects() == ["r1", "r3"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_what_is_cancelled_was_never_received(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        async def slow(callback: VerifiedCallback, connection: Any) -> None:
+            await case.write(connection, "half")
+            await asyncio.sleep(30)
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(inbox.handle(outcome("r1"), slow, at=AT), timeout=0.5)
+        assert await case.effects() == []
+        assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_it(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        async with case.own() as connection:
+            for end, expected in (("rollback", "applied"), ("commit", "applied"), ("commit", "repeated")):
+                receipt = await inbox.once(outcome("r1"), at=AT, within=connection)
+                assert receipt.outcome == expected
+                if receipt.outcome is Outcome.APPLIED:
+                    await case.write(connection, end)
+                await getattr(connection, end)()
+        assert await case.effects() == ["commit"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_a_callback_that_fails_in_a_worker_spoils_no_other(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        for n in range(3):
+            await inbox.accept(login(f"r{n}"), at=AT + n * SECOND)
+
+        async def second_fails(callback: VerifiedCallback, connection: Any) -> None:
+            await case.handler(callback, connection)
+            if callback.request_id == "r1":
+                raise LookupError
+
+        assert [one.outcome for one in await inbox.work(second_fails, at=AT + MINUTE)] == [
+            "applied",
+            "failed",
+            "applied",
+        ]
+        assert await case.effects() == ["r0", "r2"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", ["redis"])
+def test_redis_has_no_transaction_for_the_caller(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.once(outcome("r1"), at=AT, within=None)
+        assert caught.value.code == "inbox.no-transaction"
+
+    run(scenario)
+
+
+def test_a_server_that_is_not_there_is_told():
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        async with await psycopg.AsyncConnection.connect("postgresql://127.0.0.1:1/none", connect_timeout=2) as c:
+            yield c
+
+    inbox = AsyncInbox(receiver(), AsyncPostgresqlStore(connect))
+    with pytest.raises(InboxError) as caught:
+        asyncio.run(inbox.accept(login("r1"), at=AT))
+    assert caught.value.code == "inbox.unavailable"

@@ -1,0 +1,129 @@
+"""The store in PostgreSQL: the caller's own transaction, connections of any kind, and what is said when it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
+import pytest
+from inboxes import AT, Case, login, new_prefix, outcome, postgresql_case, receiver
+from psycopg.rows import dict_row
+
+from tppkit.callbacks import Inbox, Outcome
+from tppkit.callbacks.stores.postgresql import PostgresqlStore
+from tppkit.errors import InboxError
+
+
+@pytest.fixture
+def case(postgresql_url: str) -> Case:
+    return postgresql_case(postgresql_url, new_prefix("pg"))
+
+
+@pytest.fixture
+def inbox(case: Case) -> Inbox:
+    return Inbox(receiver(), case.store)
+
+
+def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_it(
+    postgresql_url: str, inbox: Inbox, case: Case
+):
+    with psycopg.connect(postgresql_url, row_factory=dict_row) as connection:
+        assert inbox.once(outcome("r1"), at=AT, within=connection).outcome is Outcome.APPLIED
+        case.write(connection, "undone")
+        connection.rollback()
+        assert inbox.once(outcome("r1"), at=AT, within=connection).outcome is Outcome.APPLIED
+        case.write(connection, "kept")
+        connection.commit()
+        assert inbox.once(outcome("r1"), at=AT, within=connection).outcome is Outcome.REPEATED
+        assert inbox.once(outcome("r2", ver=1), at=AT, within=connection).outcome is Outcome.STALE
+    assert case.effects() == ["kept"]
+
+
+@pytest.mark.parametrize(("end", "expected"), [("commit", Outcome.REPEATED), ("rollback", Outcome.APPLIED)])
+def test_a_second_delivery_waits_for_the_first_callers_transaction(
+    postgresql_url: str, inbox: Inbox, case: Case, end: str, expected: Outcome
+):
+    with psycopg.connect(postgresql_url) as first, ThreadPoolExecutor(1) as thread:
+        inbox.once(outcome("r1"), at=AT, within=first)
+        begun = threading.Event()
+
+        def second() -> Outcome:
+            begun.set()
+            return inbox.handle(outcome("r1"), case.handler, at=AT).outcome
+
+        waiting = thread.submit(second)
+        begun.wait()
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.3)
+        getattr(first, end)()
+        assert waiting.result(timeout=20) is expected
+
+
+def test_a_handler_cannot_commit(inbox: Inbox, case: Case):
+    def commits(callback: object, connection: psycopg.Connection) -> None:
+        case.write(connection, "half")
+        connection.commit()
+
+    with pytest.raises(psycopg.ProgrammingError):
+        inbox.handle(login("r1"), commits, at=AT)
+    assert case.effects() == []
+
+
+def test_a_drivers_error_in_a_handler_is_the_handlers(inbox: Inbox):
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        inbox.handle(login("r1"), lambda _, connection: connection.execute("SELECT 1 FROM nowhere"), at=AT)
+    assert inbox.failed()[0].reason == "UndefinedTable"
+
+
+def test_a_statement_that_fails_in_a_worker_spoils_no_other_callback(inbox: Inbox, case: Case):
+    for n in range(3):
+        inbox.accept(login(f"r{n}"), at=AT)
+
+    def second_fails(callback: object, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)  # type: ignore[arg-type]
+        if "r1" in str(callback):
+            connection.execute("SELECT 1/0")
+
+    inbox.work(second_fails, at=AT)
+    assert sorted(case.effects()) == ["r0 -", "r2 -"]
+    assert inbox.failed()[0].reason == "DivisionByZero"
+
+
+def test_a_server_that_is_not_there_is_told_without_its_address():
+    def connect() -> psycopg.Connection:
+        return psycopg.connect("postgresql://user:secret@127.0.0.1:1/none", connect_timeout=2)
+
+    with pytest.raises(InboxError) as caught:
+        Inbox(receiver(), PostgresqlStore(connect)).accept(login("r1"), at=AT)
+    assert caught.value.code == "inbox.unavailable"
+    assert "secret" not in str(caught.value)
+
+
+def test_the_tables_can_be_created_by_several_at_once(postgresql_url: str):
+    prefix = new_prefix("pgmany")
+    stores = [PostgresqlStore(lambda: psycopg.connect(postgresql_url), prefix=prefix) for _ in range(4)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(PostgresqlStore.create_tables, stores))
+    assert Inbox(receiver(), stores[0]).accept(login("r1"), at=AT).outcome is Outcome.STORED
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [("postgresql", "psycopg", "postgres"), ("sqlalchemy", "sqlalchemy", "sqlalchemy"), ("redis", "redis", "redis")],
+)
+def test_an_absent_driver_names_the_extra_to_install(module: str, package: str, extra: str):
+    code = f"import sys; sys.modules['{package}'] = None; import tppkit.callbacks.stores.{module}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert f"pip install 'tppkit[{extra}]' [extra.missing]" in done.stderr
+
+
+def test_an_inbox_needs_no_driver_to_be_imported():
+    code = (
+        "import sys; import tppkit.callbacks, tppkit.callbacks.stores;"
+        " print({'psycopg', 'sqlalchemy', 'redis', 'sqlite3'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("set()\n", "")

@@ -1,0 +1,74 @@
+"""The store in Redis: what it leaves behind, and which clients it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+import redis
+from inboxes import AT, Case, login, new_prefix, outcome, receiver, redis_case
+
+from tppkit.callbacks import Inbox
+from tppkit.callbacks.stores.redis import RedisStore
+from tppkit.errors import ConfigurationError, InboxError
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"{{{new_prefix('redis')}}}:"
+
+
+@pytest.fixture
+def case(redis_url: str, prefix: str) -> Iterator[Case]:
+    with redis_case(redis_url, prefix) as case:
+        yield case
+
+
+def test_after_the_retention_not_a_key_is_left(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    for n in range(3):
+        inbox.handle(outcome(f"r{n}", ver=n), case.handler, at=AT)
+        inbox.accept(login(f"l{n}"), at=AT)
+    inbox.work(case.handler, at=AT)
+    assert inbox.purge(at=AT + 401 * DAY) == 7
+    with redis.Redis.from_url(redis_url) as client:
+        assert list(client.scan_iter(f"{prefix}*")) == [f"{prefix}effects".encode()]
+
+
+def test_every_key_is_on_one_node_of_a_cluster(redis_url: str, case: Case, prefix: str):
+    inbox = Inbox(receiver(), case.store)
+    inbox.handle(outcome("r1"), case.handler, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        assert len({redis.crc.key_slot(key) for key in client.scan_iter(f"{prefix}*")}) == 1
+
+
+def test_nothing_of_a_body_stays_behind_when_it_is_done(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    inbox.handle(outcome("r1"), case.handler, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        (key,) = client.scan_iter(f"{prefix}c:*")
+        assert not {b"body", b"signature"} & client.hgetall(key).keys()
+
+
+def test_a_client_that_decodes_is_refused(redis_url: str):
+    with redis.Redis.from_url(redis_url, decode_responses=True) as client, pytest.raises(ConfigurationError) as caught:
+        RedisStore(client)
+    assert caught.value.code == "inbox.redis"
+
+
+def test_a_server_that_is_not_there_is_told():
+    with redis.Redis(port=1, retry=None) as client, pytest.raises(InboxError) as caught:
+        Inbox(receiver(), RedisStore(client)).accept(login("r1"), at=AT)
+    assert caught.value.code == "inbox.unavailable"
+
+
+def test_scripts_that_the_server_forgot_are_sent_again(redis_url: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    inbox.handle(login("r1"), case.handler, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.script_flush()
+    inbox.handle(login("r2"), case.handler, at=AT)
+    assert case.effects() == ["r1 -", "r2 -"]

@@ -1,0 +1,128 @@
+"""The store behind SQLAlchemy sessions: objects of the application, the caller's session, and other databases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inboxes import AT, login, new_prefix, outcome, receiver
+from sqlalchemy import create_engine, create_mock_engine, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
+
+from tppkit.callbacks import Inbox, Outcome
+from tppkit.callbacks.stores.sqlalchemy import SqlalchemyStore
+from tppkit.errors import ConfigurationError, InboxError
+
+
+class Base(DeclarativeBase):
+    """The application's tables."""
+
+
+class Payment(Base):
+    """What the application keeps of a payment."""
+
+    __tablename__ = "payments"
+    record: Mapped[str] = mapped_column(primary_key=True)
+    request_id: Mapped[str]
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def make_session(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sessionmaker[Session]]:
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/inbox.sqlite"
+    else:
+        url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url, hide_parameters=True)
+    Base.metadata.drop_all(engine)
+    Base.metadata.create_all(engine)
+    yield sessionmaker(engine)
+    engine.dispose()
+
+
+@pytest.fixture
+def inbox(make_session: sessionmaker[Session]) -> Inbox:
+    store = SqlalchemyStore(make_session, prefix=new_prefix("orm"))
+    store.create_tables()
+    return Inbox(receiver(), store)
+
+
+def pay(callback: Any, session: Session) -> None:
+    session.add(Payment(record=callback.event.id, request_id=callback.request_id))
+
+
+def payments(make_session: sessionmaker[Session]) -> list[str]:
+    with make_session() as session:
+        return sorted(session.scalars(select(Payment.request_id)))
+
+
+def test_objects_that_a_handler_adds_are_committed_with_the_done_mark(
+    inbox: Inbox, make_session: sessionmaker[Session]
+):
+    for _ in range(2):
+        inbox.handle(outcome("r1"), pay, at=AT)
+    assert payments(make_session) == ["r1"]
+
+
+def test_objects_that_cannot_be_written_are_the_handlers_failure(inbox: Inbox, make_session: sessionmaker[Session]):
+    inbox.handle(outcome("r1", ver=1), pay, at=AT)
+    with pytest.raises(IntegrityError):
+        inbox.handle(outcome("r2", ver=2), pay, at=AT)
+    assert [failure.reason for failure in inbox.failed()] == ["IntegrityError"]
+    assert payments(make_session) == ["r1"]
+
+
+def test_objects_of_a_handler_that_fails_in_a_worker_are_undone_alone(
+    inbox: Inbox, make_session: sessionmaker[Session]
+):
+    for n, record in enumerate(("a", "b", "a", "c")):
+        inbox.accept(outcome(f"r{n}", record=record, ver=n), at=AT)
+    worked = inbox.work(pay, at=AT)
+    assert sorted(one.outcome for one in worked) == ["applied", "applied", "applied", "failed"]
+    assert len(payments(make_session)) == 3
+
+
+def test_a_callback_in_the_callers_session_is_committed_and_rolled_back_with_it(
+    inbox: Inbox, make_session: sessionmaker[Session]
+):
+    with make_session() as session:
+        for end, expected in ((session.rollback, "applied"), (session.commit, "applied"), (session.commit, "repeated")):
+            receipt = inbox.once(outcome("r1"), at=AT, within=session)
+            assert receipt.outcome == expected
+            if receipt.outcome is Outcome.APPLIED:
+                pay(receipt.callback, session)
+            end()
+    assert payments(make_session) == ["r1"]
+
+
+def test_what_the_caller_has_not_finished_is_not_flushed(inbox: Inbox, make_session: sessionmaker[Session]):
+    with make_session() as session:
+        unfinished = Payment(record="later")  # request_id is still missing
+        session.add(unfinished)
+        assert inbox.once(outcome("r1"), at=AT, within=session).outcome is Outcome.APPLIED
+        unfinished.request_id = "r0"
+        session.commit()
+    assert payments(make_session) == ["r0"]
+
+
+def test_a_handler_that_commits_is_found_out(inbox: Inbox):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), lambda _, session: session.commit(), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+
+
+def test_a_database_that_the_inbox_has_no_sql_for_is_refused():
+    engine = create_mock_engine("mysql://", executor=None)
+    with pytest.raises(ConfigurationError) as caught:
+        SqlalchemyStore(lambda: Session(engine))  # type: ignore[arg-type]
+    assert caught.value.code == "inbox.dialect"
+
+
+def test_a_failing_database_is_told_without_what_was_written(make_session: sessionmaker[Session]):
+    inbox = Inbox(receiver(), SqlalchemyStore(make_session, prefix=new_prefix("absent")))
+    with pytest.raises(InboxError) as caught:
+        inbox.accept(outcome("r1"), at=AT)
+    assert caught.value.code == "inbox.unavailable"
+    assert "LT121000011101001000" not in f"{caught.value}{caught.value.__cause__}"

@@ -1,0 +1,186 @@
+"""The store in an SQLite file: its file, its threads and processes, its transactions."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inboxes import AT, Case, login, open_case, outcome, receiver
+
+from tppkit.callbacks import Inbox, Outcome
+from tppkit.callbacks.stores.sqlite import SqliteStore, Synchronous
+from tppkit.errors import ConfigurationError, InboxError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "inbox.sqlite"
+
+
+@pytest.fixture
+def case(path: Path) -> Iterator[Case]:
+    with open_case("sqlite", str(path), "") as case:
+        yield case
+
+
+@pytest.fixture
+def inbox(case: Case) -> Inbox:
+    return Inbox(receiver(), case.store)
+
+
+def test_the_files_are_for_their_owner_only(path: Path, inbox: Inbox):
+    old = os.umask(0)
+    try:
+        inbox.accept(login("r1"), at=AT)
+        files = sorted(path.parent.iterdir())
+        assert [file.name for file in files] == ["inbox.sqlite", "inbox.sqlite-shm", "inbox.sqlite-wal"]
+        assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
+    finally:
+        os.umask(old)
+
+
+@pytest.mark.parametrize(("synchronous", "told"), [(None, 2), (Synchronous.FULL, 2), (Synchronous.NORMAL, 1)])
+def test_every_commit_waits_for_the_disk_unless_told_otherwise(path: Path, synchronous: Synchronous | None, told: int):
+    store = SqliteStore(path) if synchronous is None else SqliteStore(path, synchronous=synchronous)
+    store.create_tables()
+    found: list[Any] = []
+    Inbox(receiver(), store).handle(
+        login("r1"), lambda _, connection: found.extend(connection.execute("PRAGMA synchronous").fetchone()), at=AT
+    )
+    store.close()
+    assert found == [told]
+
+
+def test_writes_of_a_handler_that_raises_are_undone(inbox: Inbox, case: Case):
+    def half(callback: Any, connection: Any) -> None:
+        case.handler(callback, connection)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        inbox.handle(outcome("r1"), half, at=AT)
+    assert case.effects() == []
+
+
+def test_a_drivers_error_in_a_handler_is_the_handlers(inbox: Inbox):
+    with pytest.raises(sqlite3.OperationalError):
+        inbox.handle(login("r1"), lambda _, connection: connection.execute("SELECT nothing"), at=AT)
+    assert inbox.failed()[0].reason == "OperationalError"
+
+
+def test_a_handler_that_commits_is_found_out(inbox: Inbox):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), lambda _, connection: connection.commit(), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+
+
+def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_it(
+    path: Path, inbox: Inbox, case: Case
+):
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.row_factory = sqlite3.Row
+        for end, expected in (("ROLLBACK", Outcome.APPLIED), ("COMMIT", Outcome.APPLIED), ("COMMIT", Outcome.REPEATED)):
+            connection.execute("BEGIN IMMEDIATE")
+            assert inbox.once(outcome("r1"), at=AT, within=connection).outcome is expected
+            if expected is Outcome.APPLIED:
+                connection.execute("INSERT INTO effects VALUES ('once')")
+            connection.execute(end)
+    assert case.effects() == ["once"]
+
+
+def test_threads_that_come_together_share_a_commit(path: Path, inbox: Inbox, case: Case):
+    deliveries = [login(f"r{n}") for n in range(40)]
+    commits: list[str] = []
+    case.store._open().set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)  # type: ignore[attr-defined]
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(40) as threads:
+        other.execute("BEGIN IMMEDIATE")  # so that they all come before the first can commit
+        ready = threading.Barrier(41)
+        accepted = [threads.submit(lambda d=one: (ready.wait(), inbox.accept(d, at=AT))[1]) for one in deliveries]
+        ready.wait()
+        deadline = time.monotonic() + 20
+        while case.store._waiting < 39 and time.monotonic() < deadline:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        other.execute("COMMIT")
+        assert {future.result().outcome for future in accepted} == {Outcome.STORED}
+    assert len(commits) == 1
+
+
+def test_every_thread_of_a_shared_commit_learns_that_it_failed(tmp_path: Path):
+    inbox = Inbox(receiver(), SqliteStore(tmp_path / "absent" / "inbox.sqlite"))
+
+    def code(n: int) -> str:
+        with pytest.raises(InboxError) as caught:
+            inbox.accept(login(f"r{n}"), at=AT)
+        return caught.value.code
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(code, range(16))) == {"inbox.unavailable"}
+
+
+def test_a_forked_process_has_a_connection_of_its_own(inbox: Inbox, case: Case):
+    inbox.accept(login("parent"), at=AT)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            inbox.accept(login("child"), at=AT)
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    inbox.accept(login("parent2"), at=AT)
+    inbox.work(case.handler, at=AT)
+    assert sorted(case.effects()) == ["child -", "parent -", "parent2 -"]
+
+
+def test_a_file_that_was_closed_opens_again(inbox: Inbox, case: Case):
+    inbox.accept(login("r1"), at=AT)
+    case.store.close()  # type: ignore[attr-defined]
+    assert inbox.accept(login("r1"), at=AT).outcome is Outcome.REPEATED
+
+
+def test_without_tables_nothing_is_acknowledged(path: Path):
+    store = SqliteStore(path)
+    with pytest.raises(InboxError, match="no such table") as caught:
+        Inbox(receiver(), store).accept(login("r1"), at=AT)
+    assert caught.value.code == "inbox.unavailable"
+    store.close()
+
+
+def test_tables_of_another_version_are_refused(path: Path, case: Case):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE tppkit_inbox_schema SET version = 99")
+    with pytest.raises(ConfigurationError) as caught:
+        case.store.create_tables()  # type: ignore[attr-defined]
+    assert caught.value.code == "inbox.schema"
+
+
+@pytest.mark.parametrize("prefix", ["", "1x", "Inbox_", 'x"; DROP TABLE y; --', "x" * 31, "ž_"])
+def test_a_prefix_that_is_no_name_is_refused(path: Path, prefix: str):
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(path, prefix=prefix)
+    assert caught.value.code == "inbox.prefix"
+
+
+def test_a_file_that_is_no_database_is_told(path: Path):
+    path.write_bytes(b"no database at all, but long enough to be looked at as one" * 20)
+    with pytest.raises(InboxError) as caught:
+        SqliteStore(path).create_tables()
+    assert caught.value.code == "inbox.unavailable"
+
+
+def test_nothing_of_a_body_stays_behind_when_it_is_done(path: Path, inbox: Inbox, case: Case):
+    inbox.handle(outcome("r1"), case.handler, at=AT)
+    inbox.accept(outcome("r2", ver=2), at=AT)
+    inbox.work(case.handler, at=AT)
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT state, body, signature FROM tppkit_inbox_callbacks").fetchall()
+    assert rows == [("done", None, None)] * 2
