@@ -103,10 +103,14 @@ def test_an_svg_on_standard_output_stands_alone(tppkit):
     assert result.stdout.endswith("</svg>")
 
 
-@pytest.mark.parametrize("options", [("--png", "-", "--json"), ("--png", "-", "--svg", "-")])
-def test_two_results_on_standard_output_are_wrong_usage(options, tppkit):
-    result = tppkit("qr", "login", "https://shop.example", *options)
+def test_two_pictures_on_standard_output_are_wrong_usage(tppkit):
+    result = tppkit("qr", "login", "https://shop.example", "--png", "-", "--svg", "-")
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_picture_beside_json_on_standard_output_is_wrong_usage(tppkit):
+    result = tppkit("qr", "login", "https://shop.example", "--png", "-", "--json")
+    assert (result.exit_code, result.json["error"]["code"]) == (2, "usage.wrong")
 
 
 def test_the_level_can_be_chosen(tppkit):

@@ -218,6 +218,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "scan-content", "legacy", "which codes a scan link may hold",
         "payment and login codes, which must be right ones, and any other text as it is",
         "the document recommends a callback-URI format and does not show it", "qr.scan",
+    ),
+    Assumption(
         "callback-request-id", "legacy", "which characters a requestid has, and how many",
         "1 to 64 letters, digits, - and _", "UUIDs and the usual tokens fit; a colon or slash would let one signature be read in two ways",
         "callbacks.RequestIds; never to : or /",
