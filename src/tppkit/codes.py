@@ -700,6 +700,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a place in the stream is taken twice",
             "compare with another copy of the archive",
         ),
+        "login.setting": Code(
+            "what a login is answered cannot be shown to a customer",
+            "give a printable name, a printable code or none, and each permission once",
+        ),
         "machine.no-such-move": Code(
             "this cannot happen in this state",
             "read the state again",

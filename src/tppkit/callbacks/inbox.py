@@ -109,6 +109,7 @@ class Inbox:
     def __init__(
         self, receiver: CallbackReceiver, store: Store, *, settings: InboxSettings = InboxSettings()
     ) -> None:  # frozen
+        self.receiver = receiver
         self._store, self._settings = store, settings
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
@@ -255,6 +256,7 @@ class AsyncInbox:
     def __init__(
         self, receiver: CallbackReceiver, store: AsyncStore, *, settings: InboxSettings = InboxSettings()
     ) -> None:  # frozen
+        self.receiver = receiver
         self._store, self._settings = store, settings
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 

@@ -1,0 +1,332 @@
+"""Receive callbacks and answer them, whatever the server: who may send, what is stored, and which status the service gets.
+
+A status says one of three things, and nothing of the reason: 200, this is in safe hands; 400, 403, 408 or 413, refused, and the
+same again will be refused again; 503, nobody has it yet, send it again. What the service makes of them is not documented
+(assumption callback-answers).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from tppkit._clock import Clock, utc_now
+from tppkit.callbacks import AsyncInbox, Inbox, Receipt, ReceivedCallback, VerifiedCallback, verify_peer
+from tppkit.callbacks.inbox import AsyncHandler, Handler
+from tppkit.callbacks.peers import IpNetwork, parse_networks
+from tppkit.errors import CallbackRejected, FormatError, TransportError
+from tppkit.protocol.legacy import LoginRequest
+from tppkit.web.message import Scope, header_values, raw_target
+from tppkit.web.proxies import connection_address
+
+_LOG = logging.getLogger("tppkit.web")
+_LOCAL = parse_networks(["127.0.0.1/32"])
+# What stands in a path as it is; a target that is put together again is encoded like most are.
+_PATH_LETTERS = "/~!$&'()*+,;=:@"
+
+T = TypeVar("T")
+Keep = Callable[[Receipt], object]
+Login = Callable[[VerifiedCallback], LoginRequest]
+AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
+
+
+class CallbackAnswer(NamedTuple):
+    """What a request is answered.
+
+    Attributes:
+        status: HTTP status.
+        body: JSON, or empty.
+    """
+
+    status: int
+    body: bytes = b""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """Names in lower case, and values."""
+        fixed = (("content-length", str(len(self.body))), ("cache-control", "no-store"))
+        return (*fixed, ("content-type", "application/json")) if self.body else fixed
+
+
+ACKNOWLEDGED = CallbackAnswer(200)
+AGAIN = CallbackAnswer(503)
+REFUSED = CallbackAnswer(400)
+_REFUSED = {
+    "transport.timeout": CallbackAnswer(408),
+    "callback.peer": CallbackAnswer(403),
+    "callback.too-large": CallbackAnswer(413),
+    "message.too-large": CallbackAnswer(413),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCallback:
+    """Everything about a request that was not acknowledged, for the log; not for the sender.
+
+    Attributes:
+        error: why, in full; what a handler raised, where it failed.
+        status: what was answered.
+        at: when, aware UTC.
+        peer: the connection's other end, or None.
+        received: the request for `explain_callback`; None when its body was not read.
+    """
+
+    error: Exception
+    status: int
+    at: datetime
+    peer: str | None
+    received: ReceivedCallback | None = field(default=None, repr=False)
+
+
+OnRefusal = Callable[[RefusedCallback], object]
+
+
+def log_refused_callback(refused: RefusedCallback) -> None:
+    """Write a refusal to the logger `tppkit.web`: what the sender did as a warning, what we did as an error."""
+    failed = refused.status >= 500
+    _LOG.log(
+        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s [%s]",
+        refused.peer, refused.status, refused.error, getattr(refused.error, "code", type(refused.error).__name__),
+        exc_info=refused.error if failed else None,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackPeers:
+    """From where callbacks are taken: a filter in front of the signature, never instead of it.
+
+    Attributes:
+        allowed: the service's networks.
+        trusted_proxies: proxies of one's own, whose `X-Forwarded-For` counts.
+        unix_socket: the server listens on a Unix socket, so that its other end is a trusted proxy on this machine.
+    """
+
+    allowed: Sequence[IpNetwork]
+    trusted_proxies: Sequence[IpNetwork] = ()
+    unix_socket: bool = False
+
+    def require(self, source: Scope) -> None:
+        """Refuse a request of anybody else.
+
+        Args:
+            source: an ASGI `http` scope or a WSGI environ.
+
+        Raises:
+            CallbackRejected: `callback.peer`.
+        """
+        peer, proxies = connection_address(source), tuple(self.trusted_proxies)
+        if peer is None and self.unix_socket:
+            peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
+        forwarded = header_values(source, "x-forwarded-for") if proxies else ()
+        verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
+
+
+def callback_target(source: Scope) -> str | None:
+    """The target as it stood on the wire, or what it must have been; None when it is no path.
+
+    Some servers (granian and wsgiref under WSGI) give only the decoded path. Here, and only here, that is enough: which address a
+    request came to is decided by the decoded path, and its URL is tried as it is configured.
+
+    Args:
+        source: an ASGI `http` scope or a WSGI environ.
+    """
+    try:
+        return raw_target(source).decode("latin-1")
+    except FormatError as e:
+        if e.code != "message.no-raw-path":
+            return None
+    if "headers" in source:
+        path, query = (
+            source["path"].encode("utf-8", "surrogateescape"),
+            source.get("query_string", b"").decode("latin-1"),
+        )
+    else:
+        path = (source.get("SCRIPT_NAME", "") + source.get("PATH_INFO", "")).encode("latin-1", "replace")
+        query = source.get("QUERY_STRING", "")
+    return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")
+
+
+def _announced_lengths(source: Scope) -> tuple[str, ...]:
+    if "headers" in source:
+        return header_values(source, "content-length")
+    length = source.get("CONTENT_LENGTH")
+    return (length,) if length else ()
+
+
+def _answer_to(error: Exception) -> CallbackAnswer:
+    if not isinstance(error, CallbackRejected | FormatError | TransportError):
+        return AGAIN  # the store, the settings, or a mistake of ours
+    return _REFUSED.get(error.code, REFUSED)
+
+
+class _Own:
+    """Calls the application's functions, and remembers what they raised.
+
+    Attributes:
+        error: what was raised last.
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def call(self, function: Callable[..., T], *given: object) -> T:
+        """Call one."""
+        try:
+            return function(*given)
+        except Exception as e:
+            self.error = e
+            raise
+
+    async def awaited(self, function: Callable[..., Any], *given: object) -> Any:
+        """Call one, and await what it gives if that can be awaited."""
+        try:
+            result = function(*given)
+            return await result if inspect.isawaitable(result) else result
+        except Exception as e:
+            self.error = e
+            raise
+
+
+class _Gate:
+    """What both gates do before and after the inbox."""
+
+    def __init__(
+        self, inbox: Inbox | AsyncInbox, *, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
+    ) -> None:
+        self.receiver = inbox.receiver
+        self.now = now
+        self._peers, self._on_refusal = peers, on_refusal
+
+    def find(self, source: Scope) -> str | None:
+        """The target, when it is one of the receiver's addresses; every other request is none of ours."""
+        target = callback_target(source)
+        return None if target is None or self.receiver.book.find(target) is None else target
+
+    def require_head(self, source: Scope) -> None:
+        """Refuse by what is known before a byte of the body is read.
+
+        Raises:
+            CallbackRejected: `callback.peer`.
+            FormatError: `message.too-large`, `message.malformed`.
+        """
+        if self._peers is not None:
+            self._peers.require(source)
+        for length in _announced_lengths(source):
+            if not (length.isascii() and length.isdecimal() and len(length) <= 18):
+                raise FormatError("message.malformed", "the Content-Length is not a number")
+            if int(length) > self.receiver.max_body:
+                raise FormatError("message.too-large", f"a body of {length} bytes is announced")
+
+    def refuse(
+        self, error: Exception, source: Scope, received: ReceivedCallback | None = None, *, own: bool = False
+    ) -> CallbackAnswer:
+        """Tell the log everything and the sender nothing.
+
+        Args:
+            error: why.
+            source: the ASGI `http` scope or WSGI environ.
+            received: the request, when its body was read.
+            own: a function of the application raised it: whatever it is, it does not speak of the request.
+        """
+        answer = AGAIN if own else _answer_to(error)
+        try:
+            self._on_refusal(RefusedCallback(error, answer.status, self.now(), connection_address(source), received))
+        except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
+            _LOG.exception("the sink of refused callbacks failed")
+        return answer
+
+
+class CallbackGate(_Gate):
+    """Receives callbacks into an inbox and answers them.
+
+    Args:
+        inbox: where they go.
+        handler: has their effect before the answer, in the store's transaction (`Inbox.handle`); without one they are stored for
+            `Inbox.work` (`Inbox.accept`).
+        login: what a login GET is answered, also when it is repeated; called behind the inbox, so without an effect of its own.
+        keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
+            process may have died the first time; where it fails nothing is acknowledged.
+        peers: from where callbacks are taken; from everywhere without.
+        on_refusal: gets everything about each refusal. `explain_callback` takes long: do it elsewhere.
+        now: the clock.
+    """
+
+    def __init__(
+        self, inbox: Inbox, *, handler: Handler | None = None, login: Login | None = None, keep: Keep | None = None,
+        peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
+    ) -> None:  # fmt: skip
+        super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        self._inbox, self._handler, self._login, self._keep = inbox, handler, login, keep
+
+    def receive(self, received: ReceivedCallback, source: Scope) -> CallbackAnswer:
+        """Take a request that came to one of the addresses, whole.
+
+        Args:
+            received: the request, exactly as it came.
+            source: the ASGI `http` scope or WSGI environ that it came with.
+        """
+        own = _Own()
+        try:
+            receipt = self._take(received, own)
+            if not receipt.acknowledged:
+                return AGAIN
+            if self._keep is not None:
+                own.call(self._keep, receipt)
+            if self._login is None or receipt.callback.method != "GET":
+                return ACKNOWLEDGED
+            return CallbackAnswer(200, own.call(self._login, receipt.callback).to_wire())
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
+            return self.refuse(e, source, received, own=e is own.error)
+
+    def _take(self, received: ReceivedCallback, own: _Own) -> Receipt:
+        handler = self._handler
+        if handler is None:
+            return self._inbox.accept(received, at=self.now())
+        return self._inbox.handle(received, lambda *given: own.call(handler, *given), at=self.now())
+
+
+class AsyncCallbackGate(_Gate):
+    """The same over an `AsyncInbox`: the handler is a coroutine function, `login` and `keep` may be.
+
+    Args:
+        inbox: where they go.
+        handler: see `CallbackGate`.
+        login: see `CallbackGate`.
+        keep: see `CallbackGate`.
+        peers: see `CallbackGate`.
+        on_refusal: see `CallbackGate`; it is not awaited.
+        now: the clock.
+    """
+
+    def __init__(
+        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, login: AsyncLogin | None = None, keep: Keep | None = None,
+        peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
+    ) -> None:  # fmt: skip
+        super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        self._inbox, self._handler, self._login, self._keep = inbox, handler, login, keep
+
+    async def receive(self, received: ReceivedCallback, source: Scope) -> CallbackAnswer:
+        """See `CallbackGate.receive`."""
+        own = _Own()
+        try:
+            receipt = await self._take(received, own)
+            if not receipt.acknowledged:
+                return AGAIN
+            if self._keep is not None:
+                await own.awaited(self._keep, receipt)
+            if self._login is None or receipt.callback.method != "GET":
+                return ACKNOWLEDGED
+            return CallbackAnswer(200, (await own.awaited(self._login, receipt.callback)).to_wire())
+        except Exception as e:  # noqa: BLE001  # as above
+            return self.refuse(e, source, received, own=e is own.error)
+
+    async def _take(self, received: ReceivedCallback, own: _Own) -> Receipt:
+        handler = self._handler
+        if handler is None:
+            return await self._inbox.accept(received, at=self.now())
+        return await self._inbox.handle(received, lambda *given: own.awaited(handler, *given), at=self.now())

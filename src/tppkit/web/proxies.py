@@ -1,0 +1,227 @@
+"""The client certificate in a header of the proxy that ended the TLS connection: which proxy, which header, which form.
+
+A header proves nothing by itself; it counts from a listed address only, and of a listed proxy only the one header that it is
+configured to overwrite. Every other header of this kind is ignored, and said to be.
+"""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from hashlib import sha256
+from ipaddress import ip_address, ip_network
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from tppkit._encoding import decode_base64, shown
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.web.message import Scope, header_values
+
+MAX_HEADER = 64 * 1024
+UNIX = "unix"
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*")
+_URL_ENCODED = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
+_BINARY = re.compile(r":([A-Za-z0-9+/=]*):")
+_HASH = re.compile(r"[0-9A-Fa-f]{64}")
+# One key and value of Envoy's header; a value with a separator in it stands in quotes.
+_PAIR = re.compile(r'\s*([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;=]*))\s*([;,]|\Z)')
+
+
+class ProxyForm(StrEnum):
+    """How a proxy writes the certificate of its client.
+
+    Attributes:
+        NGINX: PEM, percent-encoded: `proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert`.
+        HAPROXY: base64 of DER: `http-request set-header X-SSL-Client-Cert %[ssl_c_der,base64]`.
+        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` where they are set. Of several elements the last
+            one is taken: the others were there before this proxy.
+        RFC9440: Client-Cert and Client-Cert-Chain.
+    """
+
+    NGINX = "nginx"
+    HAPROXY = "haproxy"
+    ENVOY = "envoy"
+    RFC9440 = "rfc9440"
+
+
+_CHAIN = "client-cert-chain"
+_USUAL = {
+    ProxyForm.NGINX: "x-ssl-client-cert",
+    ProxyForm.HAPROXY: "x-ssl-client-cert",
+    ProxyForm.ENVOY: "x-forwarded-client-cert",
+    ProxyForm.RFC9440: "client-cert",
+}
+# Names under which proxies are seen to forward certificates; reported where they stand without a right to.
+_KNOWN = frozenset({*_USUAL.values(), _CHAIN, "x-client-cert", "ssl-client-cert", "x-ssl-cert", "x-tls-client-cert"})
+
+
+class TrustedProxy:
+    """A proxy that is believed about its clients' certificates.
+
+    It must verify that the client holds the key (any TLS proxy that asks for a certificate does) and must overwrite or remove
+    the header in every request.
+
+    Args:
+        networks: its addresses as the application sees the connection, for example `10.0.0.0/28`; `unix` for a server that
+            listens on a Unix socket only.
+        form: how it writes the certificate.
+        header: the header; the form's usual one when absent.
+
+    Raises:
+        ConfigurationError: `proxy.network`.
+    """
+
+    def __init__(self, *networks: str, form: ProxyForm, header: str | None = None) -> None:
+        self.form = form
+        self.header = (header or _USUAL[form]).lower()
+        self._unix = UNIX in networks
+        try:
+            self._networks = tuple(ip_network(text) for text in networks if text != UNIX)
+        except ValueError as e:
+            raise ConfigurationError("proxy.network", f"a trusted proxy's network is not one: {e}") from e
+        if not networks:
+            raise ConfigurationError("proxy.network", "a trusted proxy has no network")
+
+    def has(self, address: str | None) -> bool:
+        """Whether a connection from this address comes from the proxy; None is a Unix socket."""
+        if address is None:
+            return self._unix
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        mapped = getattr(parsed, "ipv4_mapped", None)
+        return any((mapped or parsed) in network for network in self._networks)
+
+    def chain(self, source: Scope) -> tuple[str, ...]:
+        """PEM of the certificates that it forwards, the client's first; none when it forwards none.
+
+        Raises:
+            FormatError: `header.duplicate`, `certificate.malformed`, `certificate.too-large`, `base64.*`.
+        """
+        value = _single(source, self.header)
+        ders = _READERS[self.form](value) if value else ()
+        if ders and self.form is ProxyForm.RFC9440:
+            ders = (*ders, *_binaries(_single(source, _CHAIN), _CHAIN))
+        return tuple(map(ssl.DER_cert_to_PEM_cert, ders))
+
+    @property
+    def headers(self) -> frozenset[str]:
+        """The headers that are read, lower case."""
+        return frozenset({self.header, _CHAIN} if self.form is ProxyForm.RFC9440 else {self.header})
+
+
+def connection_address(source: Scope) -> str | None:
+    """The address of the connection's other end; None for a Unix socket, `?` where it is not known.
+
+    A server that puts an address of `X-Forwarded-For` in its place cannot know the port and gives 0: such an address is a
+    stranger's word.
+    """
+    if "headers" not in source:
+        original: Mapping[str, Any] = source.get("werkzeug.proxy_fix.orig", source)
+        return original.get("REMOTE_ADDR") or None
+    client = source.get("client")
+    if client is None:
+        return None
+    return str(client[0]) if client[1] else "?"
+
+
+def unproven_headers(source: Scope, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
+    """Headers that claim a certificate, and that nobody had a right to send, lower case.
+
+    Args:
+        source: an ASGI scope or a WSGI environ.
+        proxies: whose headers there are.
+        taken: those that were taken.
+    """
+    names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
+    if "headers" in source:
+        found = {name.lower().decode("latin-1") for name, _ in source["headers"]}
+        return tuple(sorted(names & found))
+    return tuple(sorted(name for name in names if header_values(source, name)))
+
+
+def _single(source: Scope, name: str) -> str:
+    values = header_values(source, name)
+    if len(values) > 1:
+        raise FormatError("header.duplicate", f"the {name} header stands more than once")
+    value = values[0].strip(" \t") if values else ""
+    if len(value) > MAX_HEADER:
+        raise FormatError("certificate.too-large", f"a {name} header of {len(value)} characters is too long")
+    return value
+
+
+def _read_nginx(value: str) -> tuple[bytes, ...]:
+    return _pem_chain(value)[:1]
+
+
+def _read_haproxy(value: str) -> tuple[bytes, ...]:
+    return (decode_base64(value, what="the proxy's certificate header"),)
+
+
+def _read_envoy(value: str) -> tuple[bytes, ...]:
+    element = _last_element(value)
+    chain = _pem_chain(element["chain"]) if element.get("chain") else ()
+    leaf = _pem_chain(element["cert"])[:1] if element.get("cert") else chain[:1]
+    if chain[:1] not in ((), leaf):
+        raise _malformed("Chain does not begin with Cert")
+    stated = element.get("hash")
+    if leaf and stated and not (_HASH.fullmatch(stated) and sha256(leaf[0]).hexdigest() == stated.lower()):
+        raise _malformed("Hash is not that of Cert")
+    return (*leaf, *chain[1:])
+
+
+def _last_element(value: str) -> Mapping[str, str]:
+    element: dict[str, str] = {}
+    position, separator = 0, ","
+    while position < len(value) or separator == ";":
+        found = _PAIR.match(value, position)
+        if found is None:
+            raise _malformed(f"{shown(value[position:])} is no key and value")
+        if separator == ",":
+            element = {}
+        key = found[1].lower()
+        if key in element and key not in ("dns", "uri"):
+            raise _malformed(f"an element has {shown(found[1])} twice")
+        element[key] = found[3] if found[2] is None else re.sub(r"\\(.)", r"\1", found[2])
+        position, separator = found.end(), found[4]
+    return element
+
+
+def _read_rfc9440(value: str) -> tuple[bytes, ...]:
+    found = _binaries(value, "client-cert")
+    if len(found) != 1:
+        raise _malformed("Client-Cert is not one byte sequence")
+    return found
+
+
+def _binaries(value: str, name: str) -> tuple[bytes, ...]:
+    found = [_BINARY.fullmatch(item.strip(" \t")) for item in value.split(",")] if value else []
+    if not all(found):
+        raise _malformed(f"{name} is not made of byte sequences (RFC 8941)")
+    return tuple(decode_base64(item[1], what=f"the {name} header") for item in found if item)
+
+
+def _pem_chain(value: str) -> tuple[bytes, ...]:
+    raw = unquote_to_bytes(value) if _URL_ENCODED.fullmatch(value) else b""
+    found = _PEM.findall(raw)
+    if not found or b"".join(found) != raw:
+        raise _malformed("it is not percent-encoded PEM")
+    return tuple(
+        decode_base64(b"".join(pem.split(b"-----")[2].split()), what="the proxy's certificate header") for pem in found
+    )
+
+
+def _malformed(reason: str) -> FormatError:
+    return FormatError("certificate.malformed", f"the proxy's certificate header cannot be read: {reason}")
+
+
+_READERS: Mapping[ProxyForm, Callable[[str], tuple[bytes, ...]]] = {
+    ProxyForm.NGINX: _read_nginx,
+    ProxyForm.HAPROXY: _read_haproxy,
+    ProxyForm.ENVOY: _read_envoy,
+    ProxyForm.RFC9440: _read_rfc9440,
+}
