@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from tppkit.callbacks import (
-    AsyncInbox,
     CallbackAddress,
     CallbackKind,
     CallbackReceiver,
@@ -21,14 +20,12 @@ from tppkit.callbacks import (
     Receipt,
     load_callback_key,
 )
-from tppkit.callbacks.stores.memory import AsyncMemoryStore, MemoryStore
-from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware, WsgiCallbackMiddleware
+from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.web import CallbackGate, CallbackMiddleware, WsgiCallbackMiddleware
 
 ORIGIN = "https://tpp.example"
 PATHS = ("/cb/", "/a%2Fb/", "/%C5%BEalias/", "/q?kind=a%2Fb&x=%C5%BE")
-_ADDRESSES = [
-    CallbackAddress(ORIGIN + prefix + path, CallbackKind.OTHER) for prefix in ("", "/app") for path in PATHS
-]
+_ADDRESSES = [CallbackAddress(ORIGIN + prefix + path, CallbackKind.OTHER) for prefix in ("", "/app") for path in PATHS]
 
 
 def receiver() -> CallbackReceiver:
@@ -59,9 +56,13 @@ def wsgi_rest(environ: Any, start_response: Any) -> Iterable[bytes]:
     return [b""]
 
 
+def gate() -> CallbackGate:
+    return CallbackGate(Inbox(receiver(), MemoryStore()), keep=keep)
+
+
 def asgi() -> CallbackMiddleware:
-    return CallbackMiddleware(asgi_rest, gate=AsyncCallbackGate(AsyncInbox(receiver(), AsyncMemoryStore()), keep=keep))
+    return CallbackMiddleware(asgi_rest, gate=gate())
 
 
 def wsgi() -> WsgiCallbackMiddleware:
-    return WsgiCallbackMiddleware(wsgi_rest, gate=CallbackGate(Inbox(receiver(), MemoryStore()), keep=keep))
+    return WsgiCallbackMiddleware(wsgi_rest, gate=gate())
