@@ -46,10 +46,15 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, VerificationError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, SignatureRejected, VerificationError
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import parse_signature_header
+from tppkit.httpsig.components import Component, Origin, component_value
+from tppkit.httpsig.content_digest import parse_content_digest
 from tppkit.httpsig.digest import parse_digest
+from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detached_jws
+from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
+from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
@@ -190,6 +195,39 @@ def raw_requests() -> list[bytes]:
     return [f"{message.method} {message.target} HTTP/1.1\r\n{head}\r\n".encode() + message.body]
 
 
+def read_signature_input(data: bytes) -> None:
+    """A Signature-Input field, and what it covers of a request."""
+    with suppress(FormatError, SignatureRejected):
+        parameters, _ = parse_signature_fields(data.decode("latin-1"), "sig1=:YQ==:", label="sig1")
+        message = Message("GET", "/p?a=1&b=%ff", (("Date", "x"), ("X", "a=1, b=(c)")))
+        make_signature_base(parameters, request_values(message, origin=Origin("https", "bank.example")))
+
+
+def read_target(data: bytes) -> None:
+    """A target, and every component that comes of it."""
+    message = Message("GET", data.decode("latin-1"))
+    for component in (Component("@path"), Component("@query"), Component("@query-param", (("name", "a"),))):
+        with suppress(FormatError, SignatureRejected):
+            component_value(message, component)
+
+
+def read_dictionary(data: bytes) -> None:
+    """A structured field: what is read is read alike when it is written again."""
+    with suppress(FormatError):
+        members = parse_dictionary(data.decode("latin-1"), what="the field")
+        text = ", ".join(f"{name}={write_member(member)}" for name, member in members.items())
+        if len(text) <= len(data) and parse_dictionary(text, what="the field") != members:
+            raise AssertionError("a dictionary is read otherwise when it is written again")
+
+
+def detached_jws() -> list[bytes]:
+    """A detached signature with a certificate."""
+    header = make_jws_header(
+        ("(request-target)", "digest"), algorithm="ES256", signed_at=AT, certificates=[pki().qseal.certificate.der]
+    )
+    return [make_detached_jws(header, bytes(64)).encode()]
+
+
 def read_trusted_list(data: bytes) -> None:
     """A list before and through its verification; nobody's signature is expected."""
     with suppress(FormatError, VerificationError):
@@ -326,6 +364,12 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
         text_target(parse_organization_identifier), texts("PSDLT-BL-LB000000", "VATDE-1", "LEIXG-AEYE00EKXESVZUUEBP67", "xx:DE-1")),
     "signature-header": Target(text_target(parse_signature_header), header("signature")),
     "digest-header": Target(text_target(parse_digest), texts("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")),
+    "signature-input": Target(
+        read_signature_input, texts('sig1=("@method" "x";key="b" "date";bs "@query-param";name="a");created=1;alg="ed25519"')),
+    "query": Target(read_target, texts("/p?a=%C3%A4+b&c=d&a", "/p?a=1")),
+    "structured-field": Target(read_dictionary, texts('a=("x";p  y);q=1, b=:YQ==:, c;d=?0, e=-7, f="\\""')),
+    "content-digest": Target(text_target(parse_content_digest), texts("sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=:")),
+    "detached-jws": Target(text_target(parse_detached_jws), detached_jws),
     "raw-request": Target(bytes_target(parse_request), raw_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),

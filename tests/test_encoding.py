@@ -10,7 +10,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tppkit._encoding import MAX_JSON_DEPTH, decode_base64, encode_base64, parse_json, shown
+from tppkit._encoding import (
+    MAX_JSON_DEPTH,
+    decode_base64,
+    decode_base64url,
+    encode_base64,
+    encode_base64url,
+    parse_json,
+    shown,
+)
 from tppkit.errors import FormatError
 
 JSON_VALUES = st.recursive(
@@ -60,6 +68,28 @@ def test_text_that_is_not_padded_standard_base64_is_malformed(text):
 
 def test_stray_bits_after_the_last_byte_are_refused():
     assert refusal(decode_base64, "QR==", what="a value") == "base64.noncanonical"
+
+
+@given(st.binary())
+def test_base64url_is_decoded_again_and_is_that_of_python(raw):
+    text = encode_base64url(raw)
+    assert decode_base64url(text, what="a value") == raw
+    assert text == base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+@given(st.text(max_size=60) | st.from_regex(r"[A-D_=+\n-]{0,12}", fullmatch=True))
+def test_what_is_decoded_from_base64url_has_exactly_one_text(text):
+    with suppress(FormatError):
+        assert encode_base64url(decode_base64url(text, what="a value")) == text
+
+
+@pytest.mark.parametrize("text", ["QQ==", "Q", "QQ+/", "QQ\n", " QQ", "QQé", "Q Q"])
+def test_text_that_is_not_unpadded_base64url_is_malformed(text):
+    assert refusal(decode_base64url, text, what="a value") == "base64.malformed"
+
+
+def test_stray_bits_in_base64url_are_refused():
+    assert refusal(decode_base64url, "QR", what="a value") == "base64.noncanonical"
 
 
 def test_the_message_names_the_thing_that_was_read():

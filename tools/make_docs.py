@@ -21,6 +21,7 @@ from tppkit.protocol.assumptions import ASSUMPTIONS
 from tppkit.protocol.psd2.endpoints import ENDPOINTS
 from tppkit.protocol.psd2.errors import REFUSALS
 from tppkit.protocol.psd2.payment import PAYMENT
+from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 NOTE = "<!-- Written by tools/make_docs.py (make docs); change the source, not this page. -->\n"
@@ -77,6 +78,40 @@ def rules() -> Iterator[str]:
         yield f"| {edition.document} | {edition.version} | {edition.begins:%Y-%m-%d} |"
 
 
+def profiles() -> Iterator[str]:
+    """Every dialect of sealing."""
+    yield "# Dialects of sealing\n\nThe rows of `seals.PROFILES`, by what varies."
+    yield "A field in brackets is covered where the request has it.\n"
+    yield "| profile | covers | keyId | algorithms | Digest; no body | signature in | certificate |\n|---|---|---|---|---|---|---|"
+    for row in PROFILES.values():
+        covered = " ".join([*row.covered, *(f"[{name}]" for name in row.covered_if_present)])
+        notes = [row.order.value] * (row.order is not Order.LISTED) + ["nothing else"] * row.only_these
+        algorithms = ", ".join(dict.fromkeys(wire for wire, _ in row.algorithms))
+        quoted = "" if row.signature_quoted else ", without quotes"
+        certificate = (
+            f"{row.certificate_header}: {row.certificate_form.value}" if row.certificate_header else "known to the bank"
+        )
+        yield (
+            f"| `{row.name}` | {'; '.join([f'`{covered}`', *notes])} | {_key_id(row.key_id)} | {algorithms} "
+            f"| {row.digest_algorithm}; {row.empty_body.value} | {row.carrier}{quoted} | {certificate} |"
+        )
+    yield "\n## Sources\n\n| profile | format | source | as of | taken from the guidelines for want of a word |\n|---|---|---|---|---|"
+    for row in PROFILES.values():
+        yield f"| `{row.name}` | {row.format.value} | {_cell(row.source)} | {row.as_of or '-'} | {_cell(row.assumed) or '-'} |"
+
+
+def _key_id(style: KeyIdStyle) -> str:
+    if style.form not in (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL):
+        return style.form.value
+    radix = {"X": "hexadecimal", "x": "lower-case hexadecimal", "d": "decimal"}[style.radix.value]
+    notes = [
+        style.form.value.replace("<serial>", f"<{radix}>") if style.form is KeyIdForm.CERTIFICATE else f"{radix} serial"
+    ]
+    notes += ["issuer optional"] * style.issuer_optional + ["spaces as they are"] * (not style.percent)
+    notes += ["line breaks left out"] * style.drops_newlines
+    return "; ".join(f"`{note}`" if "=" in note else note for note in notes)
+
+
 def command_line() -> Iterator[str]:
     """Every command's help."""
     yield "# Command line\n\nResult on stdout, talk on stderr. Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 cannot be read.\n"
@@ -104,6 +139,7 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
     "assumptions.md": assumptions,
     "psd2.md": psd2,
     "rules.md": rules,
+    "profiles.md": profiles,
     "cli.md": command_line,
 }
 

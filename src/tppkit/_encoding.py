@@ -8,6 +8,7 @@ from __future__ import annotations
 import binascii
 import json
 import math
+import re
 from typing import Any
 
 from tppkit._text import printable
@@ -40,6 +41,29 @@ def decode_base64(text: str | bytes, *, what: str) -> bytes:
 def encode_base64(raw: bytes) -> str:
     """Canonical base64 on one line."""
     return binascii.b2a_base64(raw, newline=False).decode("ascii")
+
+
+_BASE64URL = re.compile(r"[A-Za-z0-9_-]*")
+
+
+def decode_base64url(text: str, *, what: str) -> bytes:
+    """Decode canonical base64url (RFC 7515 section 2): no padding, no white space, no stray bits.
+
+    Args:
+        text: the encoded text.
+        what: the thing it stands for, named in the error.
+
+    Raises:
+        FormatError: `base64.malformed`, `base64.noncanonical`.
+    """
+    if not _BASE64URL.fullmatch(text):  # the decoder takes + and / as well, and skips what it does not know
+        raise FormatError("base64.malformed", f"{what} is not base64url without padding")
+    return decode_base64(text.replace("-", "+").replace("_", "/") + "=" * (-len(text) % 4), what=what)
+
+
+def encode_base64url(raw: bytes) -> str:
+    """Canonical base64url without padding."""
+    return encode_base64(raw).rstrip("=").replace("+", "-").replace("/", "_")
 
 
 def shown(value: str | bytes, *, limit: int = 80) -> str:

@@ -516,6 +516,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the body is not the one that was hashed",
             "hash the exact bytes that are sent; look for re-serialised JSON or changed line ends",
         ),
+        "digest.unknown-algorithm": Code(
+            "no digest algorithm has this name",
+            "write SHA-256 or SHA-512",
+        ),
         "digest.unsupported": Code(
             "the Digest header has no supported algorithm",
             "send SHA-256 or SHA-512",
@@ -527,6 +531,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "endpoint.unknown": Code(
             "no endpoint has this path",
             "see the endpoint table",
+        ),
+        "evidence.not-kept": Code(
+            "a verified request could not be kept as evidence, so it was not handled",
+            "mend the sink that the message names",
         ),
         "extra.missing": Code(
             "an optional dependency is not installed",
@@ -571,6 +579,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "header.control-character": Code(
             "a header's value holds a control character",
             "remove it; line breaks in names are percent-encoded in keyId",
+        ),
+        "header.date": Code(
+            "the Date header is not a date of HTTP",
+            "write it like Tue, 15 Nov 1994 08:12:31 GMT",
         ),
         "header.duplicate": Code(
             "a header that must be single stands more than once",
@@ -656,6 +668,38 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the JSON is longer than is read",
             "send less",
         ),
+        "jws.attached": Code(
+            "the JSON Web Signature carries a payload of its own",
+            "send header..signature with nothing between the two points",
+        ),
+        "jws.covered-names": Code(
+            "pars in sigD is not a list of field names, each once",
+            "name every covered field once",
+        ),
+        "jws.critical": Code(
+            "crit is missing, incomplete, or names what is not obeyed",
+            "mark b64, sigD and sigT as critical, and nothing unknown",
+        ),
+        "jws.encoded-payload": Code(
+            "b64 is not false",
+            "sign the lines of the fields as they stand (RFC 7797)",
+        ),
+        "jws.malformed": Code(
+            "the JSON Web Signature is not in the detached compact form",
+            "send base64url(header)..base64url(signature) with alg as text",
+        ),
+        "jws.offered-key": Code(
+            "the protected header offers a key or its address",
+            "send the certificate in x5c, or its hash in x5t#S256",
+        ),
+        "jws.signed-data": Code(
+            "sigD is not an HttpHeaders object of JAdES",
+            "send mId and pars, and nothing else",
+        ),
+        "jws.time": Code(
+            "the time of signing is in no known form",
+            "write sigT as YYYY-MM-DDTHH:MM:SSZ, or iat, not both",
+        ),
         "key-id.malformed": Code(
             "keyId is not SN=<hexadecimal>,CA=<issuer>",
             "write it as the bank's profile has it",
@@ -708,6 +752,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this cannot happen in this state",
             "read the state again",
         ),
+        "message.content-encoding": Code(
+            "a sealed body is compressed or otherwise encoded",
+            "send the body without Content-Encoding",
+        ),
         "message.content-type": Code(
             "the body has another content type than expected",
             "send application/json",
@@ -718,7 +766,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "message.no-raw-path": Code(
             "the server gives only the decoded path",
-            "use an ASGI server that sets raw_path",
+            "use an ASGI server that sets raw_path, or a WSGI server that sets RAW_URI or REQUEST_URI",
         ),
         "message.too-large": Code(
             "the body is longer than is read",
@@ -827,6 +875,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.unusual-text": Code(
             "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
             "nothing, if the register writes it so; banks that compare it may see another",
+        ),
+        "origin.malformed": Code(
+            "the origin is not scheme://host with an optional port",
+            "write it like https://bank.example",
         ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
@@ -1068,9 +1120,21 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "there is no such payment product",
             "use sepa-credit-transfers or instant-sepa-credit-transfers",
         ),
+        "profile.algorithm": Code(
+            "the profile has no name for the signer's algorithm",
+            "make the signer with an algorithm that the profile lists",
+        ),
         "profile.coverage": Code(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
+        ),
+        "profile.malformed": Code(
+            "the profile contradicts itself",
+            "read the message; it names the fields",
+        ),
+        "proxy.network": Code(
+            "a trusted proxy is given by something that is no network",
+            "write addresses as 192.0.2.7 or 192.0.2.0/24, or unix",
         ),
         "qcstatements.bare-statement": Code(
             "one QCStatement stands where a SEQUENCE OF them belongs",
@@ -1464,6 +1528,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the thumbprint changes, as always",
             "give it to banks that know you by it before the change",
         ),
+        "replay.no-request-id": Code(
+            "the dialect covers no request id, so repeated requests cannot be told",
+            "use another profile, or no replay guard",
+        ),
+        "replay.unavailable": Code(
+            "the store of used X-Request-IDs does not answer or is full",
+            "mend the store; the provider may repeat the request",
+        ),
+        "request-id.in-progress": Code(
+            "the same request was sent before and is not answered yet",
+            "wait, and send it again",
+        ),
         "request-id.malformed": Code(
             "X-Request-ID is not a UUID",
             "send a UUID",
@@ -1528,6 +1604,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the request has a header that sealing writes, or twice one that it covers",
             "leave these headers to sign_request",
         ),
+        "seal.key-id-needed": Code(
+            "the profile's keyId is not told by the certificate",
+            "give key_id: the client id or the address that the bank knows",
+        ),
         "seal.key-mismatch": Code(
             "the signer does not sign for the seal certificate",
             "give the key that the certificate was issued for",
@@ -1535,6 +1615,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.other-organisation": Code(
             "seal and QWAC have different organizationIdentifiers",
             "use certificates of one provider",
+        ),
+        "seal.own-signature": Code(
+            "the signer's signature does not verify with the certificate's key",
+            "nothing was sent; check the device or service that signs",
+        ),
+        "seal.target-uncovered": Code(
+            "the profile's seals do not cover method and target",
+            "take them from unverified_message, knowing that nobody signed them",
+        ),
+        "seal.time-needed": Code(
+            "the profile writes the time of signing",
+            "pass at=",
+        ),
+        "seal.unknown-certificate": Code(
+            "the request carries no certificate, and none is known by its keyId",
+            "give the policy the provider's certificate under its keyId",
         ),
         "signature.algorithm": Code(
             "the algorithm is not one that the key has",
@@ -1544,9 +1640,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the headers parameter is not in its form",
             "write lower-case names, single spaces, each once",
         ),
+        "signature.created": Code(
+            "the signature is from the future, or does not say when it was made",
+            "set the sender's clock, and send the time of signing",
+        ),
         "signature.duplicate-parameter": Code(
             "the Signature header has a parameter twice",
             "write each once",
+        ),
+        "signature.expired": Code(
+            "the signature has expired or is too old",
+            "sign the request again",
         ),
         "signature.header-absent": Code(
             "the signature covers a header that is not in the request",
@@ -1555,6 +1659,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "signature.invalid": Code(
             "the signature does not fit",
             "sign the exact signing string with the seal's key",
+        ),
+        "signature.label": Code(
+            "the labels of Signature-Input and Signature differ, or several are there and none was asked for",
+            "send both fields with the same labels; say which one is meant",
         ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
@@ -1568,9 +1676,41 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the Signature header lacks a parameter",
             "write keyId, algorithm, headers and signature",
         ),
+        "signature.other-coverage": Code(
+            "the signature covers a field that the profile does not allow",
+            "cover only what the profile lists",
+        ),
+        "signature.time-not-allowed": Code(
+            "a signature of this algorithm cannot cover a time",
+            "use hs2019, or leave (created) and (expires) out",
+        ),
         "signature.uncovered": Code(
             "the signature does not cover what it must",
             "cover digest, x-request-id and (request-target)",
+        ),
+        "signature.unsupported-component": Code(
+            "the signature covers something that is no part of a request, or that is not known here",
+            "cover the component that the message names in another way",
+        ),
+        "signer.async-only": Code(
+            "the signer signs only with await",
+            "use the asynchronous client or call, or give the signer a function that blocks",
+        ),
+        "signer.no-function": Code(
+            "the signer has no function to sign with",
+            "give sign, sign_async or both",
+        ),
+        "signer.sync-only": Code(
+            "the signer would hold up the event loop",
+            "give it sign_async, for example through asyncio.to_thread",
+        ),
+        "structured.duplicate": Code(
+            "a structured field gives a member or parameter twice",
+            "send it once",
+        ),
+        "structured.malformed": Code(
+            "a field is not in the form of structured fields",
+            "write it as RFC 9651 has it",
         ),
         "time.malformed": Code(
             "the text is not an ISO 8601 time",
@@ -1755,6 +1895,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "usage.wrong": Code(
             "the command line cannot be understood",
             "see the command's --help",
+        ),
+        "web.awaited-sink": Code(
+            "the sink for evidence is asynchronous, and a WSGI server cannot wait for it",
+            "pass an ordinary function",
+        ),
+        "web.unverified": Code(
+            "nothing of this request is verified",
+            "mount the seal middleware before the handler, and demand a seal of this endpoint",
         ),
     }
 )

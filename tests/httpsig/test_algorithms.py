@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, padding, rsa, x25519
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import ALGORITHMS, KeySigner
-from tppkit.httpsig.algorithms import algorithms_for, key_kind, make_sign, make_verifiers, verify_signature
+from tppkit.httpsig.algorithms import (
+    CAVAGE,
+    JWS,
+    RFC9421,
+    Names,
+    PrivateKey,
+    algorithms_for,
+    der_from_raw,
+    key_kind,
+    make_sign,
+    make_verifiers,
+    raw_from_der,
+    verify_signature,
+)
 
 DATA = b"(request-target): post /"
 # The seeds make the same keys every time; RSA keys cannot be made so.
 P256 = ec.derive_private_key(11, ec.SECP256R1())
 P384 = ec.derive_private_key(12, ec.SECP384R1())
+ED25519 = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+Keys = Mapping[str, PrivateKey]
 
 
 @pytest.fixture(scope="module")
@@ -23,26 +40,26 @@ def rsa_key() -> rsa.RSAPrivateKey:
 
 
 @pytest.fixture(scope="module")
-def keys(rsa_key: rsa.RSAPrivateKey) -> dict[str, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey]:
-    return {"rsa": rsa_key, "P-256": P256, "P-384": P384}
+def keys(rsa_key: rsa.RSAPrivateKey) -> Keys:
+    return {"rsa": rsa_key, "P-256": P256, "P-384": P384, "ed25519": ED25519}
 
 
 def verdict(key: object, algorithm: str, signature: bytes) -> str:
     try:
-        verify_signature(make_verifiers(key.public_key()), algorithm, signature, DATA)  # type: ignore[attr-defined]
+        verify_signature(make_verifiers(key.public_key(), names=ALGORITHMS), algorithm, signature, DATA)  # type: ignore[attr-defined]
     except SignatureRejected as e:
         return e.code
     return "holds"
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_each_algorithm_verifies_what_it_signs(name: str, keys) -> None:
+def test_each_algorithm_verifies_what_it_signs(name: str, keys: Keys) -> None:
     key = keys[ALGORITHMS[name].key]
     assert verdict(key, name, make_sign(key, ALGORITHMS[name])(DATA)) == "holds"
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name: str, keys) -> None:
+def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name: str, keys: Keys) -> None:
     signature = make_sign(keys[ALGORITHMS[name].key], ALGORITHMS[name])(DATA)
     for kind, key in keys.items():
         if kind != ALGORITHMS[name].key:
@@ -50,7 +67,7 @@ def test_no_key_verifies_under_an_algorithm_of_another_kind_of_key(name: str, ke
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_a_signature_over_other_data_is_refused(name: str, keys) -> None:
+def test_a_signature_over_other_data_is_refused(name: str, keys: Keys) -> None:
     key = keys[ALGORITHMS[name].key]
     assert verdict(key, name, make_sign(key, ALGORITHMS[name])(DATA + b"\n")) == "signature.invalid"
 
@@ -59,16 +76,54 @@ def test_a_signature_over_other_data_is_refused(name: str, keys) -> None:
 @pytest.mark.parametrize(
     "signature", [b"", b"\x00", b"\x30\x00", b"\x30\x06\x02\x01\x00\x02\x01\x00", b"\xff" * 256, bytes(70)]
 )
-def test_what_is_no_signature_is_refused(signature: bytes, name: str, keys) -> None:
+def test_what_is_no_signature_is_refused(signature: bytes, name: str, keys: Keys) -> None:
     assert verdict(keys[ALGORITHMS[name].key], name, signature) == "signature.invalid"
 
 
-def test_the_usual_algorithm_of_a_key_comes_first(keys) -> None:
-    names = {kind: [row.name for row in algorithms_for(key)] for kind, key in keys.items()}
-    assert names == {"rsa": ["rsa-sha256", "rsa-sha512"], "P-256": ["ecdsa-sha256"], "P-384": ["ecdsa-sha384"]}
+def test_the_usual_algorithm_of_a_key_comes_first(keys: Keys) -> None:
+    usual = {kind: next(iter(algorithms_for(key))) for kind, key in keys.items()}
+    assert usual == {"rsa": "rsa-sha256", "P-256": "ecdsa-sha256", "P-384": "ecdsa-sha384", "ed25519": "ed25519"}
 
 
-def test_a_public_key_is_of_the_kind_of_its_private_key(keys) -> None:
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (CAVAGE, {"rsa": ["rsa-sha256", "rsa-sha512"], "P-256": ["ecdsa-sha256"], "P-384": ["ecdsa-sha384"]}),
+        (
+            RFC9421,
+            {
+                "rsa": ["rsa-v1_5-sha256", "rsa-pss-sha512"], "P-256": ["ecdsa-p256-sha256"],
+                "P-384": ["ecdsa-p384-sha384"], "ed25519": ["ed25519"],
+            },
+        ),
+        (
+            JWS,
+            {
+                "rsa": ["RS256", "RS512", "PS256", "PS512"], "P-256": ["ES256"], "P-384": ["ES384"],
+                "ed25519": ["EdDSA", "Ed25519"],
+            },
+        ),
+    ],
+    ids=["cavage", "RFC 9421", "JWS"],
+)  # fmt: skip
+def test_each_format_names_the_algorithms_of_a_key(names: Names, expected: dict[str, list[str]], keys: Keys) -> None:
+    for kind, key in keys.items():
+        if kind in expected:
+            assert list(algorithms_for(key, names=names)) == expected[kind]
+        else:
+            with pytest.raises(FormatError) as caught:
+                algorithms_for(key, names=names)
+            assert caught.value.code == "key.unsupported"
+
+
+def test_a_key_that_its_certificate_keeps_to_pss_has_no_other_algorithm(keys: Keys) -> None:
+    assert list(algorithms_for(keys["rsa"], pss_only=True)) == ["rsa-pss-sha256", "rsa-pss-sha512"]
+    with pytest.raises(FormatError) as caught:
+        make_verifiers(keys["rsa"].public_key(), names=CAVAGE, pss_only=True)
+    assert caught.value.code == "key.unsupported"
+
+
+def test_a_public_key_is_of_the_kind_of_its_private_key(keys: Keys) -> None:
     assert {kind: key_kind(key.public_key()) for kind, key in keys.items()} == {kind: kind for kind in keys}
 
 
@@ -78,12 +133,11 @@ def test_a_public_key_is_of_the_kind_of_its_private_key(keys) -> None:
         lambda: ec.generate_private_key(ec.SECP521R1()),
         lambda: ec.generate_private_key(ec.SECP256K1()),
         lambda: ec.generate_private_key(ec.BrainpoolP256R1()),
-        ed25519.Ed25519PrivateKey.generate,
         ed448.Ed448PrivateKey.generate,
         x25519.X25519PrivateKey.generate,
         lambda: dsa.generate_private_key(2048),
     ],
-    ids=["P-521", "secp256k1", "brainpoolP256r1", "Ed25519", "Ed448", "X25519", "DSA"],
+    ids=["P-521", "secp256k1", "brainpoolP256r1", "Ed448", "X25519", "DSA"],
 )
 def test_a_key_of_another_kind_is_refused(make) -> None:
     key = make()
@@ -106,6 +160,12 @@ def test_a_key_does_not_sign_with_an_algorithm_of_another_kind() -> None:
     assert caught.value.code == "signature.algorithm"
 
 
+def test_no_cavage_name_stands_for_an_ed25519_key() -> None:
+    with pytest.raises(FormatError) as caught:
+        make_verifiers(ED25519.public_key())
+    assert caught.value.code == "key.unsupported"
+
+
 def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = rsa_key.sign(DATA, padding.PSS(padding.MGF1(SHA256()), 32), SHA256())
     assert verdict(rsa_key, "rsa-sha256", signature) == "signature.invalid"
@@ -124,6 +184,22 @@ def test_ecdsa_takes_der_only_and_no_other_spelling_of_it(key: ec.EllipticCurveP
     for spelling in (raw, long_form, padded, der + b"\x00", der[:-1], b"\x31" + der[1:]):
         assert verdict(key, signer.algorithm.name, spelling) == "signature.invalid"
     assert verdict(key, signer.algorithm.name, der) == "holds"
+
+
+@pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])
+def test_bare_ecdsa_takes_two_numbers_of_its_size_only(key: ec.EllipticCurvePrivateKey) -> None:
+    name = {"secp256r1": "ecdsa-p256-sha256", "secp384r1": "ecdsa-p384-sha384"}[key.curve.name]
+    raw = make_sign(key, ALGORITHMS[name])(DATA)
+    size = key.key_size // 8
+    der = der_from_raw(raw, size=size)
+    for spelling in (der, raw + b"\x00", b"\x00" + raw, raw[:-1], raw[size:] + raw[:size], bytes(2 * size)):
+        assert verdict(key, name, spelling) == "signature.invalid"
+    assert (verdict(key, name, raw), raw_from_der(der, size=size)) == ("holds", raw)
+
+
+def test_a_number_longer_than_the_curve_has_no_bare_form() -> None:
+    with pytest.raises(ValueError, match="no number of 32 bytes"):
+        raw_from_der(encode_dss_signature(1 << 256, 1), size=32)
 
 
 def test_the_message_of_a_wrong_algorithm_shows_no_control_character() -> None:

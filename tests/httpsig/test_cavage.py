@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import re
+from contextlib import nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from tppkit._encoding import encode_base64
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import Message, SignatureParameters, make_signing_string, message_components, parse_signature_header
-from tppkit.httpsig.cavage import parse_covered_names
+from tppkit.httpsig.cavage import DRAFT_10, DRAFT_12, Reading, parse_covered_names, time_components, verify_times
 
 GOOD = 'keyId="SN=9FA1,CA=CN=A,C=DE",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="AAAA"'
 
@@ -33,11 +35,10 @@ def test_a_header_is_read() -> None:
     [
         GOOD.replace(",algorithm", ", algorithm"),
         GOOD.replace(",algorithm", ",\talgorithm"),
-        "created=1402170695,expires=1402170995," + GOOD,
         GOOD + ',opaque="x, y=z"',
         'signature="AAAA",headers="digest x-request-id (request-target)",algorithm="rsa-sha256",keyId="SN=9FA1,CA=CN=A,C=DE"',
     ],
-    ids=["space after comma", "tab after comma", "numbers", "unknown parameter", "other order"],
+    ids=["space after comma", "tab after comma", "unknown parameter", "other order"],
 )
 def test_what_the_draft_allows_is_read_the_same(value: str) -> None:
     assert parse_signature_header(value) == parse_signature_header(GOOD)
@@ -109,7 +110,7 @@ def test_each_parameter_is_needed(name: str) -> None:
     "names",
     [
         "", " ", "digest ", " digest", "digest  x-request-id", "digest\tx-request-id", "Digest X-Request-ID", "digest digest",
-        "digest,x-request-id", "digest: x", "(created)", "(request-target", "(Request-Target)", "()", "é", "x" * 65,
+        "digest,x-request-id", "digest: x", "(status)", "(Created)", "(request-target", "(Request-Target)", "()", "é", "x" * 65,
     ],
 )  # fmt: skip
 def test_covered_names_are_lower_case_with_one_space_between_and_each_once(names: str) -> None:
@@ -149,11 +150,14 @@ PARAMETERS = st.builds(
     QUOTED,
     st.lists(NAMES, min_size=1, max_size=6, unique=True).map(tuple),
     st.binary(max_size=300),
+    st.none(),
+    st.none(),
 )
 
 
 @given(PARAMETERS, st.permutations(["keyId", "algorithm", "headers", "signature"]), st.sampled_from([",", ", ", ",\t"]))
 def test_what_is_written_reads_back(parameters: SignatureParameters, order: list[str], comma: str) -> None:
+    assert (parameters.created, parameters.expires) == (None, None)
     values = {
         "keyId": parameters.key_id,
         "algorithm": parameters.algorithm,
@@ -173,6 +177,99 @@ def test_only_format_error_escapes_the_reader_of_the_header(value: str) -> None:
 def test_only_format_error_escapes_the_reader_of_covered_names(text: str) -> None:
     with suppress(FormatError):
         assert " ".join(parse_covered_names(text)) == text
+
+
+TIMED = (
+    'keyId="k",algorithm="hs2019",created=1402170695,expires=1402170995,headers="(created) (expires)",signature="AAAA"'
+)
+
+
+def test_the_times_of_draft_12_are_bare_numbers() -> None:
+    parameters = parse_signature_header(TIMED)
+    assert (parameters.created, parameters.expires) == (1402170695, 1402170995)
+    assert time_components(parameters) == {"(created)": "1402170695", "(expires)": "1402170995"}
+    assert make_signing_string(parameters.headers, time_components(parameters)) == (
+        b"(created): 1402170695\n(expires): 1402170995"
+    )
+
+
+@pytest.mark.parametrize("name", ["created", "expires"])
+@pytest.mark.parametrize("form", ['"1402170695"', "1402170695.5", "-1", "x", "", "1e9", "1" * 21, "0x10"])
+def test_a_time_in_another_form_is_malformed(form: str, name: str) -> None:
+    assert fault(re.sub(rf"{name}=\d+", f"{name}={form}", TIMED, count=1)) == "signature.malformed"
+
+
+@pytest.mark.parametrize("name", ["created", "expires"])
+def test_a_covered_time_must_be_there(name: str) -> None:
+    assert fault(re.sub(rf"{name}=\d+,", "", TIMED)) == "signature.missing-parameter"
+
+
+@pytest.mark.parametrize("algorithm", ["rsa-sha256", "rsa", "hmac-sha256", "ecdsa-sha256", "ecdsa"])
+@pytest.mark.parametrize("name", ["(created)", "(expires)"])
+def test_signatures_of_the_older_drafts_cover_no_time(name: str, algorithm: str) -> None:
+    value = TIMED.replace("hs2019", algorithm).replace('"(created) (expires)"', f'"{name}"')
+    assert fault(value) == "signature.time-not-allowed"
+
+
+def test_a_time_that_is_not_covered_goes_with_any_algorithm() -> None:
+    value = TIMED.replace("hs2019", "rsa-sha256").replace('"(created) (expires)"', '"digest"')
+    assert parse_signature_header(value).created == 1402170695
+
+
+NOW = datetime.fromtimestamp(1402170800, UTC)
+
+
+@pytest.mark.parametrize(
+    ("created", "expires", "verdict"),
+    [
+        (1402170800, 1402170800, "holds"),
+        (1402170860, None, "holds"),
+        (1402170861, None, "signature.created"),
+        (None, 1402170740, "holds"),
+        (None, 1402170739, "signature.expired"),
+        (10**19, None, "signature.created"),
+        (0, 0, "signature.expired"),
+        (None, None, "holds"),
+    ],
+)
+def test_a_time_may_be_off_by_the_skew_and_no_more(created: int | None, expires: int | None, verdict: str) -> None:
+    parameters = SignatureParameters("k", "hs2019", ("(created)",), b"", created, expires)
+    expected = nullcontext() if verdict == "holds" else pytest.raises(SignatureRejected)
+    with expected as caught:
+        verify_times(parameters, at=NOW, skew=timedelta(minutes=1))
+    assert verdict == (caught.value.code if caught else "holds")
+
+
+@pytest.mark.parametrize(("reading", "covered"), [(DRAFT_10, ("date",)), (DRAFT_12, ("(created)",))])
+def test_what_an_absent_parameter_stands_for_is_said_by_the_draft(reading: Reading, covered: tuple[str, ...]) -> None:
+    value = 'keyId="k",created=1,signature="AAAA"'
+    assert fault(value) == "signature.missing-parameter"
+    parameters = parse_signature_header(value, reading=reading)
+    assert (parameters.headers, parameters.algorithm) == (covered, "")
+
+
+def test_an_empty_list_of_names_is_refused_where_an_absent_one_is_not() -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_signature_header('keyId="k",headers="",signature="AAAA"', reading=DRAFT_10)
+    assert caught.value.code == "signature.covered-names"
+
+
+def test_capital_letters_are_read_only_where_a_dialect_writes_them() -> None:
+    value = GOOD.replace("digest x-request-id", "Digest X-Request-ID")
+    assert fault(value) == "signature.covered-names"
+    assert parse_signature_header(value, reading=Reading(any_case=True)) == parse_signature_header(GOOD)
+    with pytest.raises(FormatError):
+        parse_signature_header(GOOD.replace("digest x-", "digest Digest x-"), reading=Reading(any_case=True))
+
+
+def test_a_signature_without_quotes_is_read_only_where_a_dialect_writes_it() -> None:
+    for text in ("AAAA", "AAA=", "1234", "A+/A"):
+        bare = GOOD.replace('"AAAA"', text)
+        assert fault(bare) == "signature.malformed"
+        read = parse_signature_header(bare, reading=Reading(bare_signature=True))
+        assert read == parse_signature_header(GOOD.replace('"AAAA"', f'"{text}"'))
+    with pytest.raises(FormatError):
+        parse_signature_header(GOOD.replace('"rsa-sha256"', "rsa"), reading=Reading(bare_signature=True))
 
 
 def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: str = "/a?b=%2F") -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, rsa
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +40,7 @@ def test_a_signer_refuses_an_algorithm_that_its_key_cannot_have(algorithm: str) 
 @pytest.mark.parametrize(
     ("make", "code"),
     [
-        (ed25519.Ed25519PrivateKey.generate, "key.unsupported"),
+        (ed448.Ed448PrivateKey.generate, "key.unsupported"),
         (lambda: ec.generate_private_key(ec.SECP521R1()), "key.unsupported"),
         (lambda: dsa.generate_private_key(2048), "key.unsupported"),
         (lambda: rsa.generate_private_key(65537, 1024), "key.weak"),

@@ -35,6 +35,16 @@ def test_what_is_no_request_is_refused(raw: bytes):
     assert caught.value.code == "message.malformed"
 
 
+def test_a_folded_line_continues_its_value_with_one_space():
+    raw = b"GET / HTTP/1.1\r\nA: b \r\n \t c\r\n\td\r\nE:\r\n f\r\n\r\n"
+    assert parse_request(raw).headers == (("A", "b c d"), ("E", "f"))
+
+
+def test_a_fold_makes_no_header_of_what_is_in_it():
+    raw = b"GET / HTTP/1.1\r\nA: b\r\n Digest: x\r\n\r\n"
+    assert parse_request(raw).headers == (("A", "b Digest: x"),)
+
+
 def test_a_long_run_of_spaces_in_a_header_costs_nothing():
     # With a pattern that backtracks this takes hours.
     assert parse_request(b"GET / HTTP/1.1\r\nA: b" + b" " * 60_000 + b"c\r\n\r\n").values("a")[0].endswith("c")

@@ -15,7 +15,8 @@ from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig import KeySigner, make_digest
-from tppkit.seals import Message, SealPolicy, verify_request
+from tppkit.httpsig.algorithms import key_kind
+from tppkit.seals import KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki
 from tppkit.testpki.profiles import Extension, provider_name, qseal_extensions
@@ -157,3 +158,40 @@ def issue_seal(
         serial=serial,
         extensions=qseal_extensions(pki.provider) if extensions is None else extensions,
     )
+
+
+CLIENT_IDS = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.example/seals/2026.pem"}
+
+
+def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
+    """A request that has every field that a dialect always covers, and some that nobody signs."""
+    names = {name.lower() for name in profile.covered}
+    fields = (
+        ("X-Request-ID", REQUEST_ID),
+        ("TPP-Request-ID", REQUEST_ID),
+        ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"),
+        ("Content-Type", "application/json"),
+        ("x-amz-access-token", "Atza|token"),
+        ("Tenant", "nobody signs this"),
+        ("X-Forwarded-For", "203.0.113.9"),
+    )
+    uncovered = ("x-request-id", "tenant", "x-forwarded-for")
+    return Message("POST", TARGET, tuple(f for f in fields if f[0].lower() in {*names, *uncovered}), body)
+
+
+def seal_of(profile: SealProfile, issued: Issued, *, verify_own: bool = False) -> Seal:
+    """A seal in a dialect, by the first algorithm that it has for the key."""
+    algorithm = next(iter(profile.algorithms_of(key_kind(issued.key)).values()))
+    signer = KeySigner(issued.key, algorithm=algorithm.name)
+    key_id = CLIENT_IDS.get(profile.key_id.form)
+    return Seal(issued.certificate, signer, profile=profile, key_id=key_id, verify_own=verify_own)
+
+
+def policy_of(profile: SealProfile, pki: Pki) -> SealPolicy:
+    """A policy of a dialect that has seen nothing; where no certificate is sent it knows the provider's."""
+    certificate = pki.qseal.certificate
+    key_id = CLIENT_IDS.get(profile.key_id.form, "")
+    if profile.key_id.form is KeyIdForm.THUMBPRINT:
+        key_id = make_key_id(certificate, style=profile.key_id)
+    paths = PathVerifier(make_anchors(pki.authorities))
+    return SealPolicy(paths, profile=profile, certificates={key_id: certificate})

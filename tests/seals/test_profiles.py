@@ -2,17 +2,50 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
+from ssl import DER_cert_to_PEM_cert
+from typing import Any
 
 import pytest
-from sealing import AT, REQUEST, header, verdict, with_value
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.hashes import SHA512
+from sealing import (
+    AT,
+    CLIENT_IDS,
+    REQUEST,
+    REQUEST_ID,
+    TARGET,
+    changed,
+    header,
+    policy_of,
+    request_for,
+    seal_by_hand,
+    seal_of,
+    verdict,
+    with_value,
+    without,
+)
 
-from tppkit.errors import SignatureRejected
-from tppkit.httpsig import KeySigner, Message
-from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki
+from tppkit.errors import ConfigurationError, SignatureRejected
+from tppkit.httpsig import KeySigner, Message, make_digest, parse_signature_header
+from tppkit.seals import (
+    PROFILES,
+    PSD2_V1,
+    EmptyBody,
+    KeyIdForm,
+    Seal,
+    SealPolicy,
+    SealProfile,
+    sign_request,
+    verify_request,
+)
+from tppkit.testpki import Issued, Pki
 from tppkit.trust import PathVerifier
 
+CERTIFICATE = "TPP-Signature-Certificate"
 OWN = replace(
     PSD2_V1,
     name="own",
@@ -38,8 +71,9 @@ def test_every_row_stands_under_its_name() -> None:
 
 
 @pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
-def test_every_row_covers_the_digest_and_the_request_target(row) -> None:
-    assert {"digest", "(request-target)"} <= set(row.covered)
+def test_every_row_demands_the_digest_and_what_tells_one_request_from_another(row: SealProfile) -> None:
+    assert row.digest_name in row.demanded
+    assert row.max_age or row.demanded & {row.request_id, "date", "(created)"}
 
 
 def test_a_row_of_ones_own_says_digest_coverage_and_header(own_seal: Seal, request_with_redirect: Message) -> None:
@@ -54,7 +88,7 @@ def test_a_request_of_a_row_verifies_under_the_row(
 ) -> None:
     sealed, policy = sign_request(request_with_redirect, seal=own_seal), SealPolicy(paths, profile=OWN)
     verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
-    assert (verified.profile, verified.covered["tpp-redirect-uri"]) == ("own", "https://tpp.example/back")
+    assert (verified.profile.name, verified.covered["tpp-redirect-uri"]) == ("own", "https://tpp.example/back")
     assert verdict(with_value(sealed, "TPP-Redirect-URI", "https://x"), policy) == "signature.invalid"
 
 
@@ -71,3 +105,389 @@ def test_what_a_row_covers_must_be_there_to_be_sealed(own_seal: Seal) -> None:
     with pytest.raises(SignatureRejected) as caught:
         sign_request(REQUEST, seal=own_seal)
     assert caught.value.code == "signature.header-absent"
+
+
+ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
+
+
+@ROWS
+@pytest.mark.parametrize("body", [REQUEST.body, b""], ids=["body", "no body"])
+def test_every_row_verifies_what_it_seals(row: SealProfile, body: bytes, rsa_pki: Pki) -> None:
+    sealed = sign_request(request_for(row, body=body), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    policy = policy_of(row, rsa_pki)
+    for _ in range(2):  # the second time from memory
+        verified = verify_request(sealed, qwac=rsa_pki.qwac.certificate, at=AT, policy=policy)
+        assert verified.covers_target is row.covers_target
+        assert (verified.body, verified.profile) == (body, row)
+
+
+@ROWS
+def test_every_row_is_told_apart_from_a_request_that_was_changed(row: SealProfile, rsa_pki: Pki) -> None:
+    sealed, policy = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT), policy_of(row, rsa_pki)
+    assert verdict(changed(sealed, body=b""), policy) == "digest.mismatch"
+    assert verdict(changed(sealed, target="/elsewhere?x=%2F"), policy) == (
+        "signature.invalid" if row.covers_target else "holds"
+    )
+    if row.request_id in row.demanded:
+        assert verdict(with_value(sealed, row.request_id, "another"), policy) == "signature.invalid"
+
+
+@ROWS
+def test_every_row_names_its_source_and_is_unlike_every_other(row: SealProfile) -> None:
+    assert row.source
+    assert [
+        other.name
+        for other in PROFILES.values()
+        if replace(other, name="", source="") == replace(row, name="", source="")
+    ] == [row.name]
+
+
+def value_of(row: SealProfile, issued: Issued, *, body: bytes = REQUEST.body, **more: str) -> str:
+    """The Signature header of a request with these further fields."""
+    message = request_for(row, body=body).with_headers(*((n.replace("_", "-"), v) for n, v in more.items()))
+    return header(sign_request(message, seal=seal_of(row, issued), at=AT), row.carrier)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "covered"),
+    [
+        ("psd2-v1", {"psu_id": "x"}, "digest x-request-id (request-target)"),
+        ("berlin-group", {}, "digest x-request-id"),
+        ("berlin-group", {"tpp_redirect_uri": "u", "psu_id": "x"}, "digest x-request-id psu-id tpp-redirect-uri"),
+        ("adorsys", {"psu_id": "x"}, "date digest psu-id x-request-id"),
+        ("wso2", {"PSU_ID": "x", "psu_geo_location": "y"}, "digest x-request-id date psu-geo-location psu-id"),
+        ("ing", {}, "(request-target) date digest"),
+        ("ing", {"X_ING_ReqID": "x"}, "(request-target) date digest x-ing-reqid"),
+        ("rabobank", {"tpp_redirect_uri": "u"}, "date digest x-request-id tpp-redirect-uri"),
+        ("bng", {}, "(request-target) date digest"),
+        (
+            "stet", {"content_type": "a/b", "psu_ip_address": "192.0.2.7"},
+            "(request-target) digest x-request-id content-type psu-ip-address",
+        ),
+        ("triodos", {"psu_id": "x"}, "digest x-request-id"),
+        ("chebanca", {}, "(request-target) tpp-request-id date digest"),
+        ("samlink", {"tpp_redirect_uri": "u"}, "Digest X-Request-ID TPP-Redirect-URI"),
+        ("redsys", {"tpp_redirect_uri": "u"}, "digest x-request-id tpp-redirect-uri"),
+        ("cavage-12", {}, "(request-target) (created) (expires) digest x-request-id"),
+    ],
+)  # fmt: skip
+def test_a_row_covers_its_fields_in_its_order(name: str, more: dict[str, str], covered: str, rsa_pki: Pki) -> None:
+    assert f',headers="{covered}",' in value_of(PROFILES[name], rsa_pki.qseal, **more)
+
+
+def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
+    row = PROFILES["chebanca"]
+    assert ',headers="(request-target) tpp-request-id date",' in value_of(row, rsa_pki.qseal, body=b"")
+    sealed = sign_request(request_for(row, body=b""), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    policy = policy_of(row, rsa_pki)
+    assert verdict(sealed, policy) == "holds"
+    assert verdict(changed(sealed, body=b"smuggled"), policy) == "signature.uncovered"
+    digest = ("Digest", make_digest(b"smuggled"))
+    assert verdict(changed(sealed, body=b"smuggled").with_headers(digest), policy) == "signature.uncovered"
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm", "digest"),
+    [
+        ("psd2-v1", "rsa-sha256", "SHA-256="), ("rabobank", "rsa-sha512", "sha-512="), ("redsys", "SHA-256", "SHA-256="),
+        ("cavage-12", "hs2019", "SHA-256="), ("adorsys", "rsa-sha256", "SHA-256="),
+    ],
+)  # fmt: skip
+def test_a_row_spells_its_algorithms(name: str, algorithm: str, digest: str, rsa_pki: Pki) -> None:
+    row = PROFILES[name]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    assert f',algorithm="{algorithm}",' in header(sealed, row.carrier)
+    assert header(sealed, "Digest").startswith(digest)
+
+
+def test_an_algorithm_that_a_row_has_no_name_for_is_refused(rsa_pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES["rabobank"])
+    assert caught.value.code == "profile.algorithm"
+
+
+def test_a_row_takes_only_its_own_algorithms(pki: Pki, rsa_pki: Pki) -> None:
+    weaker = replace(PROFILES["rabobank"], algorithms=(("rsa-sha256", "rsa-sha256"),))
+    sealed = sign_request(request_for(weaker), seal=seal_of(weaker, rsa_pki.qseal))
+    assert verdict(sealed, policy_of(PROFILES["rabobank"], rsa_pki)) == "signature.algorithm"
+    sealed = sign_request(request_for(PSD2_V1), seal=seal_of(PSD2_V1, pki.qseal))
+    redsys = replace(PROFILES["redsys"], only_these=False)
+    assert verdict(sealed, policy_of(redsys, pki)) == "key.unsupported"
+
+
+def test_jca_names_are_read_where_a_row_tolerates_them(rsa_pki: Pki) -> None:
+    row = PROFILES["adorsys"]
+    jca = replace(row, algorithms=(("SHA256withRSA", "rsa-sha256"),))
+    sealed = sign_request(request_for(row), seal=seal_of(jca, rsa_pki.qseal))
+    assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
+    assert verdict(sealed, policy_of(replace(row, algorithms=PSD2_V1.algorithms), rsa_pki)) == "signature.algorithm"
+
+
+@pytest.mark.parametrize("kind", ["p256", "rsa2048"])
+def test_hs2019_means_what_the_row_says_for_the_key(kind: str, pki: Pki, rsa_pki: Pki) -> None:
+    row, one = PROFILES["cavage-12"], {"p256": pki, "rsa2048": rsa_pki}[kind]
+    sealed = sign_request(request_for(row), seal=seal_of(row, one.qseal), at=AT)
+    assert verdict(sealed, policy_of(row, one)) == "holds"
+    key, signature = one.qseal.key.public_key(), parse_signature_header(header(sealed, "Signature")).signature
+    data = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, one)).signing_string
+    if isinstance(key, rsa.RSAPublicKey):
+        key.verify(signature, data, padding.PSS(padding.MGF1(SHA512()), 64), SHA512())
+        other = replace(row, algorithms=(("hs2019", "rsa-sha512"),))
+        assert verdict(sealed, policy_of(other, one)) == "signature.invalid"
+    else:
+        key.verify(signature, data, ec.ECDSA(SHA512()))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("meo", lambda der: ("TPP-Signing-Certificate", b64encode(der).decode())),
+        (
+            "bng",
+            lambda der: (CERTIFICATE, f"-----BEGIN CERTIFICATE-----{b64encode(der).decode()}-----END CERTIFICATE-----"),
+        ),
+        ("salt-edge", lambda der: (CERTIFICATE, b64encode(DER_cert_to_PEM_cert(der).encode()).decode())),
+    ],
+)
+def test_a_row_sends_the_certificate_in_its_form(
+    name: str, expected: Callable[[bytes], tuple[str, str]], rsa_pki: Pki
+) -> None:
+    row = PROFILES[name]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    assert sealed.headers[-1] == expected(rsa_pki.qseal.certificate.der)
+
+
+@pytest.mark.parametrize("name", ["psd2-v1", "bng", "salt-edge"])
+@pytest.mark.parametrize("other", ["psd2-v1", "bng", "salt-edge"])
+def test_a_certificate_in_the_form_of_another_row_is_refused(name: str, other: str, rsa_pki: Pki) -> None:
+    row = PROFILES[name]
+    strange = replace(row, certificate_form=PROFILES[other].certificate_form)
+    sealed = sign_request(request_for(row), seal=seal_of(strange, rsa_pki.qseal))
+    assert (verdict(sealed, policy_of(row, rsa_pki)) == "holds") is (name == other)
+
+
+def test_a_row_without_certificate_sends_none_and_takes_the_known_one(rsa_pki: Pki) -> None:
+    row = PROFILES["stet"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    assert not sealed.values(CERTIFICATE)
+    policy = policy_of(row, rsa_pki)
+    assert verdict(sealed, policy) == verdict(sealed, policy) == "holds"
+    nobody = SealPolicy(policy.paths, profile=row)
+    assert verdict(sealed, nobody) == "seal.unknown-certificate"
+
+
+def test_a_known_certificate_that_was_exchanged_is_not_believed_from_memory(rsa_pki: Pki) -> None:
+    row, other = PROFILES["stet"], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
+    known = {CLIENT_IDS[KeyIdForm.URL]: rsa_pki.qseal.certificate}
+    policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, certificates=known)
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    assert verdict(sealed, policy) == "holds"
+    known[CLIENT_IDS[KeyIdForm.URL]] = other.certificate
+    assert verdict(sealed, policy) == "signature.invalid"
+
+
+@pytest.mark.parametrize("form", ["chebanca", "stet"])
+def test_a_key_id_that_the_certificate_does_not_tell_must_be_given(form: str, rsa_pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(rsa_pki.qseal.certificate, KeySigner(rsa_pki.qseal.key), profile=PROFILES[form])
+    assert caught.value.code == "seal.key-id-needed"
+
+
+def test_the_authorization_header_carries_the_same_parameters(rsa_pki: Pki) -> None:
+    row = PROFILES["ing-token"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    value = header(sealed, "Authorization")
+    assert value.startswith('Signature keyId="SN=')
+    policy = policy_of(row, rsa_pki)
+    lower = with_value(sealed, "Authorization", value.replace("Signature ", "signature ", 1))
+    assert verdict(sealed, policy) == verdict(lower, policy) == "holds"
+    for other in (value.removeprefix("Signature "), value.replace("Signature ", "Bearer "), f" {value[1:]}"):
+        assert verdict(with_value(sealed, "Authorization", other), policy) == "signature.missing"
+
+
+def test_the_signature_stands_without_quotes_where_a_row_says_so(rsa_pki: Pki) -> None:
+    row = PROFILES["wso2"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    value = header(sealed, "Signature")
+    head, mark, text = value.rpartition(",signature=")
+    assert mark
+    assert '"' not in text
+    policy = policy_of(row, rsa_pki)
+    quoted = with_value(sealed, "Signature", f'{head},signature="{text}"')
+    assert [verdict(message, policy) for message in (sealed, quoted, sealed, quoted)] == ["holds"] * 4
+    assert verdict(changed(sealed, body=b"{}"), policy) == "digest.mismatch"
+
+
+def test_a_missing_body_is_a_pair_of_braces_where_a_row_says_so(rsa_pki: Pki) -> None:
+    row = PROFILES["wso2"]
+    sealed = sign_request(request_for(row, body=b""), seal=seal_of(row, rsa_pki.qseal))
+    assert header(sealed, "Digest") == make_digest(b"{}")
+    policy = policy_of(row, rsa_pki)
+    assert verdict(sealed, policy) == "holds"
+    hashed = replace(row, empty_body=EmptyBody.HASHED)
+    honest = sign_request(request_for(row, body=b""), seal=seal_of(hashed, rsa_pki.qseal))
+    assert verdict(honest, policy) == "digest.mismatch"
+
+
+@pytest.mark.parametrize("name", ["psu-id", "psu-corporate-id", "tpp-redirect-uri"])
+def test_a_field_that_must_be_covered_when_present_is_refused_uncovered(name: str, pki: Pki) -> None:
+    row, policy = PROFILES["berlin-group"], policy_of(PROFILES["berlin-group"], pki)
+    sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
+    assert verdict(sealed, policy) == "holds"
+    added = sealed.with_headers((name.upper(), "added on the way"))
+    assert verdict(added, policy) == "signature.uncovered"  # though the same Signature text is remembered
+    covered = sign_request(request_for(row).with_headers((name, "x")), seal=seal_of(row, pki.qseal))
+    assert verdict(covered, policy) == "holds"
+    assert verdict(without(covered, name), policy) == "signature.header-absent"
+    assert verdict(covered.with_headers((name, "y")), policy) == "header.duplicate"
+
+
+def test_every_psu_field_must_be_covered_where_a_row_says_so(rsa_pki: Pki) -> None:
+    row, policy = PROFILES["wso2"], policy_of(PROFILES["wso2"], rsa_pki)
+    sealed = sign_request(request_for(row).with_headers(("PSU-Anything", "a")), seal=seal_of(row, rsa_pki.qseal))
+    assert verdict(sealed, policy) == "holds"
+    assert verdict(sealed.with_headers(("psu-other", "b")), policy) == "signature.uncovered"
+    assert verdict(sealed.with_headers(("psu-anything", "b")), policy) == "header.duplicate"
+    assert verdict(sealed.with_headers(("Accept", "a"), ("Accept", "b")), policy) == "holds"
+
+
+def test_a_row_that_allows_nothing_else_refuses_more_coverage(pki: Pki) -> None:
+    policy = policy_of(PROFILES["berlin-group"], pki)
+    for covered in (("digest", "x-request-id", "(request-target)"), ("digest", "x-request-id", "date")):
+        sealed = seal_by_hand(request_for(PROFILES["adorsys"]), pki.qseal, covered=covered)
+        assert verdict(sealed, policy) == "signature.other-coverage"
+    assert verdict(seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "digest")), policy) == "holds"
+
+
+def test_the_documents_row_and_the_guidelines_refuse_each_other(pki: Pki, seal: Seal) -> None:
+    strict = PROFILES["berlin-group"]
+    assert verdict(sign_request(REQUEST, seal=seal), policy_of(strict, pki)) == "signature.other-coverage"
+    sealed = sign_request(REQUEST, seal=seal_of(strict, pki.qseal))
+    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "signature.uncovered"
+
+
+def test_capital_letters_in_names_are_read_where_a_row_writes_them(pki: Pki) -> None:
+    row = PROFILES["samlink"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
+    verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))
+    assert verified.covered.keys() == {"digest", "x-request-id"}
+    assert verified.signing_string.startswith(b"digest: SHA-256=")
+    assert verdict(sealed, policy_of(PROFILES["triodos"], pki)) == "signature.covered-names"
+
+
+def test_method_and_target_are_not_shown_as_verified_where_nobody_signed_them(pki: Pki) -> None:
+    row = PROFILES["berlin-group"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, pki.qseal))
+    verified = verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, pki))
+    for name in ("method", "target"):
+        with pytest.raises(ConfigurationError) as caught:
+            getattr(verified, name)
+        assert caught.value.code == "seal.target-uncovered"
+    assert verified.unverified_message.target == TARGET
+    assert verified.request_id == REQUEST_ID
+
+
+def test_a_row_that_covers_no_id_shows_none(rsa_pki: Pki) -> None:
+    row = PROFILES["bng"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    assert sealed.values("x-request-id") == (REQUEST_ID,)
+    assert verify_request(sealed, qwac=None, at=AT, policy=policy_of(row, rsa_pki)).request_id == ""
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [
+        (0, "holds"),
+        (5, "holds"),
+        (-5, "holds"),
+        (6, "signature.expired"),
+        (-6, "signature.created"),
+        (600, "signature.expired"),
+    ],
+)
+def test_a_covered_date_must_be_near(minutes: int, expected: str, rsa_pki: Pki) -> None:
+    row = PROFILES["rabobank"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    assert verdict(sealed, policy_of(row, rsa_pki), at=AT + timedelta(minutes=minutes)) == expected
+
+
+def test_how_near_is_a_setting(rsa_pki: Pki) -> None:
+    row, at = PROFILES["rabobank"], AT + timedelta(seconds=61)
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    for minutes, expected in ((1, "signature.expired"), (2, "holds")):
+        policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, clock_skew=timedelta(minutes=minutes))
+        assert verdict(sealed, policy, at=at) == expected
+
+
+def test_a_covered_date_in_another_form_is_refused(rsa_pki: Pki) -> None:
+    row = PROFILES["rabobank"]
+    message = with_value(request_for(row), "Date", "Mon, 1 Jun 2026 12:00:00 GMT")
+    assert verdict(sign_request(message, seal=seal_of(row, rsa_pki.qseal)), policy_of(row, rsa_pki)) == "header.date"
+    assert (
+        verdict(without(sign_request(message, seal=seal_of(row, rsa_pki.qseal)), "Date"), policy_of(row, rsa_pki))
+        == "signature.header-absent"
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "expected"),
+    [(0, "holds"), (-5, "holds"), (-6, "signature.created"), (9, "holds"), (11, "signature.expired")],
+)
+def test_a_seal_with_times_counts_between_them(minutes: int, expected: str, rsa_pki: Pki) -> None:
+    row, policy = PROFILES["cavage-12"], policy_of(PROFILES["cavage-12"], rsa_pki)
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    assert verdict(sealed, policy, at=AT + timedelta(minutes=minutes)) == expected
+    assert verdict(sealed, policy) == "holds"
+
+
+def test_times_cannot_be_changed(rsa_pki: Pki) -> None:
+    row = PROFILES["cavage-12"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
+    value, seconds = header(sealed, "Signature"), int(AT.timestamp())
+    assert f",created={seconds},expires={seconds + 300},signature=" in value
+    for old, new in (
+        (f"created={seconds}", f"created={seconds + 1}"),
+        (f"expires={seconds + 300}", f"expires={seconds + 999}"),
+    ):
+        assert (
+            verdict(with_value(sealed, "Signature", value.replace(old, new)), policy_of(row, rsa_pki))
+            == "signature.invalid"
+        )
+
+
+def test_a_seal_with_times_must_be_told_the_time(rsa_pki: Pki) -> None:
+    row = PROFILES["cavage-12"]
+    with pytest.raises(ConfigurationError) as caught:
+        sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    assert caught.value.code == "seal.time-needed"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"covered": ("x-request-id", "(request-target)")}, "profile.coverage"),
+        ({"covered": ("digest", "(request-target)")}, "profile.coverage"),
+        ({"required": ("digest",)}, "profile.coverage"),
+        ({"required": ("x-request-id",)}, "profile.coverage"),
+        ({"request_id": None}, "profile.coverage"),
+        ({"required": ("digest", "x-request-id", "host")}, "profile.malformed"),
+        ({"carrier": "X-Signature"}, "profile.malformed"),
+        ({"algorithms": ()}, "profile.malformed"),
+        ({"algorithms": (("rsa-sha1", "rsa-sha1"),)}, "profile.malformed"),
+        ({"algorithms": (("hmac-sha256", "hmac-sha256"),)}, "profile.malformed"),
+        ({"algorithms": (("hs2019", "rsa-sha512"), ("hs2019", "rsa-pss-sha512"))}, "profile.malformed"),
+        ({"expires_after": timedelta(minutes=1)}, "profile.malformed"),
+        ({"digest_algorithm": "MD5"}, "digest.unknown-algorithm"),
+    ],
+)
+def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fields: dict[str, Any], code: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(PSD2_V1, **fields)
+    assert caught.value.code == code
+
+
+def test_two_digests_in_one_header_are_written_and_both_must_fit(pki: Pki) -> None:
+    row = replace(PSD2_V1, digest_algorithm="SHA-256,SHA-512")
+    sealed = sign_request(REQUEST, seal=seal_of(row, pki.qseal))
+    assert header(sealed, "Digest") == f"{make_digest(REQUEST.body)},{make_digest(REQUEST.body, algorithm='SHA-512')}"
+    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"

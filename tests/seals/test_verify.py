@@ -41,7 +41,7 @@ def test_a_sealed_request_verifies_and_says_what_was_proven(sealed: Message, pki
         issued.certificate.der for issued in (pki.qseal, pki.qseal_ca, pki.root)
     ]
     assert verified.qwac is pki.qwac.certificate
-    assert (verified.at, verified.profile) == (AT, "psd2-v1")
+    assert (verified.at, verified.profile.name) == (AT, "psd2-v1")
 
 
 def test_covered_holds_the_covered_headers_and_nothing_else(sealed: Message, policy: SealPolicy) -> None:

@@ -231,11 +231,18 @@ def test_more_coverage_under_a_known_key_is_remembered_for_itself(pki: Pki, warm
 
 def test_refused_requests_leave_nothing_behind(pki: Pki, sealed: Message) -> None:
     policy = fresh_policy(pki)
+    spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
+    less = seal_by_hand(REQUEST, pki.qseal, covered=COVERED[:-1])
+    for message, code in ((spoilt, "signature.invalid"), (less, "signature.uncovered")):
+        assert verdict(message, policy) == code
+        assert (len(policy.memory.seals), len(policy.memory.heads)) == (0, 0)
+
+
+def test_a_head_that_holds_is_remembered_though_the_body_is_another(pki: Pki, sealed: Message) -> None:
+    policy = fresh_policy(pki)
     for body in (b"{}", b""):
         assert verdict(changed(sealed, body=body), policy) == "digest.mismatch"
-    spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
-    assert verdict(spoilt, policy) == "signature.invalid"
-    assert (len(policy._seals), len(policy._parameters)) == (0, 0)
+    assert (len(policy.memory.seals), len(policy.memory.heads)) == (1, 1)
 
 
 def test_the_memory_is_bounded_in_ways_of_writing(pki: Pki, sealed: Message) -> None:
@@ -243,7 +250,7 @@ def test_the_memory_is_bounded_in_ways_of_writing(pki: Pki, sealed: Message) -> 
     for number in range(600):
         message = seal_by_hand(REQUEST, pki.qseal, template=f'n="{number}",{TEMPLATE}')
         assert verdict(message, policy) == "holds"
-        assert len(policy._parameters) <= 256
+        assert len(policy.memory.heads) <= 256
     assert verdict(sealed, policy) == "holds"
 
 
@@ -252,6 +259,6 @@ def test_the_memory_is_bounded_in_certificates(pki: Pki, sealed: Message) -> Non
     for number in range(300):
         issued = pki.issue_qseal(pki.provider, label=f"seal-{number}")
         assert verdict(seal_by_hand(REQUEST, issued, template=SIGNATURE_FIRST), policy) == "holds"
-        assert len(policy._seals) <= 256
+        assert len(policy.memory.seals) <= 256
     assert verdict(sealed, policy) == "holds"
-    assert header(sealed, CERTIFICATE) in policy._seals
+    assert header(sealed, CERTIFICATE) in policy.memory.seals

@@ -62,12 +62,25 @@ class DistinguishedName:
         write = _plain if as_it_is else _readable
         return ",".join(["+".join([write(oid, value) for oid, value in rdn]) for rdn in reversed(self.rdns)])
 
-    def rfc4514(self) -> str:
+    def rfc4514(self, *, encoded: bytes | None = None, unknown_as_text: bool = False, root_first: bool = False) -> str:
         """RFC 4514 text with only the names of its own table; every other attribute as `oid=#hex` (section 2.4).
 
         This is what Java's `X500Principal` prints and what any strict reader takes.
+
+        Args:
+            encoded: DER of the name, whose values stand behind `#` as they are there; without it they are UTF-8.
+            unknown_as_text: other attributes as `oid=value` instead, as OpenSSL and `cryptography` print them.
+            root_first: in the order of the certificate, country usually first.
         """
-        return ",".join("+".join(_strict(oid, value) for oid, value in rdn) for rdn in reversed(self.rdns))
+        values = None if encoded is None or unknown_as_text else _encoded_values(encoded)
+        parts = []
+        for place, rdn in enumerate(self.rdns):
+            raw = values[place] if values else [None] * len(rdn)
+            write = [
+                _dotted(*pair) if unknown_as_text else _strict(*pair, one) for pair, one in zip(rdn, raw, strict=True)
+            ]
+            parts.append("+".join(write))
+        return ",".join(parts if root_first else reversed(parts))
 
     def matches(self, other: DistinguishedName) -> bool:
         """Whether both names have the same attributes, whichever end they were written from."""
@@ -89,11 +102,28 @@ def _readable(oid: str, value: str) -> str:
     )
 
 
-def _strict(oid: str, value: str) -> str:
+def _strict(oid: str, value: str, encoded: bytes | None) -> str:
     name = oids.NAME_ATTRIBUTES.get(oid)
     if name in _RFC4514_NAMES:
         return f"{name}={_escape(value)}"
-    return f"{oid}=#{der.write_text(value).hex()}"
+    return f"{oid}=#{(der.write_text(value) if encoded is None else encoded).hex()}"
+
+
+def _encoded_values(name: bytes) -> list[list[bytes]]:
+    """DER of every attribute's value, in the certificate's order."""
+    return [
+        [
+            name[part.offset : part.end]
+            for pair in der.read_children(name, rdn)
+            for part in der.read_children(name, pair)[1:]
+        ]
+        for rdn in der.read_children(name, der.read_element(name, 0, len(name)))
+    ]
+
+
+def _dotted(oid: str, value: str) -> str:
+    name = oids.NAME_ATTRIBUTES.get(oid)
+    return f"{name if name in _RFC4514_NAMES else oid}={_escape(value)}"
 
 
 def _comparable(rdn: tuple[Attribute, ...]) -> frozenset[Attribute]:

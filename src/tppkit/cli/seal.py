@@ -26,6 +26,8 @@ from tppkit.cli.output import (
     say_error,
 )  # fmt: skip
 from tppkit.errors import FormatError, VerificationError
+from tppkit.httpsig.algorithms import key_kind
+from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name, parse_request
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
@@ -34,6 +36,7 @@ from tppkit.seals import (
     Message,
     Seal,
     SealPolicy,
+    SealProfile,
     VerifiedRequest,
     load_private_key,
     sign_request,
@@ -61,20 +64,28 @@ def seal() -> None:
 @click.option("--body", default=None, metavar="FILE", help="The exact body; - is standard input.")
 @click.option("--request-id", default=None, metavar="UUID", help="X-Request-ID; a new one by default.")
 @click.option("--header", "headers", multiple=True, metavar="'N: V'", help="A further header.")
+@click.option(
+    "--key-id", default=None, metavar="TEXT", help="keyId, for a dialect where it is a client id or an address."
+)
+@at_option
 @_profile_option
 @json_option
 def sign(
     key: Path, certificate: Path, method: str, url: str, body: str | None, request_id: str | None,
-    headers: tuple[str, ...], profile: str, as_json: bool,
+    headers: tuple[str, ...], key_id: str | None, at: datetime | None, profile: str, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the headers to send with a request, one a line."""
-    signer = KeySigner(load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES)))
-    ready = Seal(_certificate(certificate), signer, profile=PROFILES[profile])
-    further = [_header(text) for text in headers]
+    row, time = PROFILES[profile], present(at)
+    private = load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES))
+    algorithm = next(iter(row.algorithms_of(key_kind(private)).values()))
+    ready = Seal(_certificate(certificate), KeySigner(private, algorithm=algorithm.name), profile=row, key_id=key_id)
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
     rid = parse_request_id(request_id or str(uuid4()))
-    message = Message(method.upper(), _target(url), (("X-Request-ID", rid), *further), content)
-    sealed = sign_request(message, seal=ready)
+    further = [(_request_id_header(row), rid), *(_header(text) for text in headers)]
+    if "date" in row.covered and not any(name.lower() == "date" for name, _ in further):
+        further.append(("Date", format_http_date(time)))
+    message = Message(method.upper(), _target(url), tuple(further), content)
+    sealed = sign_request(message, seal=ready, at=time)
     if as_json:
         print_json({"headers": [list(header) for header in sealed.headers]})
         return
@@ -88,13 +99,23 @@ def sign(
     "--trust", required=True, type=_file, metavar="FILE_OR_DIR", help="Authorities that the seal must chain to."
 )
 @click.option("--qwac", type=_file, help="The website certificate; its organisation must be the seal's.")
+@click.option(
+    "--known",
+    multiple=True,
+    metavar="KEYID=FILE",
+    help="A seal certificate by its keyId, for a dialect that sends none.",
+)
 @at_option
 @_profile_option
 @json_option
-def verify(request_file: str, trust: Path, qwac: Path | None, at: datetime | None, profile: str, as_json: bool) -> int:
+def verify(
+    request_file: str, trust: Path, qwac: Path | None, known: tuple[str, ...], at: datetime | None, profile: str,
+    as_json: bool,
+) -> int:  # fmt: skip
     """Verify a sealed request: REQUEST is a file with a raw HTTP/1.1 request; - is standard input."""
     message = parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES))
-    policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=PROFILES[profile])
+    certificates = dict(_known(text) for text in known)
+    policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=PROFILES[profile], certificates=certificates)
     peer = None if qwac is None else _certificate(qwac)
     try:
         verified = verify_request(message, qwac=peer, at=present(at), policy=policy)
@@ -132,14 +153,14 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
         "organization_identifier": verified.organization_identifier,
         "roles": list(verified.seal.roles),
         "same_organization_as_qwac": verified.qwac is not None or None,
-        "method": verified.method,
-        "target": verified.target,
+        "method": verified.method if verified.covers_target else None,
+        "target": verified.target if verified.covers_target else None,
         "covered_headers": dict(verified.covered),
         "body_bytes": len(verified.body),
         "algorithm": verified.parameters.algorithm,
         "seal_sha256": verified.seal.sha256,
         "at": format_time(verified.at),
-        "profile": verified.profile,
+        "profile": verified.profile.name,
     }
 
 
@@ -148,6 +169,18 @@ def _certificate(path: Path) -> EidasCertificate:
     if not certificates:
         raise FormatError("certificate.not-found", f"{path} holds no certificate")
     return certificates[0]
+
+
+def _known(text: str) -> tuple[str, EidasCertificate]:
+    key_id, separator, path = text.rpartition("=")  # a keyId may hold =, the name of a file here may not
+    if not separator:
+        raise click.BadParameter(f"{text!r} is not KEYID=FILE", param_hint="--known")
+    return key_id, _certificate(Path(path))
+
+
+def _request_id_header(profile: SealProfile) -> str:
+    name = profile.request_id or "x-request-id"
+    return "X-Request-ID" if name == "x-request-id" else name.title()
 
 
 def _target(url: str) -> str:

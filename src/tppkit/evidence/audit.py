@@ -20,8 +20,8 @@ from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
-from tppkit.evidence.record import FIRST_PREVIOUS, BodyState, EvidenceRecord, Kind
-from tppkit.seals import PROFILES, SealPolicy, VerifiedRequest, verify_request
+from tppkit.evidence.record import FIRST_PREVIOUS, KINDS, BodyState, EvidenceRecord
+from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, verify_request
 from tppkit.trust import PathVerifier
 
 MAX_FIRST_FAILURES = 20
@@ -170,7 +170,7 @@ class _Auditor:
         self._folder = folder
         self._at = at
         self._paths = paths
-        self._policies = {name: SealPolicy(paths, profile=profile) for name, profile in PROFILES.items()}
+        self._policies = {name: SealPolicy(paths, profile=_with_certificate(row)) for name, row in PROFILES.items()}
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
         )
@@ -217,12 +217,12 @@ class _Auditor:
         # 5. The signing string is the one of the day (a difference is drift in this software).
         # 6. The id by which the record is found is the one that was signed.
         policy = self._policies.get(record.profile)
-        if record.kind != Kind.CAVAGE_REQUEST:
+        if policy is None and record.kind in KINDS.values():
+            raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
+        if policy is None or record.kind != KINDS[policy.profile.format]:
             raise FormatError(
                 "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
             )
-        if policy is None:
-            raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
         if record.kept_leaf not in (None, record.leaf) or record.verdict != "holds":
             raise SignatureRejected("record.leaf", "the record is not the one that was written: its own hash differs")
         _check_body(record)
@@ -251,6 +251,13 @@ class _Auditor:
                 if e.code != "file.unreadable":
                     raise
         return authorities
+
+
+def _with_certificate(profile: SealProfile) -> SealProfile:
+    """The dialect with a header for the certificate that was kept, also where the bank knew it without one."""
+    if profile.certificate_header is not None or profile.sends_x5c:
+        return profile
+    return replace(profile, certificate_header="TPP-Signature-Certificate")
 
 
 def _check_body(record: EvidenceRecord) -> None:

@@ -23,7 +23,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.evidence.cbor import Value, encode_cbor
 from tppkit.httpsig.message import Header, Message
-from tppkit.seals import SealProfile, VerifiedRequest
+from tppkit.seals import Format, SealProfile, VerifiedRequest
 
 SCHEMA = 1
 MAX_LINE_BYTES = 8 * 1024 * 1024
@@ -34,9 +34,16 @@ _NOT_HASHED = ("body", "body_state")  # what redaction changes; body_len and the
 
 
 class Kind(IntEnum):
-    """What was signed; 2 to 4 are RFC 9421 requests, callbacks and response seals."""
+    """What was signed; 3 and 4 are callbacks and response seals."""
 
     CAVAGE_REQUEST = 1
+    RFC9421_REQUEST = 2
+    JWS_REQUEST = 5
+
+
+KINDS: Mapping[Format, Kind] = MappingProxyType(
+    {Format.CAVAGE: Kind.CAVAGE_REQUEST, Format.RFC9421: Kind.RFC9421_REQUEST, Format.JWS: Kind.JWS_REQUEST}
+)
 
 
 class BodyState(IntEnum):
@@ -65,7 +72,7 @@ class EvidenceRecord:
         method: as on the wire.
         target: path and query as on the wire.
         header_block: the covered header lines as received, `Name: value` each ended by CR LF, in wire order, as bytes.
-        signature_raw: the whole value of the Signature header, as bytes.
+        signature_raw: the whole value of the header with the signature, as bytes.
         signing_input_sha256: hexadecimal SHA-256 of the signing string; shows drift between versions of this software.
         body: the raw body, or None when it is not here.
         body_state: why it is here or not.
@@ -138,17 +145,18 @@ class EvidenceRecord:
 
         Args:
             seal: the certificate that `seal_cert` names.
-            profile: the profile that `profile` names; it says which header carries the certificate.
+            profile: the profile that `profile` names; it says which headers carry signature and certificate.
 
         Raises:
             FormatError: `record.malformed` when the header block is not header lines.
         """
-        name = profile.certificate_header
+        carried = profile.certificate_headers(seal)
+        # A seal may cover the header of its own certificate; here the certificate that is kept stands for it.
+        stands_for = {name.lower() for name, _ in carried}
         headers = [
-            # A seal may cover the header of its own certificate; here the certificate that is kept stands for it.
-            *(header for header in _read_block(self.header_block) if header[0].lower() != name.lower()),
-            ("Signature", self.signature_raw.decode("latin-1")),
-            (name, encode_base64(seal.der)),
+            *(header for header in _read_block(self.header_block) if header[0].lower() not in stands_for),
+            (profile.carrier, self.signature_raw.decode("latin-1")),
+            *carried,
         ]
         return Message(self.method, self.target, tuple(headers), self.body or b"")
 
@@ -209,11 +217,12 @@ def make_record(
     """
     body = verified.body
     message = verified.unverified_message
-    covered = verified.covered
-    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in covered)
+    # Of a signature in two headers, one is kept in a column of its own and the other among those that it covers.
+    kept = verified.covered.keys() | verified.profile.carriers - {verified.profile.carrier.lower()}
+    block = "".join(f"{name}: {value}\r\n" for name, value in message.headers if name.lower() in kept)
     return EvidenceRecord(
         v=SCHEMA,
-        kind=int(Kind.CAVAGE_REQUEST),
+        kind=int(KINDS[verified.profile.format]),
         stream_id="0" * 32,
         seq=0,
         previous=FIRST_PREVIOUS,
@@ -222,10 +231,10 @@ def make_record(
         session_id=session_id,
         x_request_id=verified.request_id,
         payment_ref=payment_ref,
-        method=verified.method,
-        target=verified.target,
+        method=message.method,  # also where the seal does not cover them
+        target=message.target,
         header_block=block.encode("latin-1"),
-        signature_raw=message.values("signature")[0].encode("latin-1"),
+        signature_raw=message.values(verified.profile.carrier)[0].encode("latin-1"),
         signing_input_sha256=hashlib.sha256(verified.signing_string).hexdigest(),
         body=body,
         body_state=int(BodyState.INLINE if body else BodyState.NONE),
@@ -235,7 +244,7 @@ def make_record(
         seal_cert=verified.seal.sha256,
         qwac_cert=verified.qwac.sha256 if verified.qwac else None,
         chain=tuple(dict.fromkeys(certificate.sha256 for certificate in (*verified.chain[1:], *qwac_chain))),
-        profile=verified.profile,
+        profile=verified.profile.name,
         verdict="holds",
         software=f"tppkit/{__version__}",
         http_status=http_status,

@@ -1,32 +1,49 @@
 """Signature algorithms by key: a key decides what its signatures may be, a message never does.
 
-| name         | key          | signature                      |
-|--------------|--------------|--------------------------------|
-| rsa-sha256   | RSA >= 2048  | RSASSA-PKCS1-v1_5, SHA-256     |
-| rsa-sha512   | RSA >= 2048  | RSASSA-PKCS1-v1_5, SHA-512     |
-| ecdsa-sha256 | EC P-256     | ECDSA, SHA-256, DER            |
-| ecdsa-sha384 | EC P-384     | ECDSA, SHA-384, DER            |
+| name              | key          | signature                                          |
+|-------------------|--------------|----------------------------------------------------|
+| rsa-sha256        | RSA >= 2048  | RSASSA-PKCS1-v1_5, SHA-256                         |
+| rsa-sha512        | RSA >= 2048  | RSASSA-PKCS1-v1_5, SHA-512                         |
+| rsa-pss-sha256    | RSA >= 2048  | RSASSA-PSS, SHA-256, salt of 32 bytes              |
+| rsa-pss-sha512    | RSA >= 2048  | RSASSA-PSS, SHA-512, salt of 64 bytes              |
+| ecdsa-sha256      | EC P-256     | ECDSA, SHA-256, DER                                |
+| ecdsa-sha384      | EC P-384     | ECDSA, SHA-384, DER                                |
+| ecdsa-p256-sha512 | EC P-256     | ECDSA, SHA-512, DER; what hs2019 is for P-256      |
+| ecdsa-p256-sha256 | EC P-256     | ECDSA, SHA-256, r and s bare, 32 bytes each        |
+| ecdsa-p384-sha384 | EC P-384     | ECDSA, SHA-384, r and s bare, 48 bytes each        |
+| ed25519           | Ed25519      | EdDSA, 64 bytes                                    |
 
-Source: the registry of draft-cavage-http-signatures-10 appendix E, ETSI TS 119 312 (sizes).
+Each format of messages writes them under names of its own: `CAVAGE`, `RFC9421`, `JWS`. HMAC and SHA-1 are in none of them.
+Source: the registry of draft-cavage-http-signatures-10 appendix E, RFC 9421 section 3.3, RFC 7518 section 3.1, RFC 8037
+section 3.1, ETSI TS 119 312 (sizes).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from types import MappingProxyType
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from tppkit.errors import FormatError, SignatureRejected
 
 MIN_RSA_BITS = 2048
 
-_PKCS1 = padding.PKCS1v15()
-_SHA256, _SHA384, _SHA512 = hashes.SHA256(), hashes.SHA384(), hashes.SHA512()
+
+class Scheme(Enum):
+    """How a hash, or the data itself, becomes a signature's bytes."""
+
+    PKCS1 = "RSASSA-PKCS1-v1_5"
+    PSS = "RSASSA-PSS"
+    ECDSA_DER = "ECDSA, DER"
+    ECDSA_RAW = "ECDSA, r and s bare"
+    ED25519 = "Ed25519"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +51,78 @@ class Algorithm:
     """One row of the table.
 
     Attributes:
-        name: as in the `algorithm` parameter.
-        key: `rsa`, `P-256` or `P-384`.
-        hash: the hash of the signing string.
+        name: ours, unique; as in the `algorithm` parameter of draft-cavage where that has a name.
+        key: `rsa`, `P-256`, `P-384` or `ed25519`.
+        scheme: of the signature.
+        hash: the hash of the signed bytes; SHA-512 for Ed25519, which takes it inside.
     """
 
     name: str
     key: str
+    scheme: Scheme
     hash: hashes.HashAlgorithm
 
 
+_SHA256, _SHA384, _SHA512 = hashes.SHA256(), hashes.SHA384(), hashes.SHA512()
+
+# The first row of a key is its usual algorithm.
 ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType(
     {
         row.name: row
         for row in (
-            Algorithm("rsa-sha256", "rsa", _SHA256),
-            Algorithm("rsa-sha512", "rsa", _SHA512),
-            Algorithm("ecdsa-sha256", "P-256", _SHA256),
-            Algorithm("ecdsa-sha384", "P-384", _SHA384),
+            Algorithm("rsa-sha256", "rsa", Scheme.PKCS1, _SHA256),
+            Algorithm("rsa-sha512", "rsa", Scheme.PKCS1, _SHA512),
+            Algorithm("rsa-pss-sha256", "rsa", Scheme.PSS, _SHA256),
+            Algorithm("rsa-pss-sha512", "rsa", Scheme.PSS, _SHA512),
+            Algorithm("ecdsa-sha256", "P-256", Scheme.ECDSA_DER, _SHA256),
+            Algorithm("ecdsa-sha384", "P-384", Scheme.ECDSA_DER, _SHA384),
+            Algorithm("ecdsa-p256-sha512", "P-256", Scheme.ECDSA_DER, _SHA512),
+            Algorithm("ecdsa-p256-sha256", "P-256", Scheme.ECDSA_RAW, _SHA256),
+            Algorithm("ecdsa-p384-sha384", "P-384", Scheme.ECDSA_RAW, _SHA384),
+            Algorithm("ed25519", "ed25519", Scheme.ED25519, _SHA512),
         )
     }
 )
-_CURVES = {"secp256r1": "P-256", "secp384r1": "P-384"}
 
+Names = Mapping[str, Algorithm]
+
+
+# What each format calls them. `hs2019` is in no table: what it means is a dialect's to say.
+CAVAGE: Names = MappingProxyType(
+    {name: ALGORITHMS[name] for name in ("rsa-sha256", "rsa-sha512", "ecdsa-sha256", "ecdsa-sha384")}
+)
+RFC9421: Names = MappingProxyType(
+    {
+        "rsa-v1_5-sha256": ALGORITHMS["rsa-sha256"],
+        "rsa-pss-sha512": ALGORITHMS["rsa-pss-sha512"],
+        "ecdsa-p256-sha256": ALGORITHMS["ecdsa-p256-sha256"],
+        "ecdsa-p384-sha384": ALGORITHMS["ecdsa-p384-sha384"],
+        "ed25519": ALGORITHMS["ed25519"],
+    }
+)
+JWS: Names = MappingProxyType(
+    {
+        "RS256": ALGORITHMS["rsa-sha256"],
+        "RS512": ALGORITHMS["rsa-sha512"],
+        "PS256": ALGORITHMS["rsa-pss-sha256"],
+        "PS512": ALGORITHMS["rsa-pss-sha512"],
+        "ES256": ALGORITHMS["ecdsa-p256-sha256"],
+        "ES384": ALGORITHMS["ecdsa-p384-sha384"],
+        "EdDSA": ALGORITHMS["ed25519"],
+        "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, in place of EdDSA
+    }
+)
+
+PrivateKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 Verify = Callable[[bytes, bytes], None]
+Sign = Callable[[bytes], bytes]
+
+_CURVES = {"secp256r1": "P-256", "secp384r1": "P-384"}
+_PKCS1 = padding.PKCS1v15()
 
 
 def key_kind(key: object) -> str:
-    """The table's name for a public or private key: `rsa`, `P-256`, `P-384`.
+    """The table's name for a public or private key: `rsa`, `P-256`, `P-384`, `ed25519`.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`.
@@ -73,44 +134,62 @@ def key_kind(key: object) -> str:
             return "rsa"
         case ec.EllipticCurvePublicKey() | ec.EllipticCurvePrivateKey() if key.curve.name in _CURVES:
             return _CURVES[key.curve.name]
+        case ed25519.Ed25519PublicKey() | ed25519.Ed25519PrivateKey():
+            return "ed25519"
         case _:
             raise FormatError("key.unsupported", f"no algorithm here signs with a {type(key).__name__}")
 
 
-def algorithms_for(key: object) -> tuple[Algorithm, ...]:
-    """The algorithms that a key can have, the usual one first.
+def algorithms_for(key: object, *, names: Names = ALGORITHMS, pss_only: bool = False) -> Names:
+    """The algorithms that a key can have, the usual one first, by the names of a format.
+
+    Args:
+        key: public or private.
+        names: the format's names; our own when absent.
+        pss_only: the key's certificate restricts it to RSASSA-PSS (RFC 4055 section 1.2).
 
     Raises:
-        FormatError: `key.unsupported`, `key.weak`.
+        FormatError: `key.unsupported`, `key.weak`; `key.unsupported` too when the format has no algorithm for this key.
     """
     kind = key_kind(key)
-    return tuple(row for row in ALGORITHMS.values() if row.key == kind)
+    fitting = {
+        name: row for name, row in names.items() if row.key == kind and not (pss_only and row.scheme is not Scheme.PSS)
+    }
+    if not fitting:
+        only = "only PSS signatures of its RSA key" if pss_only else f"a key of the kind {kind}"
+        raise FormatError("key.unsupported", f"none of {', '.join(names)} is for {only}")
+    return MappingProxyType(fitting)
 
 
-def make_verifiers(key: CertificatePublicKeyTypes, *, pss_only: bool = False) -> Mapping[str, Verify]:
+def make_verifiers(
+    key: CertificatePublicKeyTypes, *, names: Names = CAVAGE, pss_only: bool = False
+) -> Mapping[str, Verify]:
     """For each algorithm that the key can have, a function (signature, data) that raises `InvalidSignature`.
 
     Args:
         key: the public key.
-        pss_only: its certificate restricts it to RSASSA-PSS (RFC 4055 section 1.2), which none of the algorithms is.
+        names: the format's names.
+        pss_only: as for `algorithms_for`.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`.
     """
-    if pss_only:
-        raise FormatError(
-            "key.unsupported", "the certificate allows its RSA key only PSS signatures, which are not made here"
-        )
-    return {row.name: _verifier(key, row) for row in algorithms_for(key)}
+    rows = algorithms_for(key, names=names, pss_only=pss_only)
+    return {name: _verifier(key, row) for name, row in rows.items()}
 
 
 def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
     if isinstance(key, rsa.RSAPublicKey):
-        verify_rsa, rsa_hash = key.verify, row.hash
-        return lambda signature, data: verify_rsa(signature, data, _PKCS1, rsa_hash)
+        verify_rsa, pad, rsa_hash = key.verify, _padding(row), row.hash
+        return lambda signature, data: verify_rsa(signature, data, pad, rsa_hash)
     if isinstance(key, ec.EllipticCurvePublicKey):
         verify_ec, ecdsa = key.verify, ec.ECDSA(row.hash)
-        return lambda signature, data: verify_ec(signature, data, ecdsa)
+        if row.scheme is Scheme.ECDSA_DER:
+            return lambda signature, data: verify_ec(signature, data, ecdsa)
+        size = key.key_size // 8
+        return lambda signature, data: verify_ec(der_from_raw(signature, size=size), data, ecdsa)
+    if isinstance(key, ed25519.Ed25519PublicKey):
+        return key.verify
     raise FormatError("key.unsupported", f"no algorithm here verifies with a {type(key).__name__}")
 
 
@@ -124,7 +203,7 @@ def verify_signature(verifiers: Mapping[str, Verify], algorithm: str, signature:
     if verify is None:
         raise SignatureRejected(
             "signature.algorithm",
-            f"the certificate's key signs with {' or '.join(verifiers)}, the Signature header names {algorithm[:40]!r}",
+            f"the certificate's key signs with {' or '.join(verifiers)}, the signature names {algorithm[:40]!r}",
         )
     try:
         verify(signature, data)
@@ -134,11 +213,8 @@ def verify_signature(verifiers: Mapping[str, Verify], algorithm: str, signature:
         ) from e
 
 
-Sign = Callable[[bytes], bytes]
-
-
-def make_sign(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, algorithm: Algorithm) -> Sign:
-    """A function that signs data with a private key: PKCS#1 v1.5 for RSA, DER for ECDSA.
+def make_sign(key: PrivateKey, algorithm: Algorithm) -> Sign:
+    """A function that signs data with a private key.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`; `signature.algorithm` when the key cannot have this algorithm.
@@ -146,7 +222,42 @@ def make_sign(key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, algorithm: Al
     if key_kind(key) != algorithm.key:
         raise FormatError("signature.algorithm", f"a {key_kind(key)} key cannot sign with {algorithm.name}")
     if isinstance(key, rsa.RSAPrivateKey):
-        sign_rsa, rsa_hash = key.sign, algorithm.hash
-        return lambda data: sign_rsa(data, _PKCS1, rsa_hash)
+        sign_rsa, pad, rsa_hash = key.sign, _padding(algorithm), algorithm.hash
+        return lambda data: sign_rsa(data, pad, rsa_hash)
+    if isinstance(key, ed25519.Ed25519PrivateKey):
+        return key.sign
     sign_ec, ecdsa = key.sign, ec.ECDSA(algorithm.hash)
-    return lambda data: sign_ec(data, ecdsa)
+    if algorithm.scheme is Scheme.ECDSA_DER:
+        return lambda data: sign_ec(data, ecdsa)
+    size = key.key_size // 8
+    return lambda data: raw_from_der(sign_ec(data, ecdsa), size=size)
+
+
+def _padding(row: Algorithm) -> padding.AsymmetricPadding:
+    if row.scheme is Scheme.PKCS1:
+        return _PKCS1
+    return padding.PSS(padding.MGF1(row.hash), padding.PSS.DIGEST_LENGTH)
+
+
+def der_from_raw(signature: bytes, *, size: int) -> bytes:
+    """An ECDSA signature as DER, from r and s of `size` bytes each.
+
+    Raises:
+        InvalidSignature: it has another length.
+    """
+    if len(signature) != 2 * size:
+        raise InvalidSignature
+    return encode_dss_signature(int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big"))
+
+
+def raw_from_der(signature: bytes, *, size: int) -> bytes:
+    """An ECDSA signature as r and s of `size` bytes each, from DER.
+
+    Raises:
+        ValueError: it is no DER of two numbers of that size.
+    """
+    r, s = decode_dss_signature(signature)
+    try:
+        return r.to_bytes(size, "big") + s.to_bytes(size, "big")
+    except OverflowError as e:
+        raise ValueError(f"a number of the signature is no number of {size} bytes") from e

@@ -3,25 +3,56 @@
     Signature: keyId="SN=9FA1,CA=CN=…",algorithm="rsa-sha256",headers="digest x-request-id (request-target)",signature="…"
 
 Read strictly: the drafts contradict each other on duplicate parameters (-10 takes the last, -12 refuses), and two
-readers that differ are an attack, so what is not exactly in the form is refused.
-Source: draft-cavage-http-signatures-10 sections 2.1 and 2.3 (the version the Berlin Group cites).
+readers that differ are an attack, so what is not exactly in the form is refused. What a dialect tolerates beyond it, and
+what an absent parameter stands for in a draft, is asked for with a `Reading`.
+Source: draft-cavage-http-signatures-10 sections 2.1 and 2.3 (the version the Berlin Group cites); -12 for `(created)` and
+`(expires)`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig import times
 from tppkit.httpsig.message import require_field_value
+from tppkit.httpsig.times import CLOCK_SKEW
 
 MAX_HEADER_LENGTH = 8192
+CREATED, EXPIRES = "(created)", "(expires)"
+AUTHORIZATION_SCHEME = "Signature "
 
-_PARAMETER = re.compile(r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20}))(?:,[ \t]{0,8}|$)')
+_PARAMETER = re.compile(
+    r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])|([A-Za-z0-9+/]+={0,2}))(?:,[ \t]{0,8}|$)'
+)
 _REQUIRED = ("keyId", "algorithm", "headers", "signature")
-_COVERED_NAME = re.compile(r"\(request-target\)|[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+_TIMES = ("created", "expires")
+_COVERED_NAME = re.compile(r"\((?:request-target|created|expires)\)|[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+# Signatures of these algorithms came from drafts without times; one that covers a time is a forgery or a mistake.
+_TIMELESS = ("rsa", "hmac", "ecdsa")
+
+
+class Reading(NamedTuple):
+    """What is tolerated beyond the strict form.
+
+    Attributes:
+        any_case: names in `headers` may have capital letters; they are read as lower case.
+        bare_signature: the signature may stand without quotes.
+        absent_headers: what an absent `headers` stands for; with it `algorithm` may be absent too. Empty: both must be there.
+    """
+
+    any_case: bool = False
+    bare_signature: bool = False
+    absent_headers: tuple[str, ...] = ()
+
+
+STRICT = Reading()
+DRAFT_10 = Reading(absent_headers=("date",))
+DRAFT_12 = Reading(absent_headers=(CREATED,))
 
 
 class SignatureParameters(NamedTuple):
@@ -29,42 +60,54 @@ class SignatureParameters(NamedTuple):
 
     Attributes:
         key_id: as written; a hint, never what decides.
-        algorithm: as written; must be one that the certificate's key has.
+        algorithm: as written; must be one that the certificate's key has. Empty when absent and the reading allows it.
         headers: names of the covered fields in order, lower case.
         signature: the decoded signature.
+        created: seconds since 1970, or None.
+        expires: seconds since 1970, or None.
     """
 
     key_id: str
     algorithm: str
     headers: tuple[str, ...]
     signature: bytes
+    created: int | None = None
+    expires: int | None = None
 
 
-def parse_signature_header(value: str) -> SignatureParameters:
+def parse_signature_header(value: str, *, reading: Reading = STRICT) -> SignatureParameters:
     """Read the value of a Signature header.
 
     Args:
-        value: the header's value as received, at most 8,192 characters.
+        value: the header's value as received, at most 8,192 characters; of an Authorization header what follows `Signature `.
+        reading: what is tolerated; `DRAFT_10` and `DRAFT_12` read an absent `headers` as the drafts do.
 
     Raises:
         FormatError: `signature.malformed`, `signature.duplicate-parameter`, `signature.missing-parameter`,
-            `signature.covered-names`, `base64.malformed`, `base64.noncanonical`.
+            `signature.covered-names`, `signature.time-not-allowed`, `base64.malformed`, `base64.noncanonical`.
 
-    Source: draft-cavage-http-signatures-10 section 2.1.
+    Source: draft-cavage-http-signatures-10 section 2.1; -12 sections 2.1 and 2.3.
     """
-    parameters = _read_parameters(value)
+    parameters = _read_parameters(value, reading)
+    if reading.absent_headers:
+        parameters = {"headers": " ".join(reading.absent_headers), "algorithm": ""} | parameters
     for name in _REQUIRED:
         if name not in parameters:
             raise FormatError("signature.missing-parameter", f"the Signature header has no {name} parameter")
-    return SignatureParameters(
+    created, expires = (int(parameters[name]) if name in parameters else None for name in _TIMES)
+    read = SignatureParameters(
         key_id=parameters["keyId"],
         algorithm=parameters["algorithm"],
-        headers=parse_covered_names(parameters["headers"]),
+        headers=parse_covered_names(parameters["headers"], any_case=reading.any_case),
         signature=decode_base64(parameters["signature"], what="the signature parameter"),
+        created=created,
+        expires=expires,
     )
+    _check_times(read)
+    return read
 
 
-def _read_parameters(value: str) -> dict[str, str]:
+def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
     if len(value) > MAX_HEADER_LENGTH:
         raise FormatError("signature.malformed", f"a Signature header of {len(value)} characters is too long")
     parameters: dict[str, str] = {}
@@ -72,28 +115,42 @@ def _read_parameters(value: str) -> dict[str, str]:
     position = 0
     while position < len(value):
         match = _PARAMETER.match(value, position)
-        if match is None or (match[3] is not None and match[1] in _REQUIRED):
+        if match is None or not _has_its_form(match, reading):
             raise FormatError(
                 "signature.malformed", f'no parameter name="value" at character {position} of the Signature header'
             )
-        name, quoted, number = match.groups()
+        name = match[1]
         if name.lower() in seen:  # one reader takes KEYID for another parameter than keyId, the next one for the same
             raise FormatError("signature.duplicate-parameter", f"the Signature header gives {name} twice")
         seen.add(name.lower())
-        parameters[name] = quoted if number is None else number
+        parameters[name] = next(form for form in match.groups()[1:] if form is not None)
         position = match.end()
     if not parameters or value[-1] in ", \t":
         raise FormatError("signature.malformed", "the Signature header is empty or ends with a comma")
     return parameters
 
 
-def parse_covered_names(text: str) -> tuple[str, ...]:
+def _has_its_form(match: re.Match[str], reading: Reading) -> bool:
+    """Whether the parameter stands in the form of its name: times as bare numbers, the others quoted."""
+    name, quoted, number, bare = match.groups()
+    if name in _TIMES:
+        return number is not None
+    if name == "signature" and reading.bare_signature:
+        return True
+    return quoted is not None or (bare is None and name not in _REQUIRED)
+
+
+def parse_covered_names(text: str, *, any_case: bool = False) -> tuple[str, ...]:
     """The names in a `headers` parameter: lower case, one space between, none twice.
+
+    Args:
+        text: the parameter.
+        any_case: capital letters are read as small ones.
 
     Raises:
         FormatError: `signature.covered-names`.
     """
-    names = tuple(text.split(" "))
+    names = tuple((text.lower() if any_case and text.isascii() else text).split(" "))
     if len(set(names)) != len(names) or not all(_COVERED_NAME.fullmatch(name) for name in names):
         raise FormatError(
             "signature.covered-names", f"the headers parameter {shown(text)} is not lower-case names, each once"
@@ -101,12 +158,47 @@ def parse_covered_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def _check_times(parameters: SignatureParameters) -> None:
+    for name, value in zip((CREATED, EXPIRES), parameters[4:], strict=True):
+        if name not in parameters.headers:
+            continue
+        if value is None:
+            raise FormatError("signature.missing-parameter", f"{name} is covered and the parameter is not there")
+        if parameters.algorithm.startswith(_TIMELESS):
+            raise FormatError(
+                "signature.time-not-allowed", f"a signature by {shown(parameters.algorithm)} cannot cover {name}"
+            )
+
+
+def time_components(parameters: SignatureParameters) -> Mapping[str, str]:
+    """The values of `(created)` and `(expires)` in the signing string, where the header gives them."""
+    times = {CREATED: parameters.created, EXPIRES: parameters.expires}
+    return {name: str(value) for name, value in times.items() if value is not None}
+
+
+def verify_times(parameters: SignatureParameters, *, at: datetime, skew: timedelta = CLOCK_SKEW) -> None:
+    """Check that a signature was made before `at` and has not expired.
+
+    Args:
+        parameters: of the signature.
+        at: the time to judge at, aware.
+        skew: how far the two clocks may be apart.
+
+    Raises:
+        SignatureRejected: `signature.created`, `signature.expired`.
+        ConfigurationError: `time.naive`.
+
+    Source: draft-cavage-http-signatures-12 section 2.1.
+    """
+    times.verify_times(parameters.created, parameters.expires, at=at, skew=skew)
+
+
 def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:
     """The bytes that are signed: one line a covered component, joined by line feeds.
 
     Args:
         covered: names in order, lower case.
-        components: by name, as `message.message_components` gives them.
+        components: by name, as `message.message_components` and `time_components` give them.
 
     Raises:
         SignatureRejected: `signature.header-absent`, a covered field is not in the request.
@@ -128,7 +220,7 @@ def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -
 
 def _absent(name: str) -> FormatError | SignatureRejected:
     if name[:1] == "(":
-        return FormatError("signature.covered-names", f"{name} is not a part of a request that can be covered here")
+        return FormatError("signature.covered-names", f"{name} is not a part of this request that can be covered")
     return SignatureRejected(
         "signature.header-absent", f"the Signature header covers {name}, which is not in the request"
     )

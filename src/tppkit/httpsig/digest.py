@@ -2,6 +2,7 @@
 
     Digest: SHA-256=X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=
 
+One header may carry several algorithms; every one that is known here must fit. Their names are read in any case.
 Source: RFC 3230 sections 4.1.1 and 4.3.2. Only SHA-256 and SHA-512 prove anything.
 """
 
@@ -13,12 +14,12 @@ from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from tppkit._encoding import decode_base64, shown
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit._encoding import decode_base64, encode_base64, shown
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 
 MAX_DIGEST_LENGTH = 1024
 
-_HASHES: Mapping[str, Callable[[bytes], hashlib._Hash]] = MappingProxyType(
+_HASHES: Mapping[str, Callable[..., hashlib._Hash]] = MappingProxyType(
     {
         "SHA-256": hashlib.sha256,
         "SHA-512": hashlib.sha512,
@@ -32,10 +33,28 @@ def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
 
     Args:
         body: the bytes exactly as they will be sent.
-        algorithm: `SHA-256` or `SHA-512`.
+        algorithm: `SHA-256` or `SHA-512`, as it shall be written (banks ask for `sha-512` too); several separated by commas.
+
+    Raises:
+        ConfigurationError: `digest.unknown-algorithm`.
     """
-    hashed = hashlib.sha256(body) if algorithm == "SHA-256" else _HASHES[algorithm](body)
-    return f"{algorithm}={b2a_base64(hashed.digest(), newline=False).decode('ascii')}"
+    if algorithm == "SHA-256":
+        return f"SHA-256={b2a_base64(hashlib.sha256(body).digest(), newline=False).decode('ascii')}"
+    return ",".join([f"{name}={encode_base64(digest_hash(name)(body).digest())}" for name in algorithm.split(",")])
+
+
+def digest_hash(algorithm: str) -> Callable[..., hashlib._Hash]:
+    """The hash function of a Digest algorithm, its name in any case.
+
+    Raises:
+        ConfigurationError: `digest.unknown-algorithm`.
+    """
+    hashed = _HASHES.get(algorithm.upper())
+    if hashed is None:
+        raise ConfigurationError(
+            "digest.unknown-algorithm", f"{shown(algorithm)} is not a digest algorithm; write SHA-256 or SHA-512"
+        )
+    return hashed
 
 
 def parse_digest(value: str) -> Mapping[str, bytes]:
@@ -92,11 +111,47 @@ def verify_digest(value: str, body: bytes) -> tuple[str, ...]:
     """
     if value == make_digest(body):
         return ("SHA-256",)
-    hashes = parse_digest(value)
-    for name, expected in hashes.items():
-        if not hmac.compare_digest(_HASHES[name](body).digest(), expected):
-            raise SignatureRejected(
-                "digest.mismatch", f"the body's {name} is not the one in the Digest header (body of {len(body)} bytes)",
-                clause="PSD2 document A.5 rule 4",
-            )  # fmt: skip
-    return tuple(hashes)
+    running = BodyDigest(value)
+    running.update(body)
+    return running.verify()
+
+
+class BodyDigest:
+    """A digest header compared with a body that arrives in pieces.
+
+    Args:
+        value: the header's value.
+        parse: reads it: hashes by algorithm.
+
+    Raises:
+        FormatError: as `parse`.
+    """
+
+    def __init__(self, value: str, *, parse: Callable[[str], Mapping[str, bytes]] = parse_digest) -> None:
+        self._expected = parse(value)
+        self._running = {name: digest_hash(name)() for name in self._expected}
+        self._length = 0
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next bytes of the body."""
+        self._length += len(chunk)
+        for running in self._running.values():
+            running.update(chunk)
+
+    def verify(self) -> tuple[str, ...]:
+        """Compare, once the whole body was taken.
+
+        Returns:
+            The algorithms that were compared, all of them equal.
+
+        Raises:
+            SignatureRejected: `digest.mismatch`.
+        """
+        for name, expected in self._expected.items():
+            if not hmac.compare_digest(self._running[name].digest(), expected):
+                raise SignatureRejected(
+                    "digest.mismatch",
+                    f"the body's {name} is not the one in the digest header (body of {self._length} bytes)",
+                    clause="PSD2 document A.5 rule 4",
+                )
+        return tuple(self._expected)

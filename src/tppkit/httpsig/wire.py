@@ -18,21 +18,22 @@ _FORBIDDEN = re.compile(rb"[\x00\r\n]")
 def parse_request(raw: bytes) -> Message:
     """Read a raw HTTP/1.1 request.
 
-    The head's lines end with CR LF, or all with LF (as editors save them); everything behind the empty line is the body.
+    The head's lines end with CR LF, or all with LF (as editors save them); everything behind the empty line is the body. A
+    folded line continues the value before it with one space, as draft-cavage signs it.
 
     Args:
         raw: start line, headers, empty line, body.
 
     Raises:
-        FormatError: `message.malformed`, `message.too-large`; also for folded lines, a transfer encoding, and a
-            Content-Length that is not the body's.
+        FormatError: `message.malformed`, `message.too-large`; also for a transfer encoding and a Content-Length that is not
+            the body's.
 
     Source: RFC 9112 sections 2 to 6.
     """
     if len(raw) > MAX_MESSAGE_BYTES:
         raise FormatError("message.too-large", f"the request has more than {MAX_MESSAGE_BYTES} bytes")
     head, body = _split(raw)
-    start, *fields = head
+    start, *fields = _unfold(head)
     match = _START_LINE.fullmatch(start)
     if match is None:
         raise FormatError("message.malformed", f"the first line {shown(start)} is not METHOD target HTTP/1.1")
@@ -51,6 +52,17 @@ def _split(raw: bytes) -> tuple[list[bytes], bytes]:
         ):
             return head.split(end), body
     raise FormatError("message.malformed", "no empty line ends the headers, or line ends are mixed")
+
+
+def _unfold(lines: list[bytes]) -> list[bytes]:
+    """Lines that begin with white space joined to the one before by one space (RFC 9112 section 5.2)."""
+    parts: list[list[bytes]] = []
+    for line in lines:
+        if line[:1] in (b" ", b"\t") and len(parts) > 1:
+            parts[-1].append(line.strip(b" \t"))
+        else:
+            parts.append([line])
+    return [part[0] if len(part) == 1 else b" ".join([part[0].rstrip(b" \t"), *part[1:]]) for part in parts]
 
 
 def _field(line: bytes) -> tuple[bytes, bytes]:

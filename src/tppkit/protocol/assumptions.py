@@ -35,7 +35,30 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "key-id", "psd2", "the form of keyId",
         "SN=<serial in hexadecimal>,CA=<issuer as RFC 4514 text, percent-encoded>; serial compared as a number, issuer as a parsed name",
         "the NextGenPSD2 guidelines 1.3.8 section 12.2 have this form, and the document follows that convention",
-        "seals.key_id",
+        "seals.SealProfile.key_id",
+    ),
+    Assumption(
+        "dialects", "psd2", "that banks differ from the document",
+        "the document's rules under the profile psd2-v1, which is the default; one row for each other bank or gateway, whose source "
+        "is named, and whose gaps are filled from the guidelines and named too",
+        "a provider calls many banks, and no two of them agree", "seals.PROFILES; dataclasses.replace",
+    ),
+    Assumption(
+        "duplicate-parameters", "psd2", "a parameter of the Signature header that is given twice",
+        "refused", "draft-cavage-10 takes the last and -12 refuses; two readers that differ are an attack", "httpsig.cavage",
+    ),
+    Assumption(
+        "meaning-of-hs", "psd2", "what the algorithm hs2019 means for an RSA key",
+        "nothing in the document's profile; RSASSA-PSS with SHA-512 under cavage-12", "the registry of draft-cavage-12",
+        "seals.SealProfile.algorithms",
+    ),
+    Assumption(
+        "clock-skew", "psd2", "how far a covered Date, (created) or (expires) may be off",
+        "five minutes", "what the field's specifications of signed requests take", "seals.SealPolicy(clock_skew=)",
+    ),
+    Assumption(
+        "pem-in-header", "psd2", "how a certificate in PEM stands in a header, which holds no line break",
+        "without its line breaks when written; spaces in their places are read", "both are seen", "seals.CertificateForm",
     ),
     Assumption(
         "signature-algorithms", "psd2", "the signature algorithms",
@@ -85,6 +108,16 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "request-id-scope", "psd2", "whose X-Request-ID must not be used again",
         "one organisation's, for its sealed POSTs; method, target and body are compared; the hour starts with the first use",
         "two providers cannot know of each other's ids", "protocol.psd2.rules.same_request",
+    ),
+    Assumption(
+        "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
+        "409 STATUS_INVALID", "it is no reuse of the id, and doing it twice is worse than asking again",
+        "protocol.psd2.errors.REFUSALS",
+    ),
+    Assumption(
+        "not-now", "psd2", "the answer when evidence or the memory of request ids cannot be written",
+        "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
+        "protocol.psd2.errors.REFUSALS",
     ),
     Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",

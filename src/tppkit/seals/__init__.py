@@ -6,11 +6,18 @@ verified = verify_request(received, qwac=qwac, at=utc_now(), policy=SealPolicy(P
 
 from tppkit.httpsig.message import Message
 from tppkit.httpsig.signers import KeySigner, Signer, load_private_key
-from tppkit.seals.profiles import PROFILES, PSD2_V1, SealProfile
-from tppkit.seals.sign import Seal, sign_request
-from tppkit.seals.verify import SealPolicy, VerifiedRequest, verify_request
+from tppkit.seals.certificate_header import CertificateForm
+from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
+from tppkit.seals.policy import SealPolicy
+from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
+from tppkit.seals.profiles import PROFILES, PSD2_V1
+from tppkit.seals.sign import PreparedRequest, Seal, prepare_request, sign_request, sign_request_async
+from tppkit.seals.verified import BodyReceiver, VerifiedHead, VerifiedRequest
+from tppkit.seals.verify import verify_request, verify_request_head
 
 __all__ = [
-    "PROFILES", "PSD2_V1", "KeySigner", "Message", "Seal", "SealPolicy", "SealProfile", "Signer", "VerifiedRequest",
-    "load_private_key", "sign_request", "verify_request",
+    "PROFILES", "PSD2_V1", "BodyReceiver", "CertificateForm", "EmptyBody", "Format", "KeyIdForm", "KeyIdStyle", "KeySigner",
+    "Message", "Order", "PreparedRequest", "Radix", "Seal", "SealPolicy", "SealProfile", "Signer", "VerifiedHead",
+    "VerifiedRequest", "load_private_key", "prepare_request", "sign_request", "sign_request_async", "verify_request",
+    "verify_request_head",
 ]  # fmt: skip

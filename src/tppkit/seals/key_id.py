@@ -1,50 +1,173 @@
-"""keyId: how a Signature header names the seal certificate, `SN=<serial in hex>,CA=<issuer's name>`.
+"""keyId: how a Signature header names the seal certificate, `SN=<serial in hex>,CA=<issuer's name>` by the guidelines.
 
 It is a hint: the certificate that is sent decides. But one that names another certificate is a mistake or a trick, so the
-serial is compared as a number and the issuer as a parsed name, in whichever style it is written.
+serial is compared as a number and the issuer as a parsed name, in whichever style it is written. An address is never fetched.
 Source: NextGenPSD2 Implementation Guidelines 1.3.8 section 12.2; the PSD2 document shows no form (assumption `key-id`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+from dataclasses import dataclass
+from enum import Enum
 from urllib.parse import quote, unquote
 
-from tppkit._encoding import shown
+from tppkit._encoding import decode_base64url, encode_base64url, shown
 from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
-from tppkit.errors import FormatError, SignatureRejected
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 
-_KEY_ID = re.compile(r"SN=([0-9A-Fa-f]{1,64}),CA=(.+)")
+
+class KeyIdForm(Enum):
+    """What a keyId says."""
+
+    CERTIFICATE = "SN=<serial>,CA=<issuer>"
+    SERIAL = "the serial alone"
+    CLIENT_ID = "an id that the bank gave out"
+    URL = "an address, never fetched"
+    THUMBPRINT = "SHA-256 of the certificate in base64url"
+
+
+class Radix(Enum):
+    """How a serial number is written."""
+
+    UPPER = "X"
+    LOWER = "x"
+    DECIMAL = "d"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyIdStyle:
+    """How a dialect writes keyId. Reading takes each of these spellings of the same serial and name.
+
+    Attributes:
+        form: what it says.
+        radix: of the serial; decimal digits are read as decimal only where this says so.
+        issuer_optional: `SN=<serial>` alone is read too.
+        percent: white space in the issuer is percent-encoded; what cannot stand between quotes always is.
+        unknown_as_text: attributes without an RFC 4514 name as `oid=text`, instead of Java's `oid=#hex`.
+        root_first: the issuer in the certificate's order, country usually first; most specific first otherwise.
+        drops_newlines: a line break in the issuer is left out, as adorsys' verifier does; otherwise it is escaped.
+    """
+
+    form: KeyIdForm = KeyIdForm.CERTIFICATE
+    radix: Radix = Radix.UPPER
+    issuer_optional: bool = False
+    percent: bool = True
+    unknown_as_text: bool = False
+    root_first: bool = False
+    drops_newlines: bool = False
+
+
+BERLIN_GROUP = KeyIdStyle()
+
+_CERTIFICATE = re.compile(r"SN=([0-9A-Fa-f]{1,64})(?:,CA=(.+))?")
+_SERIAL = re.compile(r"[0-9A-Fa-f]{1,64}")
+_DECIMAL = re.compile(r"[0-9]{1,64}")
+_TEXT = re.compile(r'[^"\x00-\x1f\x7f]{1,2048}')
+_URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 # What RFC 4514 text needs and a quoted parameter can hold; a backslash or quote is always percent-encoded.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
+_SAFE_WITH_SPACES = _SAFE + " \\%"
 
 
-def make_key_id(certificate: EidasCertificate) -> str:
-    """The keyId that names this certificate: `SN=9FA1,CA=CN=D-TRUST%20CA,O=D-Trust%20GmbH,C=DE`."""
-    return f"SN={certificate.serial_hex},CA={quote(certificate.issuer.rfc4514(), safe=_SAFE)}"
+def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GROUP, text: str | None = None) -> str:
+    """The keyId that names this certificate: `SN=9FA1,CA=CN=D-TRUST%20CA,O=D-Trust%20GmbH,C=DE`.
+
+    Args:
+        certificate: the seal certificate.
+        style: of the dialect.
+        text: the client id or address, where the style has one.
+
+    Raises:
+        ConfigurationError: `seal.key-id-needed`.
+        FormatError: `key-id.malformed`, the text cannot stand in the parameter.
+    """
+    if style.form in (KeyIdForm.CLIENT_ID, KeyIdForm.URL):
+        if text is None:
+            raise ConfigurationError("seal.key-id-needed", f"the keyId is {style.form.value}; the certificate has none")
+        _require_text(text, style)
+        return text
+    if style.form is KeyIdForm.THUMBPRINT:
+        return encode_base64url(hashlib.sha256(certificate.der).digest())
+    serial = format(certificate.serial, style.radix.value)
+    if style.form is KeyIdForm.SERIAL:
+        return serial
+    issuer = _without_newlines(certificate.issuer) if style.drops_newlines else certificate.issuer
+    name = issuer.rfc4514(
+        encoded=certificate.issuer_der, unknown_as_text=style.unknown_as_text, root_first=style.root_first
+    )
+    return f"SN={serial},CA={quote(name, safe=_SAFE if style.percent else _SAFE_WITH_SPACES)}"
 
 
-def verify_key_id(text: str, certificate: EidasCertificate) -> None:
-    """Check that a keyId names this certificate.
+def verify_key_id(text: str, certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GROUP) -> None:
+    """Check that a keyId names this certificate. A client id or an address says nothing of it that could be compared.
+
+    Args:
+        text: the keyId as received.
+        certificate: the certificate that was sent, or is known.
+        style: of the dialect.
 
     Raises:
         FormatError: `key-id.malformed`.
         SignatureRejected: `key-id.mismatch`.
     """
-    match = _KEY_ID.fullmatch(text)
-    if match is None:
-        raise FormatError("key-id.malformed", f"the keyId {shown(text)} is not SN=<hexadecimal>,CA=<issuer>")
-    if int(match.group(1), 16) != certificate.serial:
+    if style.form in (KeyIdForm.CLIENT_ID, KeyIdForm.URL):
+        _require_text(text, style)
+        return
+    if style.form is KeyIdForm.THUMBPRINT:
+        _require_thumbprint(text, certificate)
+        return
+    serial, issuer = _read(text, style)
+    base = 10 if style.radix is Radix.DECIMAL else 16
+    if int(serial, base) != certificate.serial:
+        ours = format(certificate.serial, style.radix.value)
+        raise SignatureRejected("key-id.mismatch", f"the keyId names serial {serial}, the certificate sent has {ours}")
+    if issuer is not None and not _names_issuer(issuer, certificate.issuer, style):
         raise SignatureRejected(
             "key-id.mismatch",
-            f"the keyId names serial {match.group(1)}, the certificate sent has {certificate.serial_hex}",
+            f"the keyId names the issuer {shown(issuer)}, the certificate's is {certificate.issuer}",
         )
-    names = _names(match.group(2))
-    if not any(name.matches(certificate.issuer) for name in names):
-        raise SignatureRejected(
-            "key-id.mismatch",
-            f"the keyId names the issuer {shown(match.group(2))}, the certificate's is {certificate.issuer}",
-        )
+
+
+def _require_thumbprint(text: str, certificate: EidasCertificate) -> None:
+    if decode_base64url(text, what="the thumbprint") != hashlib.sha256(certificate.der).digest():
+        raise SignatureRejected("key-id.mismatch", f"the thumbprint {shown(text)} is not the certificate's")
+
+
+def _require_text(text: str, style: KeyIdStyle) -> None:
+    form = _URL if style.form is KeyIdForm.URL else _TEXT
+    if not (text.isascii() and form.fullmatch(text)):
+        raise FormatError("key-id.malformed", f"the keyId {shown(text)} is not {style.form.value}")
+
+
+def _read(text: str, style: KeyIdStyle) -> tuple[str, str | None]:
+    """The serial's digits and the issuer's text."""
+    decimal = style.radix is Radix.DECIMAL
+    if style.form is KeyIdForm.SERIAL:
+        serial, issuer = text, None
+        fits = (_DECIMAL if decimal else _SERIAL).fullmatch(text) is not None
+    else:
+        match = _CERTIFICATE.fullmatch(text)
+        serial, issuer = match.groups() if match else ("", None)
+        fits = match is not None and (issuer is not None or style.issuer_optional)
+        fits = fits and not (decimal and not serial.isdecimal())
+    if not fits:
+        number = "decimal" if decimal else "hexadecimal"
+        form = f"a {number} serial" if style.form is KeyIdForm.SERIAL else f"SN=<{number}>,CA=<issuer>"
+        raise FormatError("key-id.malformed", f"the keyId {shown(text)} is not {form}")
+    return serial, issuer
+
+
+def _names_issuer(text: str, issuer: DistinguishedName, style: KeyIdStyle) -> bool:
+    wanted = (issuer, _without_newlines(issuer)) if style.drops_newlines else (issuer,)
+    return any(name.matches(one) for name in _names(text) for one in wanted)
+
+
+def _without_newlines(name: DistinguishedName) -> DistinguishedName:
+    return DistinguishedName(tuple([
+        tuple([(oid, value.replace("\r", "").replace("\n", "")) for oid, value in rdn]) for rdn in name.rdns
+    ]))  # fmt: skip
 
 
 def _names(text: str) -> list[DistinguishedName]:

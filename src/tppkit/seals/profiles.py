@@ -1,55 +1,207 @@
-"""How a bank wants requests sealed: one row a dialect.
+"""How banks and gateways want requests sealed: one row a dialect.
 
-A row says what is covered and in which order it is written, how `keyId` names the certificate, and which header carries
-it. `psd2-v1` is the PSD2 document's own; users can make a row of their own with `dataclasses.replace`.
+`psd2-v1` is the PSD2 document's own, `berlin-group` the guidelines' to the letter, `cavage-12` the last draft with its times.
+Where the source of another row does not say, the row has the guidelines' value and names it under `assumed`; a source without
+a date has no `as_of`. A bank may differ from its row by now: make one of your own with `dataclasses.replace`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
+from datetime import timedelta
 from types import MappingProxyType
 
-from tppkit.errors import ConfigurationError
+from tppkit.httpsig.algorithms import RFC9421
+from tppkit.httpsig.cavage import CREATED, EXPIRES
+from tppkit.seals.certificate_header import CertificateForm
+from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
+from tppkit.seals.profile import BERLIN_GROUP_ALGORITHMS, EmptyBody, Format, Order, SealProfile
 
-_ALWAYS_COVERED = ("digest", "x-request-id", "(request-target)")
-
-
-@dataclass(frozen=True, slots=True)
-class SealProfile:
-    """One dialect of sealing.
-
-    Attributes:
-        name: short name, as the command line takes it.
-        covered: the fields that a signature must cover, in the order in which we write them.
-        digest_algorithm: the Digest we write, `SHA-256` or `SHA-512`; both are read.
-        certificate_header: the header that carries base64 of the seal certificate's DER.
-        source: where the row comes from.
-
-    Raises:
-        ConfigurationError: `profile.coverage`, a seal without these would prove neither the body nor where it was sent.
-    """
-
-    name: str
-    covered: tuple[str, ...]
-    digest_algorithm: str
-    certificate_header: str
-    source: str
-
-    def __post_init__(self) -> None:
-        missing = [name for name in _ALWAYS_COVERED if name not in self.covered]
-        if missing:
-            raise ConfigurationError(
-                "profile.coverage", f"the profile {self.name!r} does not cover {', '.join(missing)}"
-            )
-
+_TARGET = "(request-target)"
+_GUIDELINES = "NextGenPSD2 Implementation Guidelines 1.3.8 section 12"
+_RSA = (("rsa-sha256", "rsa-sha256"), ("rsa-sha512", "rsa-sha512"))
+_JCA = (
+    ("SHA256withRSA", "rsa-sha256"), ("SHA512withRSA", "rsa-sha512"), ("SHA256withECDSA", "ecdsa-sha256"),
+    ("SHA384withECDSA", "ecdsa-sha384"),
+)  # fmt: skip
+_HS2019 = (("hs2019", "rsa-pss-sha512"), ("hs2019", "ecdsa-p256-sha512"), ("hs2019", "ed25519"))
 
 PSD2_V1 = SealProfile(
     name="psd2-v1",
-    covered=("digest", "x-request-id", "(request-target)"),
-    digest_algorithm="SHA-256",
-    certificate_header="TPP-Signature-Certificate",
+    covered=("digest", "x-request-id", _TARGET),
     source="PSD2 document, part A sections 4 (payment initiation headers) and 5 rule 4",
+    assumed="the form of keyId and the names of the algorithms (assumptions `key-id` and `signature-algorithms`)",
 )
 
-PROFILES: Mapping[str, SealProfile] = MappingProxyType({row.name: row for row in (PSD2_V1,)})
+BERLIN_GROUP = SealProfile(
+    name="berlin-group",
+    covered=("digest", "x-request-id"),
+    covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
+    only_these=True,
+    source=_GUIDELINES,
+    as_of="2020-10-30",
+)
+
+CAVAGE_12 = SealProfile(
+    name="cavage-12",
+    covered=(_TARGET, CREATED, EXPIRES, "digest", "x-request-id"),
+    algorithms=_HS2019,
+    expires_after=timedelta(minutes=5),
+    source="draft-cavage-http-signatures-12; hs2019 on RSA keys is RSASSA-PSS with SHA-512, as its registry has it",
+    as_of="2019-10-21",
+    assumed="digest and x-request-id are covered; keyId and certificate header",
+)
+
+_BANKS = (
+    SealProfile(
+        name="adorsys",
+        covered=("date", "digest", "x-request-id"),
+        covered_if_present=("psu-corporate-id", "psu-id", "tpp-redirect-uri"),
+        order=Order.SORTED,
+        algorithms=BERLIN_GROUP_ALGORITHMS + _JCA,
+        key_id=KeyIdStyle(radix=Radix.LOWER, drops_newlines=True),
+        source="adorsys/xs2a psd2-certificate-validator at 7ce8fe2; adorsys/xs2a-adapter",
+        as_of="2024-02-22",
+        assumed="certificate header",
+    ),
+    SealProfile(
+        name="wso2",
+        covered=("digest", "x-request-id", "date"),
+        covered_if_present=("psu-*", "tpp-redirect-uri"),
+        only_these=True,
+        empty_body=EmptyBody.BRACES,
+        key_id=KeyIdStyle(radix=Radix.LOWER, percent=False),
+        signature_quoted=False,
+        source="wso2/reference-implementation-nextgenpsd2",
+        as_of="2025-01-23",
+        assumed="certificate header, algorithms",
+    ),
+    SealProfile(
+        name="ing",
+        covered=(_TARGET, "date", "digest"),
+        covered_if_present=("x-ing-reqid",),
+        request_id="x-ing-reqid",
+        algorithms=_RSA,
+        key_id=KeyIdStyle(issuer_optional=True),
+        source="ING open-banking-cli; adorsys/xs2a-adapter",
+        as_of="2025-09",
+        assumed="digest algorithm",
+    ),
+    SealProfile(
+        name="rabobank",
+        covered=("date", "digest", "x-request-id"),
+        covered_if_present=("tpp-redirect-uri",),
+        digest_algorithm="sha-512",
+        algorithms=(("rsa-sha512", "rsa-sha512"),),
+        key_id=KeyIdStyle(form=KeyIdForm.SERIAL, radix=Radix.DECIMAL),
+        source="Rabobank's documentation for developers",
+        assumed="certificate header",
+    ),
+    SealProfile(
+        name="bng",
+        covered=(_TARGET, "date", "digest"),
+        request_id=None,
+        certificate_form=CertificateForm.PEM,
+        source="BNG Bank's documentation for developers",
+        assumed="keyId, algorithms, digest algorithm",
+    ),
+    SealProfile(
+        name="stet",
+        covered=(_TARGET, "digest", "x-request-id"),
+        covered_if_present=("content-type", "content-length", "psu-*"),
+        key_id=KeyIdStyle(form=KeyIdForm.URL),
+        certificate_header=None,
+        source="STET's PSD2 interface, as Qonto has it",
+        assumed="x-request-id is covered, so that a seal is of one request; algorithms",
+    ),
+    replace(
+        BERLIN_GROUP, name="triodos", covered_if_present=(), only_these=False,
+        source="Triodos Bank's documentation for developers", as_of="", assumed="all but the covered fields",
+    ),
+    replace(
+        BERLIN_GROUP, name="meo", certificate_header="TPP-Signing-Certificate",
+        source="MEO Wallet's documentation for developers", as_of="", assumed="all but the certificate's header",
+    ),
+    SealProfile(
+        name="chebanca",
+        covered=(_TARGET, "tpp-request-id", "date", "digest"),
+        request_id="tpp-request-id",
+        empty_body=EmptyBody.ABSENT,
+        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
+        source="CheBanca's documentation for developers",
+        assumed="certificate header, algorithms, digest algorithm",
+    ),
+    replace(
+        BERLIN_GROUP, name="samlink", covered=("Digest", "X-Request-ID"), covered_if_present=("TPP-Redirect-URI",),
+        source="Samlink's documentation for developers", as_of="", assumed="keyId, algorithms, certificate header",
+    ),
+    replace(
+        BERLIN_GROUP, name="redsys", covered_if_present=("tpp-redirect-uri",), algorithms=(("SHA-256", "rsa-sha256"),),
+        source="Redsys' documentation for developers", as_of="", assumed="keyId, certificate header; that SHA-256 means RSA PKCS#1",
+    ),
+    replace(
+        BERLIN_GROUP, name="salt-edge", certificate_form=CertificateForm.BASE64_PEM,
+        source="Salt Edge's documentation for developers", as_of="", assumed="all but the certificate's form",
+    ),
+)  # fmt: skip
+
+# Seals that are no Signature header of draft-cavage.
+_JOSE = (
+    ("PS256", "rsa-pss-sha256"), ("PS512", "rsa-pss-sha512"), ("RS256", "rsa-sha256"), ("RS512", "rsa-sha512"),
+    ("ES256", "ecdsa-p256-sha256"), ("ES384", "ecdsa-p384-sha384"), ("Ed25519", "ed25519"), ("EdDSA", "ed25519"),
+)  # fmt: skip
+_OTHER_FORMATS = (
+    SealProfile(
+        name="amazon",
+        format=Format.RFC9421,
+        label="x-amzn-psd2",
+        covered=("@method", "@query", "x-amz-access-token", "x-amzn-content-digest"),
+        request_id=None,
+        digest_field="x-amzn-content-digest",
+        digest_algorithm="sha-256",
+        algorithms=tuple((wire, row.name) for wire, row in RFC9421.items()),
+        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
+        certificate_header=None,
+        max_age=timedelta(minutes=5),
+        source="Amazon Selling Partner API, third-party provider signature guidance and FAQ",
+        as_of="2026",
+        assumed="keyid; that x-amzn-content-digest is written as Content-Digest is; that all algorithms of RFC 9421 are taken",
+    ),
+    SealProfile(
+        name="open-finance",
+        format=Format.JWS,
+        carrier="x-jws-signature",
+        covered=(_TARGET, "digest", "x-request-id"),
+        covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
+        algorithms=_JOSE,
+        key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
+        certificate_header=None,
+        sends_x5c=True,
+        max_age=timedelta(minutes=5),
+        source="Open Banking Europe, JSON Web Signature Profile for Open Banking 001-001; ETSI TS 119 182-1 clause 5.2.8.2",
+        as_of="2021-05-18",
+        assumed="the covered fields, taken from the Berlin Group's guidelines with the target; the age",
+    ),
+    SealProfile(
+        name="ing-jws",
+        format=Format.JWS,
+        carrier="x-jws-signature",
+        covered=(_TARGET, "content-type", "digest"),
+        request_id=None,
+        algorithms=(("PS256", "rsa-pss-sha256"),),
+        key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
+        certificate_header=None,
+        max_age=timedelta(minutes=5),
+        source="ing-bank/ing-open-banking-cli at c48302c, scripts/bash/premium_01_Showcase_jws.sh",
+        as_of="2025-09-02",
+        assumed="the age",
+    ),
+)
+_ING_TOKEN = replace(
+    next(row for row in _BANKS if row.name == "ing"), name="ing-token", carrier="Authorization",
+)  # fmt: skip
+
+PROFILES: Mapping[str, SealProfile] = MappingProxyType(
+    {row.name: row for row in (PSD2_V1, BERLIN_GROUP, CAVAGE_12, *_BANKS, _ING_TOKEN, *_OTHER_FORMATS)}
+)

@@ -1,89 +1,369 @@
-"""Seal a request: add Digest, Signature and the seal certificate."""
+"""Seal a request: add the digest, the signature and the seal certificate.
+
+In one step with `sign_request` or `sign_request_async`, or in two where something else signs in between: `prepare_request`
+gives the bytes to sign, and `PreparedRequest.finish` takes the signature.
+"""
 
 from __future__ import annotations
 
 from binascii import b2a_base64
+from collections.abc import Mapping
+from datetime import datetime
+from typing import NamedTuple, Self
 
-from tppkit._encoding import encode_base64
+from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
-from tppkit.httpsig.algorithms import make_verifiers, verify_signature
-from tppkit.httpsig.cavage import make_signing_string
+from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
+from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, make_signing_string
+from tppkit.httpsig.components import Origin
+from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.message import Header, Message, message_components
 from tppkit.httpsig.signers import Signer
+from tppkit.seals.formats import UnsignedSeal, prepare_seal
 from tppkit.seals.key_id import make_key_id
-from tppkit.seals.profiles import PSD2_V1, SealProfile
+from tppkit.seals.profile import EmptyBody, Format, Order, SealProfile
+from tppkit.seals.profiles import PSD2_V1
 
 _PROBE = b"tppkit: does this signer sign for this certificate?"
-
-
-class Seal:
-    """A QSealC and the signer of its key, made ready for many requests.
-
-    Args:
-        certificate: the QSealC.
-        signer: signs with the certificate's private key; asked for one signature here to see that it does.
-        profile: the bank's dialect.
-
-    Raises:
-        ConfigurationError: `seal.key-mismatch`, the signer's signature does not verify with the certificate's key.
-        FormatError: `key.unsupported`, `key.weak`.
-    """
-
-    def __init__(self, certificate: EidasCertificate, signer: Signer, *, profile: SealProfile = PSD2_V1) -> None:
-        if signer.public_key != certificate.public_key:
-            raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
-        verifiers = make_verifiers(certificate.public_key, pss_only=certificate.key.type == "rsa-pss")
-        try:
-            verify_signature(verifiers, signer.algorithm.name, signer.sign(_PROBE), _PROBE)
-        except SignatureRejected as e:
-            raise ConfigurationError(
-                "seal.key-mismatch", f"the signer does not sign for {certificate.subject}: {e.message}"
-            ) from e
-        self.certificate = certificate
-        self.signer = signer
-        self._sign = signer.sign
-        self._covered = profile.covered
-        self.profile = profile
-        self._written = frozenset({"digest", "signature", profile.certificate_header.lower()})
-        self._watched = self._written.union(profile.covered)
-        self._certificate_header = (profile.certificate_header, encode_base64(certificate.der))
-        self._parameters = (
-            f'keyId="{make_key_id(certificate)}",algorithm="{signer.algorithm.name}",'
-            f'headers="{" ".join(profile.covered)}",signature="'
-        )
-
-
+_REMEMBERED = 64
 _new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
 
 
-def sign_request(message: Message, *, seal: Seal) -> Message:
-    """Seal a request.
+class Seal:
+    """A QSealC and the signer of its key, made ready for many requests in one dialect.
+
+    Args:
+        certificate: the QSealC.
+        signer: signs with the certificate's private key; asked for one signature here to see that it does. One that signs only
+            with await is taken by `Seal.make_async`.
+        profile: the bank's dialect.
+        key_id: the client id or address for a dialect whose keyId the certificate does not tell.
+        origin: where requests go, for a dialect that covers scheme or authority.
+        verify_own: verify every signature before it is sent; a device that fails is seen here and not by the bank.
+
+    Raises:
+        ConfigurationError: `seal.key-mismatch`, the signer's signature does not verify with the certificate's key;
+            `profile.algorithm`, the dialect has no name for the signer's algorithm; `seal.key-id-needed`.
+        FormatError: `key.unsupported`, `key.weak`.
+    """
+
+    def __init__(
+        self,
+        certificate: EidasCertificate,
+        signer: Signer,
+        *,
+        profile: SealProfile = PSD2_V1,
+        key_id: str | None = None,
+        origin: Origin | None = None,
+        verify_own: bool = False,
+    ) -> None:
+        self._make_ready(certificate, signer, profile, key_id, origin, verify_own)
+        self._require_key(signer.sign(_PROBE))
+
+    @classmethod
+    async def make_async(
+        cls,
+        certificate: EidasCertificate,
+        signer: Signer,
+        *,
+        profile: SealProfile = PSD2_V1,
+        key_id: str | None = None,
+        origin: Origin | None = None,
+        verify_own: bool = False,
+    ) -> Self:
+        """The same, asking the signer with await.
+
+        Raises:
+            As the constructor.
+        """
+        seal = cls.__new__(cls)
+        seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
+        seal._require_key(await signer.sign_async(_PROBE))
+        return seal
+
+    def _make_ready(
+        self,
+        certificate: EidasCertificate,
+        signer: Signer,
+        profile: SealProfile,
+        key_id: str | None,
+        origin: Origin | None,
+        verify_own: bool,
+    ) -> None:
+        if signer.public_key != certificate.public_key:
+            raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
+        self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
+        self.origin = origin
+        self.layout = make_layout(profile, certificate)
+        self._verifiers = _verifiers(certificate)
+        self.key_id = make_key_id(certificate, style=profile.key_id, text=key_id)
+        self.algorithm = profile.name_of(signer.algorithm)
+        self._head = f'keyId="{self.key_id}",algorithm="{self.algorithm}"'
+        if profile.carrier == "Authorization":
+            self._head = AUTHORIZATION_SCHEME + self._head
+        self._heads: dict[tuple[str, ...], str] = {}
+
+    def _require_key(self, signature: bytes) -> None:
+        try:
+            self.verify(signature, _PROBE)
+        except SignatureRejected as e:
+            raise ConfigurationError(
+                "seal.key-mismatch", f"the signer does not sign for {self.certificate.subject}: {e.message}"
+            ) from e
+
+    def verify(self, signature: bytes, data: bytes) -> None:
+        """Check one of this seal's signatures.
+
+        Raises:
+            SignatureRejected: `signature.algorithm`, `signature.invalid`.
+        """
+        verify_signature(self._verifiers, self.signer.algorithm.name, signature, data)
+
+    def head(self, covered: tuple[str, ...]) -> str:
+        """keyId, algorithm and covered names as they stand in the Signature header; remembered, as they come again."""
+        head = self._heads.get(covered)
+        if head is None:
+            if len(self._heads) >= _REMEMBERED:
+                self._heads.clear()
+            head = self._heads[covered] = f'{self._head},headers="{" ".join(map(self.layout.spell, covered))}"'
+        return head
+
+
+def _verifiers(certificate: EidasCertificate) -> Mapping[str, Verify]:
+    key = certificate.public_key
+    return make_verifiers(key, names=ALGORITHMS, pss_only=certificate.key.type == "rsa-pss")
+
+
+class Layout(NamedTuple):
+    """What sealing in a dialect writes, worked out once; every name in lower case.
+
+    Attributes:
+        covered: always covered, in order.
+        watched: the fields that are looked at, or None for all.
+        written: the fields that sealing adds.
+        if_present: fields that are covered where the request has them.
+        prefixes: the same for every field whose name begins so.
+        spellings: names that are written otherwise.
+        certificate: the header with the certificate, or nothing.
+        timed: a time is written.
+        digest: the digest's header in lower case.
+        plain: nothing depends on the request: always the same names, a digest, no time; the format is draft-cavage.
+    """
+
+    covered: tuple[str, ...]
+    watched: frozenset[str] | None
+    written: frozenset[str]
+    if_present: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    spellings: Mapping[str, str]
+    certificate: tuple[Header, ...]
+    timed: bool
+    digest: str
+    plain: bool
+
+    def spell(self, name: str) -> str:
+        """A name as the dialect writes it."""
+        return self.spellings.get(name, name)
+
+
+def make_layout(profile: SealProfile, certificate: EidasCertificate) -> Layout:
+    """What sealing with this certificate in a dialect writes."""
+    names = (*profile.covered, *profile.covered_if_present)
+    conditional = [name.lower() for name in profile.covered_if_present]
+    prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
+    covered = tuple([name.lower() for name in profile.covered])
+    certificate_header = profile.certificate_headers(certificate)
+    written = profile.carriers | {profile.digest_name, *(name.lower() for name, _ in certificate_header)}
+    timed = not {CREATED, EXPIRES}.isdisjoint(covered) or profile.format is not Format.CAVAGE
+    return Layout(
+        covered=covered if profile.order is Order.LISTED else tuple(sorted(covered)),
+        watched=None if prefixes else written.union(covered, conditional),
+        written=written,
+        if_present=tuple([name for name in conditional if not name.endswith("*")]),
+        prefixes=prefixes,
+        spellings={name.lower(): name for name in names if name != name.lower()},
+        certificate=certificate_header,
+        timed=timed,
+        digest=profile.digest_name,
+        plain=not conditional and not timed and profile.empty_body is EmptyBody.HASHED,
+    )
+
+
+class PreparedRequest(NamedTuple):
+    """A request that lacks only its signature.
+
+    Attributes:
+        message: as it was given.
+        seal: that will sign.
+        signing_string: the bytes to sign.
+        digest: the Digest header, or nothing.
+        head: the Signature header before the signature; empty in other formats than draft-cavage.
+        unsigned: writes the signature in those.
+    """
+
+    message: Message
+    seal: Seal
+    signing_string: bytes
+    digest: tuple[Header, ...]
+    head: str
+    unsigned: UnsignedSeal | None = None
+
+    def finish(self, signature: bytes) -> Message:
+        """The sealed message: the headers of the seal are added at the end.
+
+        Args:
+            signature: over `signing_string`, in the form of the signer's algorithm.
+
+        Raises:
+            ConfigurationError: `seal.own-signature`, where the seal verifies its own.
+        """
+        message, seal, signing_string, digest, head, unsigned = self
+        profile = seal.profile
+        if seal.verify_own:
+            _require_own(seal, signature, signing_string)
+        if unsigned is not None:
+            headers = message.headers + digest + unsigned.finish(signature) + seal.layout.certificate
+            return message._replace(headers=headers)
+        text = b2a_base64(signature, newline=False).decode("ascii")
+        value = f'{head},signature="{text}"' if profile.signature_quoted else f"{head},signature={text}"
+        headers = message.headers + digest + ((profile.carrier, value), *seal.layout.certificate)
+        return _new(Message, (message.method, message.target, headers, message.body))
+
+
+def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
+    try:
+        seal.verify(signature, data)
+    except SignatureRejected as e:
+        raise ConfigurationError(
+            "seal.own-signature", f"the signer of {seal.certificate.subject} gave a signature that does not verify"
+        ) from e
+
+
+def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None) -> PreparedRequest:
+    """Work out what is signed, for something else to sign it.
 
     Args:
         message: method, target, body and every header that the profile covers besides Digest (for `psd2-v1`:
             X-Request-ID), as they will be sent.
         seal: certificate and signer.
-
-    Returns:
-        The message with Digest, Signature and the certificate's header added at the end.
+        at: the time of signing, aware, for a dialect that writes it.
 
     Raises:
         LocalProtocolError: `seal.header-present`, the message carries one of these already, or twice a covered one.
         SignatureRejected: `signature.header-absent`, a covered header is missing.
         FormatError: `header.control-character`, `message.malformed`.
+        ConfigurationError: `seal.time-needed`, `time.naive`.
 
-    Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10.
+    Source: PSD2 document, part A section 4; draft-cavage-http-signatures-10 and -12.
     """
-    values, doubled = message_components(message, only=seal._watched)
-    if doubled or not seal._written.isdisjoint(values):
-        names = ", ".join(sorted({*doubled, *seal._written.intersection(values)}))
+    layout, profile = seal.layout, seal.profile
+    values, doubled = message_components(message, only=layout.watched)
+    if doubled or not layout.written.isdisjoint(values):
+        _refuse_present(doubled, values, layout)
+    if layout.plain:
+        digest = values[layout.digest] = make_digest(message.body, algorithm=profile.digest_algorithm)
+        signing_string = make_signing_string(layout.covered, values)
+        head = seal.head(layout.covered)
+        return _new(PreparedRequest, (message, seal, signing_string, ((profile.digest_field, digest),), head, None))
+    return _prepare_by_request(message, seal, values, at)
+
+
+def _refuse_present(doubled: tuple[str, ...], values: Mapping[str, str], layout: Layout) -> None:
+    covered = {*layout.covered, *layout.if_present}
+    twice = [n for n in doubled if n in covered or n in layout.written or n.startswith(layout.prefixes)]
+    names = sorted({*twice, *layout.written.intersection(values)})
+    if names:
         raise LocalProtocolError(
-            "seal.header-present", f"{names}: a header that sealing writes, or twice one it covers"
+            "seal.header-present", f"{', '.join(names)}: a header that sealing writes, or twice one it covers"
         )
-    digest = values["digest"] = make_digest(message.body, algorithm=seal.profile.digest_algorithm)
-    signature = seal._sign(make_signing_string(seal._covered, values))
-    text = b2a_base64(signature, newline=False).decode("ascii")
-    written = (("Digest", digest), ("Signature", f'{seal._parameters}{text}"'), seal._certificate_header)
-    return _new(Message, (message.method, message.target, message.headers + written, message.body))
+
+
+def _prepare_by_request(message: Message, seal: Seal, values: dict[str, str], at: datetime | None) -> PreparedRequest:
+    """The same for a dialect in which the covered names, the digest or a time depend on the request."""
+    layout, profile = seal.layout, seal.profile
+    digest: tuple[Header, ...] = ()
+    if message.body or profile.empty_body is not EmptyBody.ABSENT:
+        body = message.body or (b"{}" if profile.empty_body is EmptyBody.BRACES else b"")
+        make = make_content_digest if profile.format is Format.RFC9421 else make_digest
+        values[layout.digest] = make(body, algorithm=profile.digest_algorithm)
+        digest = ((profile.digest_field, values[layout.digest]),)
+    covered = _covered(values, layout, profile)
+    if profile.format is not Format.CAVAGE:
+        return _prepare_other(message, seal, digest, covered, at)
+    head = seal.head(covered)
+    if layout.timed:
+        created, expires = _times(profile, at)
+        values |= {CREATED: str(created), EXPIRES: str(expires)}
+        head += f",created={created}" + (f",expires={expires}" if EXPIRES in covered else "")
+    return PreparedRequest(message, seal, make_signing_string(covered, values), digest, head)
+
+
+def _prepare_other(
+    message: Message, seal: Seal, digest: tuple[Header, ...], covered: tuple[str, ...], at: datetime | None
+) -> PreparedRequest:
+    unsigned = prepare_seal(
+        message.with_headers(*digest, *seal.layout.certificate),
+        covered,
+        profile=seal.profile,
+        certificate=seal.certificate,
+        algorithm=seal.algorithm,
+        key_id=seal.key_id,
+        at=_required_time(seal.profile, at),
+        origin=seal.origin,
+    )
+    return PreparedRequest(message, seal, unsigned.signing_string, digest, "", unsigned)
+
+
+def _covered(values: Mapping[str, str], layout: Layout, profile: SealProfile) -> tuple[str, ...]:
+    names = [name for name in layout.covered if name != layout.digest or layout.digest in values]
+    names += [name for name in layout.if_present if name in values]
+    if layout.prefixes:
+        names += sorted(name for name in values if name.startswith(layout.prefixes) and name not in names)
+    return tuple(names if profile.order is Order.LISTED else sorted(names))
+
+
+def _times(profile: SealProfile, at: datetime | None) -> tuple[int, int | None]:
+    created = int(_required_time(profile, at).timestamp())
+    lifetime = profile.expires_after
+    return created, None if lifetime is None else created + int(lifetime.total_seconds())
+
+
+def _required_time(profile: SealProfile, at: datetime | None) -> datetime:
+    if at is None:
+        raise ConfigurationError("seal.time-needed", f"the profile {profile.name} writes the time of signing; pass at=")
+    return as_utc(at)
+
+
+def sign_request(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:
+    """Seal a request.
+
+    Args:
+        message: as for `prepare_request`.
+        seal: certificate and signer.
+        at: as for `prepare_request`.
+
+    Returns:
+        The message with Digest, Signature and the certificate's header added at the end.
+
+    Raises:
+        As `prepare_request` and `PreparedRequest.finish`; what the signer raises, for example `signer.async-only`.
+    """
+    prepared = prepare_request(message, seal=seal, at=at)
+    return prepared.finish(seal.signer.sign(prepared.signing_string))
+
+
+async def sign_request_async(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:
+    """Seal a request without holding up the event loop while something else signs.
+
+    Args:
+        message: as for `prepare_request`.
+        seal: certificate and signer.
+        at: as for `prepare_request`.
+
+    Raises:
+        As `sign_request`.
+    """
+    prepared = prepare_request(message, seal=seal, at=at)
+    return prepared.finish(await seal.signer.sign_async(prepared.signing_string))

@@ -1,5 +1,16 @@
-"""What a bank's or provider's server mounts in front of its handlers: who is calling, and did they seal this."""
+"""What a bank's or provider's server mounts in front of its handlers: who is calling, and did they seal this.
 
+app = SealMiddleware(app, gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
+"""
+
+from tppkit.web.admitted import (
+    AdmittedRequest,
+    Requirement,
+    admitted_request,
+    every_request_sealed,
+    psd2_requirement,
+    verified_request,
+)
 from tppkit.web.authorize import Authorization, authorize, require_authorized
 from tppkit.web.callback_gate import (
     AsyncCallbackGate,
@@ -12,11 +23,19 @@ from tppkit.web.callback_gate import (
 )
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
+from tppkit.web.gate import SealGate
 from tppkit.web.message import raw_target, read_message
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
+from tppkit.web.proxies import ProxyForm, TrustedProxy
+from tppkit.web.refusing import Answer, Refused, brief_refusal, log_refusal
+from tppkit.web.replay import ReplayGuard
+from tppkit.web.seal import SealMiddleware
+from tppkit.web.seal_wsgi import WsgiSealMiddleware
 
 __all__ = [
-    "AsyncCallbackGate", "Authorization", "CallbackAnswer", "CallbackGate", "CallbackMiddleware", "CallbackPeers",
-    "PeerCertificate", "QwacPolicy", "RefusedCallback", "WsgiCallbackMiddleware", "authorize", "callback_target",
-    "log_refused_callback", "peer_certificate", "raw_target", "read_message", "require_authorized",
+    "AdmittedRequest", "Answer", "AsyncCallbackGate", "Authorization", "CallbackAnswer", "CallbackGate", "CallbackMiddleware",
+    "CallbackPeers", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "RefusedCallback", "ReplayGuard", "Requirement",
+    "SealGate", "SealMiddleware", "TrustedProxy", "WsgiCallbackMiddleware", "WsgiSealMiddleware", "admitted_request", "authorize",
+    "brief_refusal", "callback_target", "every_request_sealed", "log_refusal", "log_refused_callback", "peer_certificate",
+    "psd2_requirement", "raw_target", "read_message", "require_authorized", "verified_request",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +12,7 @@ from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust import PathVerifier, TrustedPath
+from tppkit.web.proxies import TrustedProxy, connection_address, unproven_headers
 
 MAX_CHAIN = 10
 _REMEMBERED = 512
@@ -25,29 +26,52 @@ class PeerCertificate:
     Attributes:
         chain_pem: PEM of each, the peer's own first; TLS proved possession of its key.
         tls_error: what the TLS library's own verification said against it, or None.
-        source: where it was read: `asgi-tls`, the ASGI TLS extension.
+        source: where it was read: `asgi-tls`, the ASGI TLS extension, or the form of the trusted proxy: `nginx`, `haproxy`,
+            `envoy`, `rfc9440`.
+        ignored: headers of the request that claim a certificate and were not believed, lower case.
     """
 
     chain_pem: tuple[str, ...]
     tls_error: str | None
     source: str
+    ignored: tuple[str, ...] = ()
 
 
-def peer_certificate(scope: Mapping[str, Any]) -> PeerCertificate:
-    """The peer's certificate as the server put it into the ASGI scope (TLS extension 0.2).
+def peer_certificate(source: Mapping[str, Any], *, trusted_proxies: Sequence[TrustedProxy] = ()) -> PeerCertificate:
+    """The peer's certificate: from the server that ended the TLS connection, or from the trusted proxy that did.
+
+    A connection from a trusted proxy is the proxy's own, so only its header counts there; from anywhere else only the ASGI TLS
+    extension (0.2) does, which our own server and any other may fill. A server must give the address of the connection:
+    switch its own reading of `X-Forwarded-For` off.
+
+    Args:
+        source: an ASGI scope or a WSGI environ.
+        trusted_proxies: the first that has the connection's address is the one.
 
     Raises:
-        CertificateRejected: `certificate.missing`.
+        CertificateRejected: `certificate.missing`; the message names headers that were ignored.
+        FormatError: the trusted proxy's header cannot be read: `header.duplicate`, `certificate.malformed`,
+            `certificate.too-large`, `base64.*`.
     """
-    tls = scope.get("extensions", {}).get("tls", {})
-    chain = tuple(tls.get("client_cert_chain") or ())
-    if not chain:
+    address = connection_address(source) if trusted_proxies else None
+    proxy = next((one for one in trusted_proxies if one.has(address)), None)
+    taken = frozenset[str]() if proxy is None else proxy.headers
+    ignored = unproven_headers(source, proxies=trusted_proxies, taken=taken)
+    if proxy is not None:
+        found = PeerCertificate(proxy.chain(source)[:MAX_CHAIN], None, proxy.form.value, ignored)
+    else:
+        tls = source.get("extensions", {}).get("tls", {})
+        chain = tuple(tls.get("client_cert_chain") or ())[:MAX_CHAIN]
+        found = PeerCertificate(chain, tls.get("client_cert_error"), "asgi-tls", ignored)
+    if not found.chain_pem:
+        where = "TLS connection" if proxy is None else f"{proxy.form.value} proxy"
+        spoofed = f"; not believed: {', '.join(ignored)} from {connection_address(source)}" if ignored else ""
         raise CertificateRejected(
             "certificate.missing",
-            "the TLS connection carries no client certificate",
+            f"the {where} carries no client certificate{spoofed}",
             clause="PSD2 document A.5 rules 1 and 3",
         )
-    return PeerCertificate(chain[:MAX_CHAIN], tls.get("client_cert_error"), "asgi-tls")
+    return found
 
 
 class QwacPolicy:

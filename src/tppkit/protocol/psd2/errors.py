@@ -1,7 +1,8 @@
 """How a failure is told to the peer: HTTP status and code, in the Berlin Group's body.
 
 Source: PSD2 document, part A section 7; NextGenPSD2 Implementation Guidelines 1.3.8 section 14.11 for what it leaves open
-(assumptions signature-status, certificate-codes, role-status, unknown-payment, cancel-code, error-body).
+(assumptions signature-status, certificate-codes, role-status, unknown-payment, cancel-code, request-in-progress, not-now,
+error-body).
 """
 
 from __future__ import annotations
@@ -55,7 +56,10 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("digest.", 401, "SIGNATURE_INVALID"),
     ("key-id.", 401, "SIGNATURE_INVALID"),
     ("key.", 401, "SIGNATURE_INVALID"),
-    ("seal.", 401, "SIGNATURE_INVALID"),
+    ("seal.other-organisation", 401, "SIGNATURE_INVALID"),
+    ("seal.unknown-certificate", 401, "SIGNATURE_INVALID"),
+    ("jws.", 401, "SIGNATURE_INVALID"),
+    ("structured.", 401, "SIGNATURE_INVALID"),
     ("base64.", 401, "SIGNATURE_INVALID"),
     ("header.", 400, "FORMAT_ERROR"),
     ("message.too-large", 413, "FORMAT_ERROR"),
@@ -63,6 +67,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("json.", 400, "FORMAT_ERROR"),
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
+    ("request-id.in-progress", 409, "STATUS_INVALID"),
     ("request-id.", 400, "FORMAT_ERROR"),
     ("product.invalid", 400, "PRODUCT_INVALID"),
     ("product.unknown", 404, "PRODUCT_UNKNOWN"),
@@ -71,6 +76,8 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("endpoint.unknown", 404, "RESOURCE_UNKNOWN"),
     ("endpoint.method", 405, "SERVICE_INVALID"),
     ("role.missing", 403, "ROLE_INVALID"),
+    ("evidence.not-kept", 503, "SERVICE_UNAVAILABLE"),
+    ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 
 
@@ -80,6 +87,8 @@ def refusal_for(error: TppkitError) -> Refusal:
     if not fits:
         return Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
     _, status, code = max(fits, key=lambda row: len(row[0]))
+    if status >= 500:
+        return Refusal(status, code, "the request cannot be handled now")
     return Refusal(status, code, f"{error.message} ({error.code})")
 
 

@@ -1,0 +1,199 @@
+"""What of a request an RFC 9421 signature can cover: derived components and fields, by name and parameters.
+
+| component                               | value                                                          | needs an origin |
+|-----------------------------------------|----------------------------------------------------------------|-----------------|
+| `@method`, `@request-target`            | as in the start line                                           |                 |
+| `@path`, `@query`                       | the target's parts as on the wire; `?` when there is no query  |                 |
+| `@query-param` with `name`              | one query parameter, decoded and encoded again                 |                 |
+| `@scheme`, `@authority`, `@target-uri`  | from the origin                                                | yes             |
+| a field                                 | its values, joined                                             |                 |
+| a field with `bs`                       | its values, each as a byte sequence                            |                 |
+| a field with `key`                      | one member of a dictionary field                               |                 |
+
+Everything else is refused by name: `@status` and `req` belong to answers, `tr` to trailers, and `sf` needs to know every
+field's type. Scheme and authority come from the caller, who knows where the request arrived; Host is what a sender wrote.
+Source: RFC 9421 section 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, NoReturn
+from urllib.parse import quote_plus, unquote_to_bytes
+
+from tppkit._encoding import encode_base64, shown
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig.message import Message, require_field_value, require_start_line
+from tppkit.httpsig.structured import Item, Parameters, parse_dictionary, write_member
+
+_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+_ORIGIN = re.compile(r"(https?)://([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
+_DEFAULT_PORTS = MappingProxyType({"https": "443", "http": "80"})
+_MAX_QUERY_PARAMETERS = 256
+
+
+class Component(NamedTuple):
+    """The identifier of one covered component.
+
+    Attributes:
+        name: lower case; with `@` in front when derived.
+        parameters: (name, value) in order.
+    """
+
+    name: str
+    parameters: Parameters = ()
+
+    def __str__(self) -> str:
+        """As it stands in Signature-Input and at the start of its line."""
+        return write_member(Item(*self))
+
+
+class Origin(NamedTuple):
+    """Where a request was sent, which its start line does not say.
+
+    Attributes:
+        scheme: `https` or `http`.
+        authority: host in lower case, and the port unless it is the scheme's own.
+    """
+
+    scheme: str
+    authority: str
+
+
+def parse_origin(text: str) -> Origin:
+    """Read `https://bank.example:8443`.
+
+    Raises:
+        FormatError: `origin.malformed`.
+
+    Source: RFC 9421 section 2.2.3; RFC 9110 section 4.2.3.
+    """
+    match = _ORIGIN.fullmatch(text.lower())
+    if match is None:
+        raise FormatError("origin.malformed", f"{shown(text)} is not scheme://host or scheme://host:port")
+    scheme, host, port = match.groups()
+    return Origin(scheme, host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}")
+
+
+def component_value(message: Message, component: Component, *, origin: Origin | None = None) -> str:
+    """The value that a component has in a request.
+
+    Args:
+        message: the request.
+        component: which part of it.
+        origin: where it was sent.
+
+    Raises:
+        FormatError: `signature.unsupported-component`, `header.control-character`, `message.malformed`; those of
+            `parse_dictionary` for a field with `key`.
+        SignatureRejected: `signature.header-absent`.
+
+    Source: RFC 9421 sections 2.1 and 2.2.
+    """
+    require_start_line(message)
+    parameters = dict(component.parameters)
+    if not component.name.startswith("@"):
+        return _field(message, component, parameters)
+    if component.name == "@query-param" and parameters.keys() == {"name"}:
+        return _query_parameter(message, component, parameters["name"])
+    if parameters or component.name not in _DERIVED:
+        _refuse(component, "no such component of a request is known here")
+    if component.name in _FROM_ORIGIN and origin is None:
+        _refuse(component, "it needs to know where the request was sent")
+    return _DERIVED[component.name](message, component, origin or Origin("", ""))
+
+
+def _refuse(component: Component, reason: str) -> NoReturn:
+    raise FormatError("signature.unsupported-component", f"{shown(str(component))} cannot be covered: {reason}")
+
+
+def _path_and_query(message: Message, component: Component) -> tuple[str, str]:
+    if not message.target.startswith("/"):
+        _refuse(component, f"the target {shown(message.target)} is not a path")
+    path, _, query = message.target.partition("?")
+    return path, f"?{query}"
+
+
+def _path(message: Message, component: Component, _origin: Origin) -> str:
+    return _path_and_query(message, component)[0]
+
+
+def _query(message: Message, component: Component, _origin: Origin) -> str:
+    return _path_and_query(message, component)[1]
+
+
+def _target_uri(message: Message, component: Component, origin: Origin) -> str:
+    _path_and_query(message, component)
+    return f"{origin.scheme}://{origin.authority}{message.target}"
+
+
+_DERIVED: Mapping[str, Callable[[Message, Component, Origin], str]] = MappingProxyType(
+    {
+        "@method": lambda message, _component, _origin: message.method,
+        "@request-target": lambda message, _component, _origin: message.target,
+        "@path": _path,
+        "@query": _query,
+        "@scheme": lambda _message, _component, origin: origin.scheme,
+        "@authority": lambda _message, _component, origin: origin.authority,
+        "@target-uri": _target_uri,
+    }
+)
+_FROM_ORIGIN = frozenset({"@scheme", "@authority", "@target-uri"})
+
+
+def _query_parameter(message: Message, component: Component, name: object) -> str:
+    pairs = _path_and_query(message, component)[1].removeprefix("?").split("&", _MAX_QUERY_PARAMETERS)
+    if len(pairs) > _MAX_QUERY_PARAMETERS:
+        _refuse(component, f"the query has more than {_MAX_QUERY_PARAMETERS} parameters")
+    found = []
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        if pair and _reencoded(key, component) == name:
+            found.append(_reencoded(value, component))
+    if not found:
+        raise SignatureRejected("signature.header-absent", f"the query has no parameter of {shown(str(component))}")
+    if len(found) > 1:
+        _refuse(component, "the query has several such parameters; cover @query")
+    return found[0]
+
+
+def _reencoded(text: str, component: Component) -> str:
+    """Decoded as a form's field and encoded again, spaces as %20 (RFC 9421 section 2.2.8)."""
+    try:
+        decoded = unquote_to_bytes(text.replace("+", " ")).decode("utf-8")
+    except UnicodeDecodeError:
+        _refuse(component, "the query is not UTF-8")
+    # The percent-encode set of forms leaves `*` and encodes `~`; Python's has it the other way round.
+    return quote_plus(decoded, safe="*").replace("+", "%20").replace("~", "%7E")
+
+
+def _field(message: Message, component: Component, parameters: Mapping[str, object]) -> str:
+    if not _FIELD_NAME.fullmatch(component.name):
+        _refuse(component, "it is not the name of a field in lower case")
+    values = [value.strip(" \t") for value in message.values(component.name)]
+    if not values:
+        raise SignatureRejected(
+            "signature.header-absent", f"the signature covers {component.name}, which is not in the request"
+        )
+    for value in values:
+        require_field_value(component.name, value)
+    if not parameters:
+        return _joined(component, values)
+    if parameters.keys() == {"bs"} and parameters["bs"] is True:
+        return ", ".join([f":{encode_base64(value.encode('latin-1'))}:" for value in values])
+    if parameters.keys() == {"key"}:
+        members = parse_dictionary(", ".join(values), what=f"the {component.name} field")
+        key = parameters["key"]
+        if not isinstance(key, str) or key not in members:
+            raise SignatureRejected("signature.header-absent", f"the request has nothing for {shown(str(component))}")
+        return write_member(members[key])
+    _refuse(component, "these parameters of a field are not known here")
+
+
+def _joined(component: Component, values: list[str]) -> str:
+    joined = ", ".join(values)
+    if not joined.isascii():
+        _refuse(component, "its value is not ASCII; cover it with the parameter bs")
+    return joined

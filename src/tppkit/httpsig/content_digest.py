@@ -1,0 +1,87 @@
+"""The Content-Digest field: a hash of the raw content.
+
+    Content-Digest: sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:
+
+Source: RFC 9530 section 2. Only sha-256 and sha-512 prove anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tppkit._encoding import encode_base64, shown
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig.digest import BodyDigest
+from tppkit.httpsig.structured import Item, parse_dictionary
+
+_HASHES = MappingProxyType({"sha-256": hashlib.sha256, "sha-512": hashlib.sha512})
+
+
+def make_content_digest(body: bytes, *, algorithm: str = "sha-256") -> str:
+    """The value of a Content-Digest field for these raw bytes; no content is the empty byte string.
+
+    Args:
+        body: the bytes exactly as they will be sent, after any content coding.
+        algorithm: `sha-256` or `sha-512`.
+
+    Raises:
+        ConfigurationError: `digest.unknown-algorithm`.
+    """
+    if algorithm not in _HASHES:
+        raise ConfigurationError(
+            "digest.unknown-algorithm", f"{shown(algorithm)} is not a digest algorithm; write sha-256 or sha-512"
+        )
+    return f"{algorithm}=:{encode_base64(_HASHES[algorithm](body).digest())}:"
+
+
+def parse_content_digest(value: str) -> Mapping[str, bytes]:
+    """Read a Content-Digest field's value.
+
+    Returns:
+        The hashes by algorithm, only those of sha-256 and sha-512; at least one.
+
+    Raises:
+        FormatError: `digest.malformed`, `digest.unsupported`, `structured.malformed`, `structured.duplicate` for an
+            algorithm given twice, and those of strict base64.
+    """
+    members = parse_dictionary(value, what="the Content-Digest field")
+    hashes: dict[str, bytes] = {}
+    for name, member in members.items():
+        if not (isinstance(member, Item) and isinstance(member.value, bytes)) or member.parameters:
+            raise FormatError("digest.malformed", f"the Content-Digest field's {name} is not one byte sequence")
+        if name in _HASHES:
+            hashes[name] = _checked(name, member.value)
+    if not hashes:
+        raise FormatError(
+            "digest.unsupported",
+            f"the Content-Digest field offers {shown(', '.join(members))}, none of it sha-256 or sha-512",
+        )
+    return MappingProxyType(hashes)
+
+
+def _checked(name: str, raw: bytes) -> bytes:
+    length = _HASHES[name]().digest_size
+    if len(raw) != length:
+        raise FormatError("digest.malformed", f"the {name} digest has {len(raw)} bytes, not {length}")
+    return raw
+
+
+def verify_content_digest(value: str, body: bytes) -> tuple[str, ...]:
+    """Recompute every supported hash of a Content-Digest field over the raw content.
+
+    Args:
+        value: the field's value.
+        body: the content's bytes.
+
+    Returns:
+        The algorithms that were compared, all of them equal.
+
+    Raises:
+        FormatError: as `parse_content_digest`.
+        SignatureRejected: `digest.mismatch`.
+    """
+    running = BodyDigest(value, parse=parse_content_digest)
+    running.update(body)
+    return running.verify()

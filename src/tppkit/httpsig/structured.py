@@ -1,0 +1,220 @@
+"""Structured fields: the dictionaries that message signatures and digests are written in, read strictly.
+
+    sig1=("@method" "date";bs);created=1618884473;keyid="key", other=:YQ==:
+
+Read are dictionaries of items and inner lists, with integers, strings, tokens, byte sequences and booleans. Decimals, dates
+and display strings stand in no field that is read here and are refused. RFC 9651 takes the last of two members or
+parameters of one name and forgives unpadded base64; here both are refused, because two readers may disagree on them. The
+library `http-sf` reads both in the RFC's lenient way, which is why it is not the reader here.
+Source: RFC 9651 sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tppkit._encoding import decode_base64, encode_base64, shown
+from tppkit.errors import FormatError
+
+MAX_FIELD_LENGTH = 8192
+MAX_MEMBERS = 64
+
+_KEY = re.compile(r"[a-z*][a-z0-9_.*-]{0,63}")
+# Integer, string, byte sequence, boolean, token: no two start alike and none holds an ambiguous repetition.
+_BARE_ITEM = re.compile(
+    r"(?P<integer>-?[0-9]{1,15})(?![0-9.])"
+    r'|"(?P<string>(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"'
+    r"|:(?P<bytes>[A-Za-z0-9+/=]*):"
+    r"|\?(?P<boolean>[01])"
+    r"|(?P<token>[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*)"
+)
+_ESCAPE = re.compile(r"\\(.)")
+_COMMA = re.compile(r"[ \t]*,[ \t]*")
+_SPACES = re.compile(r" *")
+
+
+class Token(NamedTuple):
+    """A word without quotes.
+
+    Attributes:
+        text: the word.
+    """
+
+    text: str
+
+
+BareItem = int | str | bytes | Token  # a boolean is an int to Python; `write_bare_item` tells them apart
+Parameters = tuple[tuple[str, BareItem], ...]
+
+
+class Item(NamedTuple):
+    """One value with its parameters.
+
+    Attributes:
+        value: an integer, boolean, string, byte sequence or token.
+        parameters: (name, value) in order, no name twice; a parameter without a value is True.
+    """
+
+    value: BareItem
+    parameters: Parameters = ()
+
+
+class InnerList(NamedTuple):
+    """Items in brackets, with parameters of the whole.
+
+    Attributes:
+        items: in order.
+        parameters: of the list, as for an item.
+    """
+
+    items: tuple[Item, ...]
+    parameters: Parameters = ()
+
+
+Member = Item | InnerList
+
+
+def parse_dictionary(value: str, *, what: str) -> Mapping[str, Member]:
+    """Read a dictionary: its members by name, in order.
+
+    Args:
+        value: the field's value, several field lines joined by `, `; at most 8,192 characters and 64 members.
+        what: the field, named in the error.
+
+    Raises:
+        FormatError: `structured.malformed`, `structured.duplicate`, `base64.malformed`, `base64.noncanonical`.
+
+    Source: RFC 9651 section 4.2.2.
+    """
+    if len(value) > MAX_FIELD_LENGTH:
+        raise FormatError("structured.malformed", f"{what} of {len(value)} characters is too long")
+    reader = _Reader(value.strip(" "), what)
+    members: dict[str, Member] = {}
+    while reader.position < len(reader.text):
+        if members:
+            reader.take(_COMMA, "a comma")
+        name = reader.take(_KEY, "a name")[0]
+        if name in members:
+            raise FormatError("structured.duplicate", f"{what} has the member {name} twice")
+        if len(members) == MAX_MEMBERS:
+            raise FormatError("structured.malformed", f"{what} has more than {MAX_MEMBERS} members")
+        members[name] = reader.member()
+    return MappingProxyType(members)
+
+
+class _Reader:
+    """A position in a field's text."""
+
+    def __init__(self, text: str, what: str) -> None:
+        self.text = text
+        self.what = what
+        self.position = 0
+
+    def take(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:
+        match = pattern.match(self.text, self.position)
+        if match is None:
+            raise self.fault(expected)
+        self.position = match.end()
+        return match
+
+    def fault(self, expected: str) -> FormatError:
+        rest = shown(self.text[self.position : self.position + 20])
+        return FormatError(
+            "structured.malformed", f"{self.what} has {rest} at character {self.position}, where {expected} belongs"
+        )
+
+    def skip(self, text: str) -> bool:
+        found = self.text.startswith(text, self.position)
+        self.position += len(text) if found else 0
+        return found
+
+    def member(self) -> Member:
+        if not self.skip("="):
+            return Item(True, self.parameters())
+        if not self.skip("("):
+            return Item(self.bare_item(), self.parameters())
+        items: list[Item] = []
+        self.take(_SPACES, "")
+        while not self.skip(")"):
+            items.append(Item(self.bare_item(), self.parameters()))
+            if not self.text.startswith((" ", ")"), self.position):
+                raise self.fault("a space or a closing bracket")
+            self.take(_SPACES, "")
+        return InnerList(tuple(items), self.parameters())
+
+    def parameters(self) -> Parameters:
+        found: dict[str, BareItem] = {}
+        while self.skip(";"):
+            self.take(_SPACES, "")
+            name = self.take(_KEY, "a parameter's name")[0]
+            if name in found:
+                raise FormatError("structured.duplicate", f"{self.what} gives the parameter {name} twice")
+            found[name] = self.bare_item() if self.skip("=") else True
+        return tuple(found.items())
+
+    def bare_item(self) -> BareItem:
+        match = self.take(_BARE_ITEM, "an integer, string, token, byte sequence or boolean")
+        text = match[match.lastgroup or 0]
+        match match.lastgroup:
+            case "integer":
+                return int(text)
+            case "string":
+                return _ESCAPE.sub(r"\1", text)
+            case "bytes":
+                return decode_base64(text, what=f"a byte sequence in {self.what}")
+            case "boolean":
+                return text == "1"
+            case _:
+                return Token(text)
+
+
+def write_bare_item(value: BareItem) -> str:
+    """A value as RFC 9651 section 4.1.3.1 writes it.
+
+    Raises:
+        FormatError: `structured.malformed`, a string with a control character or beyond ASCII, a number beyond 15 digits.
+    """
+    match value:
+        case bool():
+            return f"?{value:d}"
+        case int() if abs(value) < 10**15:
+            return str(value)
+        case str() if value.isascii() and (value.isprintable() or not value):
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case bytes():
+            return f":{encode_base64(value)}:"
+        case Token():
+            return value.text
+        case _:
+            raise FormatError("structured.malformed", f"{shown(str(value))} cannot stand in a structured field")
+
+
+def write_parameters(parameters: Parameters) -> str:
+    """Parameters as RFC 9651 section 4.1.1.2 writes them, each with its semicolon; a true one without a value.
+
+    Raises:
+        FormatError: `structured.malformed`.
+    """
+    return "".join([f";{name}" if value is True else f";{name}={write_bare_item(value)}" for name, value in parameters])
+
+
+def write_member(member: Member) -> str:
+    """An item or inner list with its parameters.
+
+    Raises:
+        FormatError: `structured.malformed`.
+
+    Source: RFC 9651 sections 4.1.1.1 and 4.1.3.
+    """
+    if isinstance(member, InnerList):
+        items = " ".join([write_bare_item(item.value) + write_parameters(item.parameters) for item in member.items])
+        return f"({items}){write_parameters(member.parameters)}"
+    return write_bare_item(member.value) + write_parameters(member.parameters)
+
+
+def is_key(name: str) -> bool:
+    """Whether `name` can name a member or parameter."""
+    return bool(_KEY.fullmatch(name))

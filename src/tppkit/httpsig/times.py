@@ -1,0 +1,44 @@
+"""When a signature counts: made before the time of judgement, not expired, not too old."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from tppkit._clock import as_utc
+from tppkit.errors import SignatureRejected
+
+CLOCK_SKEW = timedelta(minutes=5)
+
+
+def verify_times(
+    created: int | None,
+    expires: int | None,
+    *,
+    at: datetime,
+    skew: timedelta = CLOCK_SKEW,
+    max_age: timedelta | None = None,
+) -> None:
+    """Check the times of a signature, in seconds since 1970.
+
+    Args:
+        created: when it was made, or None.
+        expires: until when it counts, or None.
+        at: the time to judge at, aware.
+        skew: how far the two clocks may be apart.
+        max_age: how old it may be besides; then it must say when it was made.
+
+    Raises:
+        SignatureRejected: `signature.created`, `signature.expired`.
+        ConfigurationError: `time.naive`.
+    """
+    now, slack = as_utc(at).timestamp(), skew.total_seconds()
+    if created is not None and created > now + slack:
+        raise SignatureRejected("signature.created", f"the signature is from the future: created={created}")
+    if expires is not None and expires < now - slack:
+        raise SignatureRejected("signature.expired", f"the signature has expired: expires={expires}")
+    if max_age is None:
+        return
+    if created is None:
+        raise SignatureRejected("signature.created", "the signature does not say when it was made")
+    if created < now - slack - max_age.total_seconds():
+        raise SignatureRejected("signature.expired", f"the signature is older than {max_age}: created={created}")

@@ -1,0 +1,57 @@
+"""The header that carries the seal certificate, in each form that banks have."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from tppkit._encoding import decode_base64, encode_base64
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
+
+MAX_CERTIFICATE_HEADER = 16 * 1024
+
+_BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+_PEM = re.compile(rf"{_BEGIN}[ \t\r\n]*([A-Za-z0-9+/= \t\r\n]+?)[ \t\r\n]*{_END}[ \t\r\n]*")
+_WHITE_SPACE = str.maketrans("", "", " \t\r\n")
+
+
+class CertificateForm(Enum):
+    """How a certificate stands in a header."""
+
+    DER = "base64 of DER"
+    PEM = "PEM without its line breaks, which no header can hold"
+    BASE64_PEM = "base64 of PEM"
+
+
+def write_certificate(certificate: EidasCertificate, form: CertificateForm) -> str:
+    """The header's value."""
+    encoded = encode_base64(certificate.der)
+    if form is CertificateForm.DER:
+        return encoded
+    if form is CertificateForm.PEM:
+        return f"{_BEGIN}{encoded}{_END}"
+    lines = [encoded[start : start + 64] for start in range(0, len(encoded), 64)]
+    return encode_base64("\n".join([_BEGIN, *lines, _END, ""]).encode("ascii"))
+
+
+def read_certificate(value: str, form: CertificateForm) -> EidasCertificate:
+    """The certificate in a header.
+
+    Args:
+        value: as received, at most 16,384 characters.
+        form: of the dialect; no other is read.
+
+    Raises:
+        FormatError: `certificate.malformed`, `certificate.too-large`, `base64.*`, `der.*`.
+    """
+    if len(value) > MAX_CERTIFICATE_HEADER:
+        raise FormatError("certificate.too-large", f"a certificate header of {len(value)} characters is too long")
+    what = "the certificate header"
+    if form is CertificateForm.DER:
+        return EidasCertificate.from_der(decode_base64(value, what=what))
+    text = value if form is CertificateForm.PEM else decode_base64(value, what=what).decode("latin-1")
+    match = _PEM.fullmatch(text)
+    if match is None:
+        raise FormatError("certificate.malformed", f"the certificate header is not {form.value}")
+    return EidasCertificate.from_der(decode_base64(match.group(1).translate(_WHITE_SPACE), what=what))

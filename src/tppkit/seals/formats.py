@@ -1,0 +1,165 @@
+"""Seals in other formats than draft-cavage: what they say, in the shape that verification has for all, and how they are written.
+
+| | RFC 9421 | detached JWS |
+|---|---|---|
+| headers | Signature-Input, Signature under the profile's label | the profile's carrier, x-jws-signature |
+| covered | components by identifier: `@method`, `x-request-id` | `pars`: `(request-target)`, `x-request-id` |
+| keyId | `keyid` | `x5t#S256` where the profile's keyId is a thumbprint, else `kid` |
+| time of signing | `created` | `sigT` or `iat` |
+| certificate | a header, or known by keyId | `x5c`, a header, or known by keyId |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import NamedTuple
+
+from tppkit._encoding import encode_base64url
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import SignatureRejected
+from tppkit.httpsig.cavage import SignatureParameters, make_signing_string
+from tppkit.httpsig.components import Component, Origin
+from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_signing_input, parse_detached_jws
+from tppkit.httpsig.message import Header, Message, message_components
+from tppkit.httpsig.rfc9421 import (
+    make_signature_base,
+    make_signature_fields,
+    make_signature_input,
+    parse_signature_fields,
+    request_values,
+)
+from tppkit.seals.key_id import KeyIdForm
+from tppkit.seals.profile import Format, SealProfile
+
+
+class ReadSeal(NamedTuple):
+    """What the seal of a request says.
+
+    Attributes:
+        parameters: as of a Signature header; `headers` are the covered names, `key_id` is empty where the seal names none.
+        signing_string: the bytes that were signed.
+        certificates: DER, the seal's first, where they stand in the seal itself.
+    """
+
+    parameters: SignatureParameters
+    signing_string: bytes
+    certificates: tuple[bytes, ...] = ()
+
+
+def read_seal(message: Message, values: Mapping[str, str], *, profile: SealProfile, origin: Origin | None) -> ReadSeal:
+    """What the seal says, in the profile's format.
+
+    Args:
+        message: the request.
+        values: its fields by lower-case name; those of the format are among them.
+        profile: the dialect; not of draft-cavage, which `verify` reads itself.
+        origin: where the request arrived.
+
+    Raises:
+        FormatError: as the readers of the formats in `httpsig`.
+        SignatureRejected: `signature.missing`, `signature.header-absent`, `signature.algorithm` where none is named.
+    """
+    if profile.format is Format.JWS:
+        return _read_jws(message, values, profile)
+    return _read_rfc9421(message, values, profile, origin)
+
+
+def _read_rfc9421(message: Message, values: Mapping[str, str], profile: SealProfile, origin: Origin | None) -> ReadSeal:
+    read, signature = parse_signature_fields(values["signature-input"], values["signature"], label=profile.label)
+    if read.algorithm is None:
+        raise SignatureRejected("signature.algorithm", "the signature has no alg, which this profile demands")
+    covered = tuple([str(component) if component.parameters else component.name for component in read.components])
+    parameters = SignatureParameters(
+        read.key_id or "", read.algorithm, covered, signature, created=read.created, expires=read.expires
+    )
+    return ReadSeal(parameters, make_signature_base(read, request_values(message, origin=origin)))
+
+
+def _read_jws(message: Message, values: Mapping[str, str], profile: SealProfile) -> ReadSeal:
+    header, signature = parse_detached_jws(values[profile.carrier.lower()])
+    thumbprint = "" if header.certificate_sha256 is None else encode_base64url(header.certificate_sha256)
+    key_id = thumbprint if profile.key_id.form is KeyIdForm.THUMBPRINT else header.key_id
+    parameters = SignatureParameters(key_id or "", header.algorithm, header.covered, signature, created=header.created)
+    payload = make_signing_string(header.covered, message_components(message)[0])
+    in_seal = header.certificates if profile.sends_x5c else ()
+    return ReadSeal(parameters, make_jws_signing_input(header, payload), in_seal)
+
+
+class UnsignedSeal(NamedTuple):
+    """A seal that lacks its signature.
+
+    Attributes:
+        signing_string: the bytes to sign.
+        finish: gives the header fields with a signature.
+    """
+
+    signing_string: bytes
+    finish: Callable[[bytes], tuple[Header, ...]]
+
+
+def prepare_seal(
+    message: Message,
+    covered: Sequence[str],
+    *,
+    profile: SealProfile,
+    certificate: EidasCertificate,
+    algorithm: str,
+    key_id: str,
+    at: datetime,
+    origin: Origin | None,
+) -> UnsignedSeal:
+    """What to sign of a request, in the profile's format.
+
+    Args:
+        message: the request, with every header that is covered.
+        covered: names in order, lower case.
+        profile: the dialect; not of draft-cavage.
+        certificate: the seal certificate.
+        algorithm: its name on the wire.
+        key_id: names the certificate.
+        at: the time of signing, aware.
+        origin: where the request goes.
+
+    Raises:
+        FormatError: as `rfc9421.make_signature_base` and `cavage.make_signing_string`.
+        SignatureRejected: `signature.header-absent`.
+    """
+    if profile.format is Format.JWS:
+        return _prepare_jws(message, covered, profile, certificate, algorithm, key_id, at)
+    expires = None if profile.expires_after is None else at + profile.expires_after
+    parameters = make_signature_input(
+        [Component(name) for name in covered], created=at, expires=expires, algorithm=algorithm, key_id=key_id
+    )
+
+    def finish(signature: bytes) -> tuple[Header, ...]:
+        fields = make_signature_fields(parameters, signature, label=profile.label)
+        return ("Signature-Input", fields[0]), ("Signature", fields[1])
+
+    return UnsignedSeal(make_signature_base(parameters, request_values(message, origin=origin)), finish)
+
+
+def _prepare_jws(
+    message: Message,
+    covered: Sequence[str],
+    profile: SealProfile,
+    certificate: EidasCertificate,
+    algorithm: str,
+    key_id: str,
+    at: datetime,
+) -> UnsignedSeal:
+    by_thumbprint = profile.key_id.form is KeyIdForm.THUMBPRINT
+    header = make_jws_header(
+        covered,
+        algorithm=algorithm,
+        signed_at=at,
+        certificates=[certificate.der] if profile.sends_x5c else [],
+        certificate_sha256=sha256(certificate.der).digest() if by_thumbprint else None,
+        key_id=None if by_thumbprint else key_id,
+    )
+    payload = make_signing_string(header.covered, message_components(message)[0])
+    return UnsignedSeal(
+        make_jws_signing_input(header, payload),
+        lambda signature: ((profile.carrier, make_detached_jws(header, signature)),),
+    )

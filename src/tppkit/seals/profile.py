@@ -1,0 +1,235 @@
+"""What varies between banks' dialects of sealing: the fields of one row of `profiles.PROFILES`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import Enum
+from functools import cached_property
+from types import MappingProxyType
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
+from tppkit.httpsig.cavage import CREATED, EXPIRES, Reading
+from tppkit.httpsig.content_digest import make_content_digest
+from tppkit.httpsig.digest import make_digest
+from tppkit.httpsig.message import REQUEST_TARGET, Header
+from tppkit.httpsig.structured import is_key
+from tppkit.httpsig.wire import is_field_name
+from tppkit.seals.certificate_header import CertificateForm, write_certificate
+from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle
+
+
+class Format(Enum):
+    """How a seal stands in a request."""
+
+    CAVAGE = "draft-cavage-http-signatures"
+    RFC9421 = "RFC 9421"
+    JWS = "detached JSON Web Signature"
+
+
+class EmptyBody(Enum):
+    """What the Digest header of a request without body says."""
+
+    HASHED = "digest of no bytes"
+    ABSENT = "no Digest header"
+    BRACES = "digest of `{}`"
+
+
+class Order(Enum):
+    """In which order covered fields are written."""
+
+    LISTED = "as listed"
+    SORTED = "by name"
+
+
+# The headers that each format can stand in; others than these stand in any.
+_CARRIERS: Mapping[Format, tuple[str, ...]] = MappingProxyType(
+    {Format.CAVAGE: ("Signature", "Authorization"), Format.RFC9421: ("Signature",)}
+)
+
+
+def covers_target(covered: Collection[str]) -> bool:
+    """Whether these names prove method, path and query."""
+    path = "@target-uri" in covered or "@request-target" in covered or {"@path", "@query"}.issubset(covered)
+    return REQUEST_TARGET in covered or ("@method" in covered and path)
+
+
+# Names on the wire, and the algorithm each stands for; a name may stand once for each kind of key.
+BERLIN_GROUP_ALGORITHMS = (
+    ("rsa-sha256", "rsa-sha256"),
+    ("rsa-sha512", "rsa-sha512"),
+    ("ecdsa-sha256", "ecdsa-sha256"),
+    ("ecdsa-sha384", "ecdsa-sha384"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealProfile:
+    """One dialect of sealing. Make a row of your own with `dataclasses.replace`, or from nothing.
+
+    Attributes:
+        name: short name, as the command line takes it.
+        covered: the fields that we always write, in order. Names stand in the signature as they stand here; a row with a
+            capital letter reads them in any case, and a line of the signing string begins with the lower-case name.
+        covered_if_present: further fields that are covered when the request has them; `psu-*` means every field that begins so.
+        required: what a verifier demands, besides those of `covered_if_present` that the request has; lower case. Empty: all
+            of `covered`.
+        only_these: a verifier refuses a seal that covers anything else.
+        order: in which order we write the names.
+        request_id: the field that names the request; None where the dialect covers none.
+        digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`; both algorithms are read.
+        empty_body: what is done for a request without body.
+        algorithms: (name on the wire, name of `httpsig.ALGORITHMS`); a verifier takes these only. We write the first one of
+            the signer's algorithm, and a key's usual algorithm is the first one that it can have.
+        key_id: how keyId names the certificate.
+        carrier: the header with the signature: `Signature`; `Authorization`, whose value begins with the word Signature; for
+            `Format.JWS` any name, usually `x-jws-signature`.
+        label: of the signature, for `Format.RFC9421`.
+        digest_field: the header with the hash of the body; for `Format.RFC9421` it is written as Content-Digest is.
+        signature_quoted: the signature parameter stands between quotes; where it does not, both are read.
+        certificate_header: the header that carries the seal certificate; None where the bank knows it already.
+        certificate_form: how it stands there.
+        sends_x5c: the certificate stands in the signature itself, for `Format.JWS`.
+        expires_after: how long a seal counts, where `(expires)` is covered, or `expires` written.
+        max_age: how old a seal may be, for formats that always say when it was made.
+        format: which kind of signature.
+        source: where the row comes from.
+        as_of: the date of that source, ISO 8601; empty when it has none.
+        assumed: what the source does not say and was taken from the Berlin Group's guidelines.
+
+    Raises:
+        ConfigurationError: `profile.coverage`, a seal would prove neither the body nor which request it was; `profile.malformed`.
+    """
+
+    name: str
+    covered: tuple[str, ...]
+    covered_if_present: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    only_these: bool = False
+    order: Order = Order.LISTED
+    request_id: str | None = "x-request-id"
+    digest_algorithm: str = "SHA-256"
+    empty_body: EmptyBody = EmptyBody.HASHED
+    algorithms: tuple[tuple[str, str], ...] = BERLIN_GROUP_ALGORITHMS
+    key_id: KeyIdStyle = BERLIN_GROUP
+    carrier: str = "Signature"
+    label: str = ""
+    digest_field: str = "Digest"
+    signature_quoted: bool = True
+    certificate_header: str | None = "TPP-Signature-Certificate"
+    certificate_form: CertificateForm = CertificateForm.DER
+    sends_x5c: bool = False
+    expires_after: timedelta | None = None
+    max_age: timedelta | None = None
+    format: Format = Format.CAVAGE
+    source: str
+    as_of: str = ""
+    assumed: str = ""
+
+    def __post_init__(self) -> None:
+        self._check_format()
+        self._check_coverage()
+        self._check_algorithms()
+        make = make_content_digest if self.format is Format.RFC9421 else make_digest
+        make(b"", algorithm=self.digest_algorithm)  # which knows the algorithms
+        if self.format is Format.CAVAGE and (EXPIRES in self.demanded) != (self.expires_after is not None):
+            raise self._malformed("(expires) is covered exactly where expires_after says how long a seal counts")
+
+    def _check_format(self) -> None:
+        carriers = _CARRIERS.get(self.format, (self.carrier,))
+        if self.carrier not in carriers or not (is_field_name(self.carrier) and is_field_name(self.digest_field)):
+            raise self._malformed(
+                f"{self.carrier[:40]!r} cannot carry the signature, or {self.digest_field[:40]!r} a digest"
+            )
+        if is_key(self.label) is not (self.format is Format.RFC9421):
+            raise self._malformed(f"the label {self.label[:40]!r} is none, or the format has no labels")
+        if self.sends_x5c and (self.format is not Format.JWS or self.certificate_header is not None):
+            raise self._malformed("x5c stands in a JSON Web Signature and in no header of its own")
+        if (self.format is Format.CAVAGE and self.max_age) or (self.format is Format.JWS and self.expires_after):
+            raise self._malformed("max_age needs a format that always has a time, expires_after one that can expire")
+
+    def _check_coverage(self) -> None:
+        written = {name.lower() for name in self.covered}
+        if not self.demanded <= written.union(name.lower() for name in self.covered_if_present):
+            raise self._malformed("required names a field that is never covered")
+        # A seal is of one request: by its id, or else by a date, which bounds how long it can be replayed.
+        identity = [name for name in (self.request_id, "date", CREATED) if name in self.demanded]
+        if (
+            self.digest_name not in self.demanded
+            or not (identity or self.max_age)
+            or (self.request_id in written and self.request_id not in self.demanded)
+        ):
+            raise ConfigurationError(
+                "profile.coverage",
+                f"the profile {self.name!r} demands {', '.join(sorted(self.demanded))}; "
+                f"a seal must cover {self.digest_name} and {self.request_id or 'a time'}",
+            )
+
+    def _check_algorithms(self) -> None:
+        kinds = [(wire, ALGORITHMS[name].key) for wire, name in self.algorithms if name in ALGORITHMS]
+        if len(kinds) != len(self.algorithms) or len(set(kinds)) != len(kinds) or not kinds:
+            raise self._malformed("algorithms names one that is not known, or gives a name two meanings for one key")
+
+    def _malformed(self, text: str) -> ConfigurationError:
+        return ConfigurationError("profile.malformed", f"the profile {self.name[:40]!r}: {text}")
+
+    @cached_property
+    def demanded(self) -> frozenset[str]:
+        """What a verifier demands in every request, lower case."""
+        return frozenset(name.lower() for name in self.required or self.covered)
+
+    @cached_property
+    def digest_name(self) -> str:
+        """`digest_field` in lower case, as it is covered."""
+        return self.digest_field.lower()
+
+    @property
+    def carriers(self) -> frozenset[str]:
+        """The headers that the signature stands in, lower case."""
+        return frozenset({self.carrier.lower(), *(["signature-input"] if self.format is Format.RFC9421 else [])})
+
+    @property
+    def covers_target(self) -> bool:
+        """Whether method and target are proven by every seal of this dialect."""
+        return covers_target(self.demanded)
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What the reader of the Signature header tolerates."""
+        names = (*self.covered, *self.covered_if_present)
+        return Reading(any_case=any(name != name.lower() for name in names), bare_signature=not self.signature_quoted)
+
+    def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
+        """The header that carries this seal certificate, if the dialect has one."""
+        if self.certificate_header is None:
+            return ()
+        return ((self.certificate_header, write_certificate(certificate, self.certificate_form)),)
+
+    def algorithms_of(self, kind: str) -> Mapping[str, Algorithm]:
+        """The algorithms of a kind of key by their names on the wire, the usual one first.
+
+        Raises:
+            FormatError: `key.unsupported`, it has none.
+        """
+        rows = ((wire, ALGORITHMS[name]) for wire, name in self.algorithms)
+        fitting = {wire: row for wire, row in rows if row.key == kind}
+        if not fitting:
+            raise FormatError("key.unsupported", f"the profile {self.name} has no algorithm for a {kind} key")
+        return MappingProxyType(fitting)
+
+    def name_of(self, algorithm: Algorithm) -> str:
+        """How an algorithm is written.
+
+        Raises:
+            ConfigurationError: `profile.algorithm`.
+        """
+        for wire, name in self.algorithms:
+            if name == algorithm.name:
+                return wire
+        names = ", ".join(dict.fromkeys(name for _, name in self.algorithms))
+        raise ConfigurationError(
+            "profile.algorithm", f"the profile {self.name!r} seals with {names}, the signer with {algorithm.name}"
+        )

@@ -1,0 +1,182 @@
+"""What was proven about a request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import NamedTuple
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
+from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.content_digest import parse_content_digest
+from tppkit.httpsig.digest import BodyDigest, parse_digest
+from tppkit.httpsig.message import Message, message_components
+from tppkit.seals.profile import EmptyBody, Format, SealProfile, covers_target
+
+_new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
+
+
+class _Proven(NamedTuple):
+    """What a verified head and a verified request have in common.
+
+    A named tuple, because one is made for every request and this is the cheapest value.
+
+    Attributes:
+        parameters: what the Signature header said.
+        signing_string: the bytes that were signed.
+        seal: the QSealC, which fits its profile and is believed at `at`.
+        chain: the seal first, the root last.
+        qwac: the certificate whose organisation the seal has, or None when the caller had none to compare with.
+        at: the time of judgement, aware UTC.
+        profile: the dialect it was verified by.
+        unverified_message: the whole request as it was given, with headers that nobody signed.
+    """
+
+    parameters: SignatureParameters
+    signing_string: bytes
+    seal: EidasCertificate
+    chain: tuple[EidasCertificate, ...]
+    qwac: EidasCertificate | None
+    at: datetime
+    profile: SealProfile
+    unverified_message: Message
+
+    @property
+    def covered(self) -> Mapping[str, str]:
+        """The covered headers' values by lower-case name; a header that nobody signed is not in it."""
+        values, _ = message_components(self.unverified_message)
+        return MappingProxyType({name: values[name] for name in self.parameters.headers if name[0] not in '(@"'})
+
+    @property
+    def covers_target(self) -> bool:
+        """Whether this seal covers method and target; some dialects never do."""
+        return covers_target(self.parameters.headers)
+
+    @property
+    def method(self) -> str:
+        """The covered method, as on the wire.
+
+        Raises:
+            ConfigurationError: `seal.target-uncovered`, nobody signed it.
+        """
+        self._require_target()
+        return self.unverified_message.method
+
+    @property
+    def target(self) -> str:
+        """The covered path and query, as on the wire.
+
+        Raises:
+            ConfigurationError: `seal.target-uncovered`, nobody signed it.
+        """
+        self._require_target()
+        return self.unverified_message.target
+
+    def _require_target(self) -> None:
+        if not self.covers_target:
+            raise ConfigurationError(
+                "seal.target-uncovered",
+                f"a seal of the profile {self.profile.name} covers neither method nor target; nobody signed them",
+            )
+
+    @property
+    def organization_identifier(self) -> str:
+        """The sealing organisation's organizationIdentifier."""
+        identifier = self.seal.organization_identifier
+        return identifier.text if identifier else ""
+
+    @property
+    def request_id(self) -> str:
+        """The covered X-Request-ID, or what the dialect has in its place; empty where the seal covers none."""
+        return self.covered.get(self.profile.request_id or "", "")
+
+
+class VerifiedRequest(_Proven):
+    """What was proven about a request. A handler works on this and on nothing else of the request.
+
+    Beside the attributes of a verified head it has the body.
+    """
+
+    __slots__ = ()
+
+    @property
+    def body(self) -> bytes:
+        """The exact bytes whose hash was covered."""
+        return self.unverified_message.body
+
+
+class VerifiedHead(_Proven):
+    """What was proven of a request before its body was read: the seal, and which digest the body must have.
+
+    Nothing of the body is proven yet; `receive_body` gives the second half.
+    """
+
+    __slots__ = ()
+
+    def receive_body(self, *, max_bytes: int) -> BodyReceiver:
+        """Take the body in pieces.
+
+        Args:
+            max_bytes: a longer body is refused as soon as it is.
+        """
+        return BodyReceiver(self, max_bytes=max_bytes)
+
+
+class BodyReceiver:
+    """The second half of a verification: hashes the body while it arrives and keeps it; gives it out when it is proven.
+
+    Args:
+        head: the first half.
+        max_bytes: how much is kept.
+    """
+
+    def __init__(self, head: VerifiedHead, *, max_bytes: int) -> None:
+        self._head = head
+        self._max_bytes = max_bytes
+        self._chunks: list[bytes] = []
+        self._length = 0
+        digest = head.covered.get(head.profile.digest_name)
+        parse = parse_content_digest if head.profile.format is Format.RFC9421 else parse_digest
+        self._digest = None if digest is None else BodyDigest(digest, parse=parse)
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            FormatError: `message.too-large`.
+        """
+        self._length += len(chunk)
+        if self._length > self._max_bytes:
+            raise FormatError("message.too-large", f"the body has more than {self._max_bytes} bytes")
+        self._chunks.append(chunk)
+        if self._digest is not None:
+            self._digest.update(chunk)
+
+    def finish(self) -> VerifiedRequest:
+        """The verified request, once the whole body was taken.
+
+        Raises:
+            SignatureRejected: `digest.mismatch`, `signature.uncovered`.
+        """
+        if self._digest is None:
+            require_no_body(self._length)
+        else:
+            if not self._length and self._head.profile.empty_body is EmptyBody.BRACES:
+                self._digest.update(b"{}")
+            self._digest.verify()
+        message = self._head.unverified_message._replace(body=b"".join(self._chunks))
+        return _new(VerifiedRequest, (*self._head[:-1], message))
+
+
+def require_no_body(length: int) -> None:
+    """Refuse bytes that no digest covers.
+
+    Raises:
+        SignatureRejected: `signature.uncovered`.
+    """
+    if length:
+        raise SignatureRejected(
+            "signature.uncovered", f"the seal covers no digest, and the request has a body of {length} bytes"
+        )

@@ -1,0 +1,252 @@
+"""The decision about a request, step by step and without I/O: the ASGI and the WSGI middleware drive the same gate."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+
+from tppkit._clock import Clock, as_utc, utc_now
+from tppkit._encoding import shown
+from tppkit._text import printable
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError, TppkitError
+from tppkit.httpsig.message import Message, message_components
+from tppkit.protocol.psd2.errors import Refusal
+from tppkit.protocol.psd2.rules import allowed_methods, parse_request_id
+from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
+from tppkit.trust import TrustedPath
+from tppkit.web.admitted import AdmittedRequest, Requirement, RequirementOf, every_request_sealed
+from tppkit.web.authorize import require_authorized
+from tppkit.web.message import Scope, header_values, raw_target, read_head
+from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
+from tppkit.web.proxies import TrustedProxy, connection_address
+from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
+from tppkit.web.replay import ReplayGuard
+
+MAX_BODY_BYTES = 64 * 1024
+
+_LOG = logging.getLogger("tppkit.web")
+_LENGTH, _ENCODING = "content-length", "content-encoding"
+_FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
+
+Keep = Callable[[AdmittedRequest], Awaitable[object] | object]
+
+
+class SealGate:
+    """Lets requests through whose caller is believed and whose seal holds.
+
+    Args:
+        qwacs: believes the certificate of the connection.
+        seals: what is demanded of a seal; its profile names the header of the request's id.
+        now: the clock.
+        requirement: which requests must be sealed, and for which role.
+        trusted_proxies: whose word about the connection's certificate counts.
+        keep: gets every sealed request once it is verified and before its handler runs, also one that is repeated; where it
+            fails the handler does not run. Under ASGI it may be awaited.
+        replay: notices a request that was sent before.
+        max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
+        tell: what the peer is told.
+        on_refusal: gets everything about each refusal.
+
+    Raises:
+        ConfigurationError: `replay.no-request-id`, the profile covers no id to tell requests by.
+    """
+
+    def __init__(
+        self,
+        *,
+        qwacs: QwacPolicy,
+        seals: SealPolicy,
+        now: Clock = utc_now,
+        requirement: RequirementOf = every_request_sealed,
+        trusted_proxies: Sequence[TrustedProxy] = (),
+        keep: Keep | None = None,
+        replay: ReplayGuard | None = None,
+        max_body_bytes: int = MAX_BODY_BYTES,
+        tell: Tell = brief_refusal,
+        on_refusal: OnRefusal = log_refusal,
+    ) -> None:
+        self._qwacs = qwacs
+        self._seals = seals
+        self._now = now
+        self._requirement = requirement
+        self._proxies = tuple(trusted_proxies)
+        self._keep = keep
+        self._replay = replay
+        self._max_body_bytes = max_body_bytes
+        self._tell = tell
+        self._on_refusal = on_refusal
+        self._request_id = seals.profile.request_id
+        self._watched = frozenset({_LENGTH, _ENCODING, self._request_id or _LENGTH})
+        if replay is not None and self._request_id is None:
+            raise ConfigurationError(
+                "replay.no-request-id", f"a seal of the profile {seals.profile.name} covers no id to tell requests by"
+            )
+
+    def open(self, source: Scope) -> PendingRequest | None:
+        """Judge the head of a request; None where nothing is required of it.
+
+        Args:
+            source: the ASGI `http` scope or the WSGI environ.
+
+        Raises:
+            TppkitError: why it is refused, as `peer_certificate`, `QwacPolicy.verify`, `require_authorized` and
+                `verify_request_head`; `header.duplicate`, `request-id.*`, `message.*`.
+        """
+        # 1. What the request must bring; a stranger is not told what there is, so a failure waits until 2 has passed.
+        # 2. The connection's certificate is a believed QWAC.
+        # 3. The request's id is there once and is a UUID; the body announced is within the limit.
+        # 4. The QWAC has the endpoint's role.
+        # 5. The seal holds for the head, and the body's bytes are the ones it speaks of.
+        head, requirement, fault = self._required(source)  # 1
+        if fault is None and requirement is None:
+            return None
+        at = as_utc(self._now())
+        peer = self._peer(source)
+        path = self._qwacs.verify(peer, at=at)  # 2
+        if fault is not None or head is None or requirement is None:
+            raise fault or ConfigurationError("web.unverified", "the request could not be judged")
+        fields = self._fields(head)
+        self._check_head(fields)  # 3
+        if requirement.endpoint is not None:
+            require_authorized(path.chain[0], requirement.endpoint)  # 4
+        return self._pending(head, requirement, peer, path, at, fields)  # 5
+
+    def refuse(self, source: Scope, error: Exception) -> Answer:
+        """The answer to a request that is refused, in the interface's form; everything is told to `on_refusal`.
+
+        Args:
+            source: the ASGI `http` scope or the WSGI environ.
+            error: why; what is none of our own errors is told as 500 without details.
+        """
+        refusal = self._tell(error) if isinstance(error, TppkitError) else _FAILURE
+        target = b""
+        with suppress(FormatError):
+            target = raw_target(source)
+        method = str(source.get("method", source.get("REQUEST_METHOD", "")))
+        self._on_refusal(
+            Refused(error, refusal, printable(method), printable(target.decode("latin-1")), connection_address(source))
+        )
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
+        if refusal.status == 405:  # RFC 9110 section 15.5.6
+            headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
+        body = refusal.body()
+        return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
+
+    @property
+    def replay(self) -> ReplayGuard | None:
+        """Notices repeated requests."""
+        return self._replay
+
+    def keep(self, admitted: AdmittedRequest) -> Awaitable[object] | object:
+        """Give a sealed request to the sink; what the sink raises is raised as it is."""
+        return self._keep(admitted) if self._keep is not None and admitted.verified is not None else None
+
+    def _required(self, source: Scope) -> tuple[Message | None, Requirement | None, TppkitError | None]:
+        try:
+            head = read_head(source)
+            return head, self._requirement(head.method, head.target.partition("?")[0]), None
+        except TppkitError as e:
+            return None, None, e
+
+    def _peer(self, source: Scope) -> PeerCertificate:
+        peer = peer_certificate(source, trusted_proxies=self._proxies)
+        if peer.ignored:
+            _LOG.warning("ignored from %s: %s", connection_address(source), ", ".join(peer.ignored))
+        return peer
+
+    def _fields(self, head: Message) -> Mapping[str, str]:
+        values, doubled = message_components(head, only=self._watched)
+        if doubled:
+            raise FormatError("header.duplicate", f"the {doubled[0]} header stands more than once")
+        return values
+
+    def _check_head(self, fields: Mapping[str, str]) -> None:
+        if self._request_id is not None:
+            parse_request_id(fields.get(self._request_id))
+        length = fields.get(_LENGTH, "0")
+        if not (length.isascii() and length.isdigit()):
+            raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
+        if len(length) > 18 or int(length) > self._max_body_bytes:
+            raise _too_large(self._max_body_bytes)
+
+    def _pending(
+        self,
+        head: Message,
+        requirement: Requirement,
+        peer: PeerCertificate,
+        path: TrustedPath,
+        at: datetime,
+        fields: Mapping[str, str],
+    ) -> PendingRequest:
+        admitted = AdmittedRequest(peer, path, at, requirement, None, head)
+        if not requirement.sealed:
+            return PendingRequest(admitted, None, self._max_body_bytes)
+        if fields.get(_ENCODING):
+            # What is sealed is the encoded body, and whatever decodes it afterwards is not.
+            raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
+        verified = verify_request_head(head, qwac=path.chain[0], at=at, policy=self._seals)
+        return PendingRequest(admitted, verified.receive_body(max_bytes=self._max_body_bytes), self._max_body_bytes)
+
+    def _echo(self, source: Scope) -> list[tuple[str, str]]:
+        """The request's id, when it is one."""
+        name = self._request_id or "x-request-id"
+        values = header_values(source, name)
+        with suppress(FormatError):
+            if len(values) == 1:
+                return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]
+        return []
+
+
+class PendingRequest:
+    """A request whose head was let through: takes the body, then says what the handler may have.
+
+    Args:
+        admitted: what is known so far.
+        body: takes a sealed body; None where nothing is sealed.
+        max_bytes: a longer body is refused.
+    """
+
+    def __init__(self, admitted: AdmittedRequest, body: BodyReceiver | None, max_bytes: int) -> None:
+        self._admitted = admitted
+        self._body = body
+        self._max_bytes = max_bytes
+        self._chunks: list[bytes] = []
+        self._length = 0
+
+    def update(self, chunk: bytes) -> None:
+        """Take the next bytes of the body.
+
+        Raises:
+            FormatError: `message.too-large`.
+        """
+        if self._body is not None:
+            self._body.update(chunk)
+            return
+        self._length += len(chunk)
+        if self._length > self._max_bytes:
+            raise _too_large(self._max_bytes)
+        self._chunks.append(chunk)
+
+    def finish(self) -> AdmittedRequest:
+        """The request, once its whole body was taken.
+
+        Raises:
+            SignatureRejected: `digest.mismatch`, `signature.uncovered`.
+        """
+        if self._body is None:
+            head = self._admitted.unverified_message
+            return replace(self._admitted, unverified_message=head._replace(body=b"".join(self._chunks)))
+        verified = self._body.finish()
+        return replace(self._admitted, verified=verified, unverified_message=verified.unverified_message)
+
+
+def not_kept(error: Exception) -> ArchiveError:
+    """The error for evidence that the sink did not keep; raise it from `error`."""
+    return ArchiveError("evidence.not-kept", f"the verified request could not be kept: {type(error).__name__}: {error}")
+
+
+def _too_large(limit: int) -> FormatError:
+    return FormatError("message.too-large", f"the body has more than {limit} bytes")

@@ -1,0 +1,213 @@
+"""Notices a sealed request that was sent before: (organisation, X-Request-ID) stands for one request within a window.
+
+A seal covers no time, so whoever has seen a sealed request can send it again; and a provider that got no answer does so by
+right. The same request gets the kept answer, another one under the same id is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from hashlib import sha256
+from typing import NamedTuple, Protocol
+
+from tppkit._clock import as_utc
+from tppkit._encoding import decode_base64, encode_base64
+from tppkit.errors import LocalProtocolError, TransportError
+from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, request_fingerprint
+from tppkit.seals import VerifiedRequest
+from tppkit.web.refusing import Answer
+
+MAX_ANSWER_BYTES = 64 * 1024
+LEASE = timedelta(seconds=60)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Verdict(StrEnum):
+    """What a store says of a request.
+
+    Attributes:
+        FIRST: nobody has used the id within the window.
+        AGAIN: the same request as before, whose answer is not known; the claim is the caller's now.
+        RUNNING: the same request as before, and its first handler may still be at it.
+        SAME: the same request as before, and here is its answer.
+        OTHER: another request has used the id within the window.
+    """
+
+    FIRST = "first"
+    AGAIN = "again"
+    RUNNING = "running"
+    SAME = "same"
+    OTHER = "other"
+
+
+class Claim(NamedTuple):
+    """A verdict, and the answer that was kept with SAME."""
+
+    verdict: Verdict
+    answer: bytes | None = None
+
+
+class Bounds(NamedTuple):
+    """Times of a claim, in microseconds since 1970.
+
+    Attributes:
+        at: now.
+        forget: what was first used at or before counts as unused.
+        free: a claim of that time or before may be taken over.
+    """
+
+    at: int
+    forget: int
+    free: int
+
+
+class ReplayStore(Protocol):
+    """Where uses of ids are kept. Every method is atomic, also between processes, and may be called by any thread.
+
+    Attributes:
+        blocking: its methods wait for a disk or a network, so an event loop calls them in a thread.
+    """
+
+    blocking: bool
+
+    def claim(self, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
+        """Claim an id for a request.
+
+        Args:
+            key: 32 bytes that stand for organisation and id.
+            digest: 32 bytes that stand for the request.
+            bounds: the times.
+
+        Raises:
+            TransportError: `replay.unavailable`.
+        """
+
+    def keep(self, key: bytes, digest: bytes, answer: bytes | None) -> None:
+        """Keep the first answer to a claimed request, or with None let the claim go.
+
+        Raises:
+            TransportError: `replay.unavailable`.
+        """
+
+    def purge(self, *, forget: int, limit: int) -> int:
+        """Forget at most `limit` ids that were first used at or before a time; says how many.
+
+        Raises:
+            TransportError: `replay.unavailable`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What is to be done with a request.
+
+    Attributes:
+        key: stands for organisation and id.
+        digest: stands for the request.
+        answer: send this instead of asking the handler; None: ask it.
+        repeated: the handler may have been asked before.
+    """
+
+    key: bytes
+    digest: bytes
+    answer: Answer | None
+    repeated: bool
+
+
+class ReplayGuard:
+    """Sorts sealed requests into new ones, repeated ones and misuses of an id.
+
+    It keeps an event from being handled twice as long as the store stands; that an effect happens once although processes die,
+    only a handler's own transaction can promise, which may look at `AdmittedRequest.repeated`.
+
+    Args:
+        store: where uses are kept.
+        window: how long an id stands for its first request.
+        answers: keep answers and send them again. Without, every repeated request goes to the handler.
+        lease: how long a handler may take; until then a repetition is refused with 409, afterwards it goes to the handler.
+    """
+
+    def __init__(
+        self,
+        store: ReplayStore,
+        *,
+        window: timedelta = IDEMPOTENCY_WINDOW,
+        answers: bool = True,
+        lease: timedelta = LEASE,
+    ) -> None:
+        self.store = store
+        self.answers = answers
+        self._window = window
+        self._lease = lease if answers else timedelta(0)
+
+    def admit(self, verified: VerifiedRequest, *, at: datetime) -> Replay:
+        """Claim the id of a request.
+
+        Args:
+            verified: the request.
+            at: now, aware.
+
+        Raises:
+            LocalProtocolError: `request-id.reuse`, `request-id.in-progress`.
+            TransportError: `replay.unavailable`.
+
+        Source: PSD2 document, part A section 4, X-Request-ID.
+        """
+        message = verified.unverified_message
+        key = sha256(f"{verified.organization_identifier}\0{verified.request_id.lower()}".encode()).digest()
+        digest = bytes.fromhex(request_fingerprint(message.method, message.target, message.body))
+        at = as_utc(at)
+        bounds = Bounds(_microseconds(at), _microseconds(at - self._window), _microseconds(at - self._lease))
+        claim = self.store.claim(key, digest, bounds)
+        if claim.verdict is Verdict.OTHER:
+            raise LocalProtocolError(
+                "request-id.reuse", "this X-Request-ID was used for another request within the window"
+            )
+        if claim.verdict is Verdict.RUNNING:
+            raise LocalProtocolError(
+                "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
+            )
+        answer = None if claim.answer is None else _read_answer(claim.answer)
+        return Replay(key, digest, answer, repeated=claim.verdict is not Verdict.FIRST)
+
+    def answered(self, replay: Replay, answer: Answer | None) -> None:
+        """Keep an answer for repetitions; a failure of the server (5xx) or None lets the request be tried again.
+
+        Raises:
+            TransportError: `replay.unavailable`.
+        """
+        if self.answers:
+            final = answer is not None and answer.status < 500 and len(answer.body) <= MAX_ANSWER_BYTES
+            self.store.keep(replay.key, replay.digest, _write_answer(answer) if final and answer else None)
+
+    def purge(self, *, at: datetime, limit: int = 10_000) -> int:
+        """Forget what is older than the window, in a bounded batch; every first use forgets two besides.
+
+        Raises:
+            TransportError: `replay.unavailable`.
+        """
+        return self.store.purge(forget=_microseconds(as_utc(at) - self._window), limit=limit)
+
+
+def unavailable(name: str, error: Exception) -> TransportError:
+    """The error for a store that fails; raise it from `error`."""
+    return TransportError(
+        "replay.unavailable", f"the replay guard's {name} store fails: {type(error).__name__}: {error}"
+    )
+
+
+def _write_answer(answer: Answer) -> bytes:
+    return json.dumps([answer.status, answer.headers, encode_base64(answer.body)]).encode()
+
+
+def _read_answer(raw: bytes) -> Answer:
+    status, headers, body = json.loads(raw)
+    return Answer(status, tuple((name, value) for name, value in headers), decode_base64(body, what="a kept answer"))
+
+
+def _microseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,169 @@
+"""ASGI middleware: a handler runs only for a request whose caller is believed and whose seal holds for every byte."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from tppkit.errors import TransportError
+from tppkit.web.admitted import KEY, AdmittedRequest
+from tppkit.web.gate import PendingRequest, SealGate, not_kept
+from tppkit.web.message import Receive
+from tppkit.web.refusing import Answer
+from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
+
+_LOG = logging.getLogger("tppkit.web")
+
+Event = MutableMapping[str, Any]
+Send = Callable[[Event], Awaitable[None]]
+AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+T = TypeVar("T")
+
+
+class SealMiddleware:
+    """Stands before an ASGI application.
+
+    The head is verified before a byte of the body is asked for, the body is hashed as it comes, and the application gets it
+    only once it is proven whole. What it may believe it reads with `verified_request(scope)`. A WebSocket is refused, because
+    nothing of it is sealed; a lifespan passes.
+
+    Args:
+        app: the application.
+        gate: what is demanded.
+    """
+
+    def __init__(self, app: AsgiApp, *, gate: SealGate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Handle one connection's scope."""
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        else:
+            await self._app(scope, receive, send)
+
+    async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        replay = None
+        try:
+            pending = self._gate.open(scope)
+            admitted = None if pending is None else await _receive_body(pending, receive)
+            if admitted is not None:
+                await self._keep(admitted)
+                admitted, replay = await self._guard(admitted)
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
+            if isinstance(e, TransportError) and e.code == "transport.disconnected":
+                return  # nobody is there to read an answer
+            await _send_answer(send, self._gate.refuse(scope, e))
+            return
+        if admitted is None:
+            await self._app(scope, receive, send)
+        elif replay is not None and replay.answer is not None:
+            await _send_answer(send, replay.answer)
+        else:
+            async with self._answering(replay, send) as kept:
+                await self._handle({**scope, KEY: admitted}, admitted, receive, kept)
+
+    async def _handle(
+        self, scope: MutableMapping[str, Any], admitted: AdmittedRequest, receive: Receive, send: Send
+    ) -> None:
+        events = [{"type": "http.request", "body": admitted.unverified_message.body, "more_body": False}]
+
+        async def replayed() -> Any:
+            return events.pop() if events else await receive()
+
+        await self._app(scope, replayed, send)
+
+    async def _keep(self, admitted: AdmittedRequest) -> None:
+        try:
+            kept = self._gate.keep(admitted)
+            if inspect.isawaitable(kept):
+                await kept
+        except Exception as e:
+            raise not_kept(e) from e
+
+    async def _guard(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
+        guard, verified = self._gate.replay, admitted.verified
+        if guard is None or verified is None:
+            return admitted, None
+        replay = await _call(guard, lambda: guard.admit(verified, at=admitted.at))
+        return (replace(admitted, repeated=True) if replay.repeated else admitted), replay
+
+    @asynccontextmanager
+    async def _answering(self, replay: Replay | None, send: Send) -> AsyncIterator[Send]:
+        """Keep what is sent; what was not answered can be tried again."""
+        guard = self._gate.replay
+        if replay is None or guard is None or not guard.answers:
+            yield send
+            return
+        keeper = _AnswerKeeper(guard, replay, send)
+        try:
+            yield keeper
+        finally:
+            await keeper.end()
+
+
+class _AnswerKeeper:
+    """Keeps what an application sends, before the last of it is sent."""
+
+    def __init__(self, guard: ReplayGuard, replay: Replay, send: Send) -> None:
+        self._guard = guard
+        self._replay = replay
+        self._send = send
+        self._status = 500
+        self._headers: tuple[tuple[str, str], ...] = ()
+        self._body = bytearray()
+        self._ended = False
+
+    async def __call__(self, event: Event) -> None:
+        if event["type"] == "http.response.start":
+            self._status = event["status"]
+            fields = event.get("headers", ())
+            self._headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields)
+        elif event["type"] == "http.response.body":
+            if len(self._body) <= MAX_ANSWER_BYTES:
+                self._body += event.get("body", b"")
+            if not event.get("more_body", False):
+                await self._keep(Answer(self._status, self._headers, bytes(self._body)))
+        await self._send(event)
+
+    async def end(self) -> None:
+        """Let the request be tried again, if it was not answered whole."""
+        if not self._ended:
+            await self._keep(None)
+
+    async def _keep(self, answer: Answer | None) -> None:
+        self._ended = True
+        try:
+            await _call(self._guard, lambda: self._guard.answered(self._replay, answer))
+        except TransportError as e:
+            _LOG.error("an answer was not kept for repetitions: %s", e)  # it happened, so it is sent
+
+
+async def _call(guard: ReplayGuard, ask: Callable[[], T]) -> T:
+    return await asyncio.to_thread(ask) if guard.store.blocking else ask()
+
+
+async def _receive_body(pending: PendingRequest, receive: Receive) -> AdmittedRequest:
+    while True:
+        event = await receive()
+        if event["type"] == "http.disconnect":
+            raise TransportError("transport.disconnected", "the client left before the body's end")
+        chunk = event.get("body", b"")
+        if chunk:
+            pending.update(chunk)
+        if not event.get("more_body", False):
+            return pending.finish()
+
+
+async def _send_answer(send: Send, answer: Answer) -> None:
+    headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

@@ -1,0 +1,456 @@
+"""HTTP message signatures of RFC 9421."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import http_message_signatures as other
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit._encoding import encode_base64
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
+from tppkit.httpsig import KeySigner, Message
+from tppkit.httpsig.algorithms import RFC9421, PrivateKey, make_verifiers
+from tppkit.httpsig.components import Component, Origin
+from tppkit.httpsig.rfc9421 import (
+    choose_algorithm,
+    make_signature_base,
+    make_signature_fields,
+    make_signature_input,
+    parse_signature_fields,
+    request_values,
+    verify_message_signature,
+)
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+NOW = int(AT.timestamp())
+ORIGIN = Origin("https", "bank.example")
+P256 = ec.generate_private_key(ec.SECP256R1())
+RSA = rsa.generate_private_key(65537, 2048)
+KEYS: dict[str, PrivateKey] = {
+    "rsa-v1_5-sha256": RSA,
+    "rsa-pss-sha512": RSA,
+    "ecdsa-p256-sha256": P256,
+    "ecdsa-p384-sha384": ec.generate_private_key(ec.SECP384R1()),
+    "ed25519": ed25519.Ed25519PrivateKey.generate(),
+}
+COVERED = tuple(map(Component, ("@method", "@target-uri", "content-digest", "x-request-id")))
+REQUEST = Message(
+    "POST",
+    "/v1/payments?x=1",
+    (("Content-Digest", "sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:"), ("X-Request-ID", "r1")),
+    b'{"hello": "world"}',
+)
+
+
+def sign(
+    message: Message = REQUEST, *, name: str = "ecdsa-p256-sha256", label: str = "sig1", **parameters: Any
+) -> Message:
+    """A signed request, with `alg` unless it is given as None."""
+    components = parameters.pop("components", COVERED)
+    signature_input = make_signature_input(
+        components, **({"created": AT, "algorithm": name, "key_id": "k"} | parameters)
+    )
+    base = make_signature_base(signature_input, request_values(message, origin=ORIGIN))
+    signature = KeySigner(KEYS[name], algorithm=RFC9421[name].name).sign(base)
+    fields = make_signature_fields(signature_input, signature, label=label)
+    return message.with_headers(("Signature-Input", fields[0]), ("Signature", fields[1]))
+
+
+def verify(message: Message, *, name: str = "ecdsa-p256-sha256", **options: Any) -> Any:
+    verifiers = make_verifiers(KEYS[name].public_key(), names=RFC9421)
+    return verify_message_signature(message, verifiers=verifiers, **({"at": AT, "origin": ORIGIN} | options))
+
+
+def code_of(message: Message, **options: Any) -> str:
+    with pytest.raises((FormatError, SignatureRejected)) as caught:
+        verify(message, **options)
+    return caught.value.code
+
+
+def replaced(message: Message, name: str, old: str, new: str) -> Message:
+    headers = tuple((key, value.replace(old, new) if key == name else value) for key, value in message.headers)
+    assert headers != message.headers
+    return message._replace(headers=headers)
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_what_a_key_signs_verifies_with_it(name: str) -> None:
+    verified = verify(sign(name=name), name=name)
+    assert verified.parameters.components == COVERED
+    assert verified.base.startswith(b'"@method": POST\n"@target-uri": https://bank.example/v1/payments?x=1\n')
+
+
+def test_the_last_line_holds_what_signature_input_says() -> None:
+    message = sign(expires=AT + timedelta(minutes=1), nonce='n"1', tag="t")
+    (value,) = message.values("signature-input")
+    assert verify(message).base.decode().split("\n")[-1] == f'"@signature-params": {value.removeprefix("sig1=")}'
+
+
+def test_parameters_are_read() -> None:
+    read = verify(sign(expires=AT + timedelta(minutes=1), nonce="n", tag="t")).parameters
+    assert (read.created, read.expires, read.nonce, read.algorithm, read.key_id, read.tag) == (
+        NOW, NOW + 60, "n", "ecdsa-p256-sha256", "k", "t",
+    )  # fmt: skip
+
+
+def test_spaces_that_structured_fields_allow_change_nothing() -> None:
+    message = replaced(sign(), "Signature-Input", '" "', '"   "')
+    assert verify(replaced(message, "Signature-Input", ";keyid", ";  keyid")).base == verify(sign()).base
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "PUT"}, {"target": "/v1/payments?x=2"}, {"target": "/v1/payments"}, {"target": "/V1/payments?x=1"},
+    ],
+)  # fmt: skip
+def test_a_start_line_that_was_changed_is_seen(change: dict[str, str]) -> None:
+    assert code_of(sign()._replace(**change)) == "signature.invalid"
+
+
+def test_an_origin_that_is_another_is_seen() -> None:
+    assert code_of(sign(), origin=Origin("https", "bank.example:8443")) == "signature.invalid"
+    assert code_of(sign(), origin=Origin("http", "bank.example")) == "signature.invalid"
+
+
+def test_a_signature_over_the_origin_needs_to_know_it() -> None:
+    assert code_of(sign(), origin=None) == "signature.unsupported-component"
+
+
+def test_a_field_that_was_changed_removed_or_doubled_is_seen() -> None:
+    message = sign()
+    assert code_of(replaced(message, "X-Request-ID", "r1", "r2")) == "signature.invalid"
+    assert code_of(message.with_headers(("x-request-id", "r2"))) == "signature.invalid"
+    without = tuple(header for header in message.headers if header[0] != "X-Request-ID")
+    assert code_of(message._replace(headers=without)) == "signature.header-absent"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"@method" ', ""),
+        ("created=1", "created=2"),
+        ('keyid="k"', 'keyid="l"'),
+        ('"x-request-id")', ")"),
+        (");", ');tag="x";'),
+    ],
+)
+def test_parameters_and_coverage_that_were_changed_are_seen(old: str, new: str) -> None:
+    message = replaced(sign(), "Signature-Input", old, new)
+    assert code_of(message, at=AT + timedelta(days=36500)) == "signature.invalid"
+
+
+def test_a_field_that_nobody_signed_may_change() -> None:
+    assert verify(sign().with_headers(("X-Other", "1")))
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_a_signature_of_another_key_is_refused(name: str) -> None:
+    kinds = {"rsa": rsa.generate_private_key(65537, 2048), "P-256": ec.generate_private_key(ec.SECP256R1()),
+             "P-384": ec.generate_private_key(ec.SECP384R1()), "ed25519": ed25519.Ed25519PrivateKey.generate()}  # fmt: skip
+    verifiers = make_verifiers(kinds[RFC9421[name].key].public_key(), names=RFC9421)
+    with pytest.raises(SignatureRejected) as caught:
+        verify_message_signature(sign(name=name), verifiers=verifiers, at=AT, origin=ORIGIN)
+    assert caught.value.code == "signature.invalid"
+
+
+def test_an_hmac_keyed_with_the_public_key_is_refused() -> None:
+    parameters = make_signature_input(COVERED, created=AT, algorithm="hmac-sha256", key_id="k")
+    base = make_signature_base(parameters, request_values(REQUEST, origin=ORIGIN))
+    for encoding in (Encoding.PEM, Encoding.DER):
+        secret = RSA.public_key().public_bytes(encoding, PublicFormat.SubjectPublicKeyInfo)
+        fields = make_signature_fields(parameters, hmac.digest(secret, base, hashlib.sha256), label="sig1")
+        message = REQUEST.with_headers(("Signature-Input", fields[0]), ("Signature", fields[1]))
+        assert code_of(message, name="rsa-v1_5-sha256") == "signature.algorithm"
+
+
+@pytest.mark.parametrize(
+    "name", ["none", "", "rsa-sha1", "rsa-sha256", "ecdsa-sha256", "ed25519", "hs2019", "ECDSA-P256-SHA256"]
+)
+def test_an_algorithm_that_the_key_does_not_have_is_refused(name: str) -> None:
+    message = replaced(sign(), "Signature-Input", "ecdsa-p256-sha256", name)
+    assert code_of(message) == "signature.algorithm"
+
+
+def test_a_signature_made_with_another_algorithm_of_the_key_than_it_names_is_refused() -> None:
+    message = sign(name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512")
+    assert code_of(message, name="rsa-v1_5-sha256") == "signature.invalid"
+
+
+def test_an_algorithm_that_was_agreed_on_is_kept_to() -> None:
+    message = sign(name="rsa-v1_5-sha256")
+    assert verify(message, name="rsa-v1_5-sha256", algorithm="rsa-v1_5-sha256")
+    assert code_of(message, name="rsa-v1_5-sha256", algorithm="rsa-pss-sha512") == "signature.algorithm"
+
+
+def test_without_alg_the_agreed_one_or_the_keys_only_one_is_taken() -> None:
+    assert verify(sign(algorithm=None))
+    message = sign(name="rsa-pss-sha512", algorithm=None)
+    assert verify(message, name="rsa-pss-sha512", algorithm="rsa-pss-sha512")
+    assert code_of(message, name="rsa-pss-sha512") == "signature.algorithm"
+
+
+def test_an_agreed_algorithm_of_another_key_is_refused() -> None:
+    assert code_of(sign(algorithm=None), algorithm="ed25519") == "signature.algorithm"
+
+
+def test_an_ecdsa_signature_in_der_is_refused() -> None:
+    parameters = make_signature_input(COVERED, created=AT)
+    base = make_signature_base(parameters, request_values(REQUEST, origin=ORIGIN))
+    fields = make_signature_fields(
+        parameters, P256.sign(base, ec.ECDSA(RFC9421["ecdsa-p256-sha256"].hash)), label="sig1"
+    )
+    message = REQUEST.with_headers(("Signature-Input", fields[0]), ("Signature", fields[1]))
+    assert code_of(message) == "signature.invalid"
+
+
+def two() -> Message:
+    """Two signatures in one field each: a by the key P-256, b by RSA over less."""
+    first = sign(label="a")
+    (input_a,), (signature_a,) = first.values("signature-input"), first.values("signature")
+    second = sign(name="rsa-pss-sha512", label="b", components=COVERED[:1])
+    (input_b,), (signature_b,) = second.values("signature-input"), second.values("signature")
+    return REQUEST.with_headers(
+        ("Signature-Input", f"{input_a}, {input_b}"), ("Signature", f"{signature_b}, {signature_a}")
+    )
+
+
+def test_one_of_several_signatures_is_chosen_by_its_label() -> None:
+    assert verify(two(), label="a").parameters.components == COVERED
+    assert verify(two(), label="b", name="rsa-pss-sha512").parameters.components == COVERED[:1]
+
+
+def test_several_field_lines_are_one_field() -> None:
+    (inputs,), (signatures,) = two().values("signature-input"), two().values("signature")
+    lines = [("Signature-Input", part) for part in inputs.split(", b=")]
+    lines[1] = ("Signature-Input", "b=" + lines[1][1])
+    message = REQUEST.with_headers(*lines, ("Signature", signatures))
+    assert verify(message, label="a")
+
+
+def test_which_of_several_signatures_is_meant_must_be_said() -> None:
+    assert code_of(two()) == "signature.label"
+
+
+def test_a_label_that_is_not_there_is_missing() -> None:
+    assert code_of(sign(), label="sig2") == "signature.missing"
+    assert code_of(REQUEST) == code_of(REQUEST, label="sig1") == "signature.missing"
+
+
+def test_swapped_labels_are_refused() -> None:
+    signature_b, signature_a = (part.partition("=")[2] for part in two().values("signature")[0].split(", "))
+    swapped = ("Signature", f"a={signature_b}, b={signature_a}")
+    message = two()._replace(headers=(*two().headers[:-1], swapped))
+    assert code_of(message, label="a") == "signature.invalid"
+    assert code_of(message, label="b", name="rsa-pss-sha512") == "signature.invalid"
+
+
+@pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
+def test_a_label_that_stands_twice_is_refused(name: str) -> None:
+    message = sign()
+    (value,) = message.values(name)
+    assert code_of(message.with_headers((name, value)), label="sig1") == "structured.duplicate"
+
+
+@pytest.mark.parametrize("name", ["Signature-Input", "Signature"])
+def test_labels_without_their_other_half_are_refused(name: str) -> None:
+    extra = "sig2=()" if name == "Signature-Input" else "sig2=:YQ==:"
+    assert code_of(sign().with_headers((name, extra)), label="sig1") == "signature.label"
+    alone = tuple(header for header in sign().headers if header[0] != name)
+    assert code_of(sign()._replace(headers=alone), label="sig1") == "signature.label"
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("sig1=1", "signature.malformed"),
+        ('sig1="x"', "signature.malformed"),
+        ("sig1", "signature.malformed"),
+        ("sig1=(1)", "signature.covered-names"),
+        ("sig1=(date)", "signature.covered-names"),
+        ('sig1=("date" "date")', "signature.covered-names"),
+        ('sig1=("date";bs "date";bs)', "signature.covered-names"),
+        ('sig1=("x";bs;key="a" "x";key="a";bs)', "signature.covered-names"),
+        ('sig1=("@signature-params")', "signature.covered-names"),
+        (f"sig1=({' '.join(chr(34) + f'h{n}' + chr(34) for n in range(65))})", "signature.covered-names"),
+        ("sig1=();created=1.5", "structured.malformed"),
+        ('sig1=();created="1"', "signature.malformed"),
+        ("sig1=();created", "signature.malformed"),
+        ("sig1=();expires=:YQ==:", "signature.malformed"),
+        ("sig1=();keyid=k", "signature.malformed"),
+        ("sig1=();nonce=1", "signature.malformed"),
+        ("sig1=();other=1", "signature.malformed"),
+        ("sig1=();created=1;created=2", "structured.duplicate"),
+        ('sig1=("x";bs;bs)', "structured.duplicate"),
+        ("sig1=(", "structured.malformed"),
+    ],
+)
+def test_a_signature_input_that_can_mean_two_things_is_refused(value: str, code: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_signature_fields(value, "sig1=:YQ==:", label="sig1")
+    assert caught.value.code == code
+
+
+def test_the_same_field_under_other_parameters_is_another_component() -> None:
+    parameters, _ = parse_signature_fields('s=("x";bs "x" "x";bs=1)', "s=:YQ==:")
+    assert len(parameters.components) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [("sig1", "signature.malformed"), ('sig1="YQ=="', "signature.malformed"), ("sig1=(:YQ==:)", "signature.malformed"),
+     ("sig1=:YQ==:;x", "signature.malformed"), ("sig1=:YQ:", "base64.malformed"), ("sig1=:YR==:", "base64.noncanonical")],
+)  # fmt: skip
+def test_a_signature_that_is_no_byte_sequence_is_refused(value: str, code: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_signature_fields("sig1=()", value, label="sig1")
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("label", ["", "Sig1", "a b", "1a", "ä"])
+def test_a_label_that_no_field_can_hold_is_not_written(label: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        make_signature_fields(make_signature_input(()), b"", label=label)
+    assert caught.value.code == "signature.label"
+
+
+def test_a_value_of_two_lines_is_not_signed() -> None:
+    with pytest.raises(FormatError) as caught:
+        make_signature_base(make_signature_input((Component("x"),)), lambda _: 'a\n"y": b')
+    assert caught.value.code == "signature.unsupported-component"
+
+
+def test_a_signature_holds_from_its_creation_to_its_end() -> None:
+    message = sign(expires=AT + timedelta(hours=1))
+    for at, code in (
+        (AT - timedelta(minutes=5), None),
+        (AT - timedelta(minutes=5, seconds=1), "signature.created"),
+        (AT + timedelta(hours=1, minutes=5), None),
+        (AT + timedelta(hours=1, minutes=5, seconds=1), "signature.expired"),
+    ):
+        if code is None:
+            assert verify(message, at=at)
+        else:
+            assert code_of(message, at=at) == code
+
+
+def test_a_signature_can_be_too_old_for_the_caller() -> None:
+    assert verify(sign(), at=AT + timedelta(days=900))
+    assert code_of(sign(), at=AT + timedelta(minutes=7), max_age=timedelta(minutes=1)) == "signature.expired"
+    assert code_of(sign(created=None), max_age=timedelta(minutes=1)) == "signature.created"
+
+
+def test_a_time_without_zone_is_no_time() -> None:
+    with pytest.raises(ConfigurationError):
+        make_signature_input((), created=datetime(2026, 6, 1))
+    with pytest.raises(ConfigurationError):
+        verify(sign(), at=datetime(2026, 6, 1))
+
+
+def test_the_agreed_algorithm_comes_before_the_named_one() -> None:
+    verifiers = make_verifiers(RSA.public_key(), names=RFC9421)
+    named = make_signature_input((), algorithm="rsa-pss-sha512")
+    assert choose_algorithm(named, verifiers) == "rsa-pss-sha512"
+    assert choose_algorithm(make_signature_input(()), verifiers, agreed="rsa-v1_5-sha256") == "rsa-v1_5-sha256"
+
+
+TEXTS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=12)
+
+
+@given(
+    st.lists(st.sampled_from([*COVERED, Component("@query"), Component("x-request-id", (("bs", True),))]), unique=True),
+    st.fixed_dictionaries({}, optional={"nonce": TEXTS, "algorithm": TEXTS, "key_id": TEXTS, "tag": TEXTS}),
+    st.binary(max_size=100),
+)
+def test_round_trip(components: list[Component], texts: dict[str, str], signature: bytes) -> None:
+    made = make_signature_input(components, created=AT, expires=AT, **texts)
+    assert parse_signature_fields(*make_signature_fields(made, signature, label="l"), label="l") == (made, signature)
+
+
+@given(st.one_of(st.text(max_size=50), st.text('sig1=("@date";bs):YQ,?', max_size=50)))
+def test_only_typed_errors_escape(text: str) -> None:
+    with suppress(FormatError, SignatureRejected):
+        parse_signature_fields(text, text)
+    with suppress(FormatError, SignatureRejected):
+        parse_signature_fields(text, "sig1=:YQ==:", label="sig1")
+
+
+@given(st.data())
+def test_a_signature_with_any_bit_changed_is_refused(data: st.DataObject) -> None:
+    message = sign(name="ed25519")
+    verified = verify(message, name="ed25519")
+    (_, raw) = parse_signature_fields(*(message.values(name)[0] for name in ("signature-input", "signature")))
+    at = data.draw(st.integers(0, len(raw) * 8 - 1))
+    changed = bytearray(raw)
+    changed[at // 8] ^= 1 << at % 8
+    message = replaced(message, "Signature", encode_base64(raw), encode_base64(bytes(changed)))
+    assert verified
+    assert code_of(message, name="ed25519") == "signature.invalid"
+
+
+@dataclass
+class TheirRequest:
+    """A request as the other implementation takes it."""
+
+    method: str = REQUEST.method
+    url: str = f"https://bank.example{REQUEST.target}"
+    headers: dict[str, str] = field(default_factory=lambda: dict(REQUEST.headers))
+
+
+THEIR_ALGORITHMS = {
+    "rsa-v1_5-sha256": other.algorithms.RSA_V1_5_SHA256,
+    "rsa-pss-sha512": other.algorithms.RSA_PSS_SHA512,
+    "ecdsa-p256-sha256": other.algorithms.ECDSA_P256_SHA256,
+    "ed25519": other.algorithms.ED25519,
+}
+THEIR_COMPONENTS = ("@method", "@target-uri", "@authority", "@scheme", "@path", "@query", '"@query-param";name="x"',
+                    "content-digest", '"x-request-id";bs', '"content-digest";key="sha-256"')  # fmt: skip
+
+
+@pytest.mark.parametrize("name", THEIR_ALGORITHMS)
+def test_what_another_implementation_signs_verifies(name: str) -> None:
+    keys = other.MappingKeyResolver(public_keys={}, private_keys={"k": KEYS[name]})
+    signer = other.HTTPMessageSigner(signature_algorithm=THEIR_ALGORITHMS[name], key_resolver=keys)
+    request = TheirRequest()
+    signer.sign(
+        request,
+        key_id="k",
+        created=AT,
+        nonce="n",
+        tag="t",
+        covered_component_ids=THEIR_COMPONENTS,
+        use_existing_digest=True,
+    )
+    verified = verify(REQUEST._replace(headers=tuple(request.headers.items())), name=name)
+    assert len(verified.parameters.components) == len(THEIR_COMPONENTS)
+
+
+class OldVerifier(other.HTTPMessageVerifier):
+    """Judges no time: the other implementation knows only the present."""
+
+    def validate_created_and_expires(self, sig_input: Any, max_age: Any = None) -> None:
+        pass
+
+
+@pytest.mark.parametrize("name", THEIR_ALGORITHMS)
+def test_what_we_sign_another_implementation_verifies(name: str) -> None:
+    identifiers = " ".join(name if name.startswith('"') else f'"{name}"' for name in THEIR_COMPONENTS)
+    components = parse_signature_fields(f"s=({identifiers})", "s=:YQ==:")[0].components
+    message = sign(name=name, components=components, tag="t")
+    keys = other.MappingKeyResolver(public_keys={"k": KEYS[name].public_key()}, private_keys={})
+    verifier = OldVerifier(signature_algorithm=THEIR_ALGORITHMS[name], key_resolver=keys)
+    (result,) = verifier.verify(
+        TheirRequest(headers=dict(message.headers)), max_age=None, expect_tag="t", body=REQUEST.body,
+        require_components=("content-digest",),
+    )  # fmt: skip
+    assert result.body == REQUEST.body

@@ -1,0 +1,372 @@
+"""Attacks on HTTP signatures that were found in the field, one test each; those on servers and proxies are in `tests/web`.
+
+The numbers are those of the list that the project keeps of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, padding
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA1, SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from sealing import (
+    AT,
+    COVERED,
+    REQUEST,
+    REQUEST_ID,
+    TARGET,
+    TEMPLATE,
+    changed,
+    fresh_policy,
+    header,
+    policy_of,
+    request_for,
+    seal_by_hand,
+    seal_of,
+    verdict,
+    with_value,
+    without,
+)
+
+from tppkit._encoding import decode_base64, encode_base64
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
+from tppkit.httpsig import Message, make_digest
+from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
+from tppkit.testpki import Issued, Pki
+
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+@pytest.fixture(scope="module")
+def sealed(seal: Seal) -> Message:
+    return sign_request(REQUEST, seal=seal)
+
+
+@pytest.fixture(params=["unknown", "known"])
+def believed(request: pytest.FixtureRequest, pki: Pki, sealed: Message) -> SealPolicy:
+    """A policy that sees its first request, and one that has verified the provider's seal before."""
+    policy = fresh_policy(pki)
+    if request.param == "known":
+        assert verdict(sealed, policy) == "holds"
+    return policy
+
+
+@pytest.mark.parametrize("algorithm", ["hmac-sha256", "hmac-sha512", "rsa-sha256", "hs2019", "none", ""])
+@pytest.mark.parametrize("secret", ["PEM", "DER"])
+def test_1_the_public_key_as_the_secret_of_an_hmac(secret: str, algorithm: str, rsa_pki: Pki) -> None:
+    form = {"PEM": Encoding.PEM, "DER": Encoding.DER}[secret]
+    key = rsa_pki.qseal.key.public_key().public_bytes(form, PublicFormat.SubjectPublicKeyInfo)
+    forged = seal_by_hand(
+        REQUEST, rsa_pki.qseal, algorithm=algorithm, sign=lambda data: hmac.digest(key, data, hashlib.sha256)
+    )
+    expected = "signature.invalid" if algorithm == "rsa-sha256" else "signature.algorithm"
+    assert verdict(forged, fresh_policy(rsa_pki)) == expected
+
+
+def test_2_the_names_of_covered_headers_are_part_of_what_is_signed(pki: Pki) -> None:
+    request = REQUEST.with_headers(("TPP-Redirect-URI", "https://tpp.example"), ("PSU-ID", "https://tpp.example"))
+    sealed = seal_by_hand(request, pki.qseal, covered=(*COVERED, "tpp-redirect-uri"))
+    other = header(sealed, "Signature").replace("tpp-redirect-uri", "psu-id")
+    assert verdict(sealed, fresh_policy(pki)) == "holds"
+    assert verdict(with_value(sealed, "Signature", other), fresh_policy(pki)) == "signature.invalid"
+
+
+def test_2_a_name_that_stands_twice_among_the_covered_is_refused(pki: Pki, believed: SealPolicy) -> None:
+    assert (
+        verdict(seal_by_hand(REQUEST, pki.qseal, covered=(*COVERED, "digest")), believed) == "signature.covered-names"
+    )
+
+
+def test_3_a_digest_that_is_not_covered(pki: Pki, believed: SealPolicy) -> None:
+    forged = seal_by_hand(REQUEST, pki.qseal, covered=("x-request-id", "(request-target)"))
+    assert verdict(forged, believed) == "signature.uncovered"
+    evil = changed(without(forged, "Digest"), body=b"evil").with_headers(("Digest", make_digest(b"evil")))
+    assert verdict(evil, believed) == "signature.uncovered"
+
+
+def test_3_a_covered_digest_that_nobody_compares(sealed: Message, believed: SealPolicy) -> None:
+    assert verdict(changed(sealed, body=b"evil"), believed) == "digest.mismatch"
+
+
+def test_3_a_digest_and_body_that_fit_each_other_and_not_the_signature(sealed: Message, believed: SealPolicy) -> None:
+    forged = with_value(changed(sealed, body=b"evil"), "Digest", make_digest(b"evil"))
+    assert verdict(forged, believed) == "signature.invalid"
+
+
+def test_4_the_body_is_taken_away(sealed: Message, believed: SealPolicy) -> None:
+    assert verdict(changed(sealed, body=b""), believed) == "digest.mismatch"
+
+
+def test_4_the_body_is_taken_away_with_its_digest(sealed: Message, believed: SealPolicy) -> None:
+    assert verdict(without(changed(sealed, body=b""), "Digest"), believed) == "signature.missing"
+    empty = with_value(changed(sealed, body=b""), "Digest", make_digest(b""))
+    assert verdict(empty, believed) == "signature.invalid"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        TARGET.partition("?")[0], TARGET + "&x=1", TARGET.replace("%2F", "/"), TARGET.replace("%2F", "%2f"),
+        "https://bank.example" + TARGET, TARGET.replace("/psd2/v1", ""), TARGET + "#fragment", TARGET + "?", "/" + TARGET,
+    ],
+    ids=["no query", "longer query", "decoded", "lower escape", "whole address", "no base path", "fragment", "?", "//"],
+)  # fmt: skip
+def test_5_the_target_in_another_spelling(target: str, sealed: Message, believed: SealPolicy) -> None:
+    assert verdict(changed(sealed, target=target), believed) == "signature.invalid"
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
+@pytest.mark.parametrize("name", ["X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate"])
+def test_6_a_covered_header_doubled_in_front_or_behind(
+    name: str, first: bool, sealed: Message, believed: SealPolicy
+) -> None:
+    evil = (name.lower(), "evil")
+    headers = (evil, *sealed.headers) if first else (*sealed.headers, evil)
+    assert verdict(changed(sealed, headers=headers), believed) == "header.duplicate"
+
+
+def test_6_a_list_header_doubled_is_signed_in_its_order(pki: Pki) -> None:
+    request = REQUEST.with_headers(("PSU-Accept", "a"), ("PSU-Accept", "b"))
+    sealed = seal_by_hand(request, pki.qseal, covered=(*COVERED, "psu-accept"))
+    assert verdict(sealed, fresh_policy(pki)) == "holds"
+    swapped = [*sealed.headers]
+    places = [place for place, (name, _) in enumerate(swapped) if name == "PSU-Accept"]
+    swapped[places[0]], swapped[places[1]] = swapped[places[1]], swapped[places[0]]
+    assert verdict(changed(sealed, headers=swapped), fresh_policy(pki)) == "signature.invalid"
+    for dropped in places:
+        fewer = [h for place, h in enumerate(sealed.headers) if place != dropped]
+        assert verdict(changed(sealed, headers=fewer), fresh_policy(pki)) == "signature.invalid"
+
+
+@pytest.mark.parametrize("name", ["keyId", "algorithm", "headers", "signature", "KeyID", "HEADERS"])
+@pytest.mark.parametrize("place", ["front", "back"])
+def test_7_a_parameter_given_twice(name: str, place: str, sealed: Message, believed: SealPolicy) -> None:
+    value, more = header(sealed, "Signature"), f'{name}="digest"'
+    forged = f"{more},{value}" if place == "front" else f"{value},{more}"
+    assert verdict(with_value(sealed, "Signature", forged), believed) == "signature.duplicate-parameter"
+
+
+@pytest.mark.parametrize("algorithm", ["rsa-sha1", "rsa-md5", "RSA-SHA1", "rsa-sha256"])
+def test_8_a_weak_hash_that_the_sender_chose(algorithm: str, rsa_pki: Pki) -> None:
+    key = rsa_pki.qseal.key
+    forged = seal_by_hand(
+        REQUEST, rsa_pki.qseal, algorithm=algorithm, sign=lambda data: key.sign(data, padding.PKCS1v15(), SHA1())
+    )
+    assert verdict(forged, fresh_policy(rsa_pki)) == (
+        "signature.invalid" if algorithm == "rsa-sha256" else "signature.algorithm"
+    )
+
+
+@pytest.mark.parametrize("algorithm", ["SHA", "SHA-1", "MD5", "UNIXsum", "sha-256-128", "id-sha-256"])
+def test_8_a_weak_digest_that_the_sender_chose(algorithm: str, pki: Pki, believed: SealPolicy) -> None:
+    weak = f"{algorithm}={encode_base64(hashlib.sha1(REQUEST.body).digest())}"
+    assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=weak), believed) == "digest.unsupported"
+
+
+def test_8_a_weak_digest_beside_a_good_one_proves_nothing_more(pki: Pki, believed: SealPolicy) -> None:
+    both = f"MD5=AAAA,{make_digest(REQUEST.body)}"
+    assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=both), believed) == "holds"
+    wrong = f"MD5=AAAA,{make_digest(b'evil')}"
+    assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=wrong), believed) == "digest.mismatch"
+
+
+def spellings(text: str) -> Iterator[str]:
+    """Other texts that lenient readers take for the same base64."""
+    yield from (
+        text + "=",
+        text.rstrip("=") if text.endswith("=") else text + "==",
+        text + "\n",
+        f" {text}",
+        text[:8] + " " + text[8:],
+    )
+    yield from (text.replace("+", "-").replace("/", "_") + "-", text[:4] + "\n" + text[4:], text + "AAAA", text[:-4])
+
+
+def test_9_a_signature_in_another_spelling_of_base64(sealed: Message, believed: SealPolicy) -> None:
+    head, mark, last = header(sealed, "Signature").rpartition('signature="')
+    for text in spellings(last[:-1]):
+        assert verdict(with_value(sealed, "Signature", f'{head}{mark}{text}"'), believed) != "holds"
+
+
+def test_9_a_signature_in_another_spelling_of_der(pki: Pki, believed: SealPolicy) -> None:
+    key = pki.qseal.key
+
+    def padded(data: bytes) -> bytes:
+        der = key.sign(data, ec.ECDSA(SHA256()))
+        return bytes([0x30, der[1] + 1, 0x02, der[3] + 1, 0x00]) + der[4:]
+
+    assert verdict(seal_by_hand(REQUEST, pki.qseal, sign=padded), believed) == "signature.invalid"
+
+
+def test_9_the_mirrored_ecdsa_signature_proves_the_same_and_no_more(sealed: Message, believed: SealPolicy) -> None:
+    # Every ECDSA signature (r, s) has a twin (r, n - s), so signature bytes name no request: the request's id does.
+    head, mark, last = header(sealed, "Signature").rpartition('signature="')
+    r, s = decode_dss_signature(decode_base64(last[:-1], what="signature"))
+    twin = encode_base64(encode_dss_signature(r, P256_ORDER - s))
+    forged = with_value(sealed, "Signature", f'{head}{mark}{twin}"')
+    verified = verify_request(forged, qwac=None, at=AT, policy=believed)
+    assert (verified.request_id, verified.body) == (REQUEST_ID, REQUEST.body)
+    assert not hasattr(verified, "signature")
+
+
+def test_10_an_address_as_key_id_is_not_fetched(rsa_pki: Pki) -> None:
+    row = PROFILES["stet"]
+    with socket.create_server(("127.0.0.1", 0)) as trap:
+        trap.settimeout(0.2)
+        url = f"http://127.0.0.1:{trap.getsockname()[1]}/certificate.pem"
+        key_of = Seal(rsa_pki.qseal.certificate, seal_of(row, rsa_pki.qseal).signer, profile=row, key_id=url)
+        sealed = sign_request(request_for(row), seal=key_of)
+        assert verdict(sealed, policy_of(row, rsa_pki)) == "seal.unknown-certificate"
+        with pytest.raises(TimeoutError):
+            trap.accept()
+
+
+@pytest.mark.parametrize("control", ["\n", "\r\n", "\r", "\x00", "\n "])
+def test_11_a_line_break_in_a_value_is_neither_signed_nor_verified(control: str, pki: Pki, seal: Seal) -> None:
+    evil = with_value(REQUEST, "X-Request-ID", f"{REQUEST_ID}{control}x-evil: 1")
+    with pytest.raises(FormatError) as caught:
+        sign_request(evil, seal=seal)
+    assert caught.value.code == "header.control-character"
+    assert verdict(seal_by_hand(evil, pki.qseal), fresh_policy(pki)) == "header.control-character"
+
+
+def test_11_lines_of_one_value_are_not_taken_for_another_field(pki: Pki) -> None:
+    # "x-a: 1\nx-b: 2" could be one field with a line break or two: the same signature must not fit both.
+    request = REQUEST.with_headers(("X-A", "1"), ("X-B", "2"))
+    sealed = seal_by_hand(request, pki.qseal, covered=(*COVERED, "x-a", "x-b"))
+    assert verdict(sealed, fresh_policy(pki)) == "holds"
+    value = header(sealed, "Signature").replace(" x-a x-b", " x-a")
+    merged = with_value(with_value(without(sealed, "X-B"), "X-A", "1\nx-b: 2"), "Signature", value)
+    assert verdict(merged, fresh_policy(pki)) == "header.control-character"
+
+
+def test_12_certificate_digest_and_signature_exchanged_for_anothers(
+    pki: Pki, other_qseal: Issued, believed: SealPolicy
+) -> None:
+    forged = seal_by_hand(changed(REQUEST, body=b"evil"), other_qseal)
+    assert verdict(forged, believed, qwac=pki.qwac.certificate) == "seal.other-organisation"
+
+
+def test_12_the_certificate_alone_exchanged(sealed: Message, other_qseal: Issued, believed: SealPolicy) -> None:
+    forged = with_value(sealed, "TPP-Signature-Certificate", encode_base64(other_qseal.certificate.der))
+    assert verdict(forged, believed) == "key-id.mismatch"
+
+
+def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki: Pki, believed: SealPolicy) -> None:
+    # A verifier that stops at the first missing header compares a shorter string than it believes.
+    for missing in ("psu-id", "tpp-redirect-uri"):
+
+        def sign_without(data: bytes, missing: str = missing) -> bytes:
+            return pki.qseal.key.sign(data.partition(f"\n{missing}".encode())[0], ec.ECDSA(SHA256()))
+
+        for covered in ((*COVERED, missing), (missing, *COVERED), ("digest", missing, *COVERED[1:])):
+            forged = seal_by_hand(REQUEST, pki.qseal, covered=covered, sign=sign_without)
+            assert verdict(forged, believed) == "signature.header-absent"
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"covered": ("digest", "x-request-id", "(request-target)", "psu-id")}, "signature.uncovered"),
+        ({"covered_if_present": ("content-type",)}, "signature.uncovered"),
+        ({"covered": ("digest", "x-request-id"), "only_these": True}, "signature.other-coverage"),
+        ({"algorithms": (("ecdsa-sha384", "ecdsa-sha384"),)}, "key.unsupported"),
+        ({"algorithms": (("hs2019", "ecdsa-sha256"),)}, "signature.algorithm"),
+        ({"certificate_header": "TPP-Signing-Certificate"}, "signature.missing"),
+        ({"carrier": "Authorization"}, "signature.missing"),
+        ({"certificate_header": None}, "seal.unknown-certificate"),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else value,
+)
+def test_13_every_demand_of_a_profile_refuses_something(
+    change: dict[str, object], code: str, sealed: Message, pki: Pki
+) -> None:
+    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"
+    assert verdict(sealed, policy_of(replace(PSD2_V1, **change), pki)) == code
+
+
+@pytest.mark.parametrize(
+    "date", ["Mon, 1 Jun 2026 12:00:00 GMT", "2026-06-01T12:00:00Z", "1780315200", "Mon, 01 Jun 2026 14:00:00 +0200"]
+)
+def test_15_a_date_that_readers_take_differently(date: str, rsa_pki: Pki) -> None:
+    row = PROFILES["rabobank"]
+    sealed = sign_request(with_value(request_for(row), "Date", date), seal=seal_of(row, rsa_pki.qseal))
+    assert verdict(sealed, policy_of(row, rsa_pki)) == "header.date"
+
+
+def test_15_an_old_seal_is_not_taken_again_where_it_has_a_time(rsa_pki: Pki) -> None:
+    for name in ("rabobank", "ing", "bng", "cavage-12"):
+        row = PROFILES[name]
+        sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal), at=AT)
+        policy = policy_of(row, rsa_pki)
+        assert verdict(sealed, policy) == "holds"
+        assert verdict(sealed, policy, at=AT + timedelta(minutes=11)) == "signature.expired"
+
+
+def test_16_a_sealed_request_is_not_sealed_again_for_elsewhere(seal: Seal, sealed: Message) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        sign_request(changed(sealed, target="/elsewhere"), seal=seal)
+    assert caught.value.code == "seal.header-present"
+
+
+def test_17_sealing_makes_no_request_id_of_its_own(seal: Seal) -> None:
+    assert sign_request(REQUEST, seal=seal).values("x-request-id") == (REQUEST_ID,)
+    with pytest.raises(SignatureRejected) as caught:
+        sign_request(without(REQUEST, "X-Request-ID"), seal=seal)
+    assert caught.value.code == "signature.header-absent"
+
+
+@pytest.mark.parametrize(
+    ("value", "signed"),
+    [(" a ", b"a"), ("\ta\t", b"a"), ("", b""), ("  ", b""), ("a  b", b"a  b"), ("a,b", b"a,b"), ("a , b", b"a , b")],
+)
+def test_19_white_space_and_empty_values_are_signed_in_one_way(value: str, signed: bytes, pki: Pki) -> None:
+    sealed = seal_by_hand(REQUEST.with_headers(("PSU-ID", value)), pki.qseal, covered=(*COVERED, "psu-id"))
+    verified = verify_request(sealed, qwac=None, at=AT, policy=fresh_policy(pki))
+    assert verified.signing_string.endswith(b"\npsu-id: " + signed)
+
+
+def test_20_hs2019_has_no_meaning_but_the_profiles(rsa_pki: Pki) -> None:
+    meanings = [(("hs2019", name),) for name in ("rsa-sha256", "rsa-sha512", "rsa-pss-sha256", "rsa-pss-sha512")]
+    rows = [replace(PSD2_V1, algorithms=meaning) for meaning in meanings]
+    for ours in rows:
+        sealed = sign_request(REQUEST, seal=seal_of(ours, rsa_pki.qseal))
+        for theirs in rows:
+            expected = "holds" if ours is theirs else "signature.invalid"
+            assert verdict(sealed, policy_of(theirs, rsa_pki)) == expected
+        assert verdict(sealed, fresh_policy(rsa_pki)) == "signature.algorithm"
+
+
+def test_a_quoted_text_that_looks_like_a_signature_is_not_one(pki: Pki, sealed: Message, believed: SealPolicy) -> None:
+    # The remembered text ends before `,signature="`; another parameter may hold just that.
+    value = header(sealed, "Signature")
+    head, _, last = value.rpartition(',signature="')
+    for forged in (
+        f"{head},x=',signature=\"{last}",
+        f'{head},signature="{last},signature="{last}',
+        f'x="{head}",signature="{last}',
+    ):
+        assert verdict(with_value(sealed, "Signature", forged), believed) != "holds"
+    last_but_one = TEMPLATE.replace(',signature="{signature}"', ',signature="{signature}",note=",signature="')
+    for template in (f'note=",signature=",{TEMPLATE}', last_but_one):
+        noted = seal_by_hand(REQUEST, pki.qseal, template=template)
+        assert [verdict(noted, believed), verdict(noted, believed)] == ["holds", "holds"]
+        assert verdict(with_value(noted, "X-Request-ID", "another"), believed) == "signature.invalid"
+
+
+def test_what_is_not_covered_is_not_shown(seal: Seal, pki: Pki) -> None:
+    sealed = sign_request(REQUEST.with_headers(("PSU-ID", "nobody signed this")), seal=seal)
+    verified = verify_request(sealed, qwac=None, at=AT, policy=fresh_policy(pki))
+    assert "psu-id" not in verified.covered
+    strict = PROFILES["berlin-group"]
+    sealed = sign_request(request_for(strict), seal=seal_of(strict, pki.qseal))
+    with pytest.raises(ConfigurationError):
+        verify_request(sealed, qwac=None, at=AT, policy=policy_of(strict, pki)).target.upper()

@@ -1,0 +1,430 @@
+"""Seals in RFC 9421 and as detached JWS, through the same calls and the same policy as every other seal."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+from tppkit._encoding import decode_base64url, encode_base64url
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
+from tppkit.httpsig.algorithms import ALGORITHMS
+from tppkit.httpsig.components import Origin
+from tppkit.httpsig.content_digest import make_content_digest
+from tppkit.httpsig.digest import make_digest
+from tppkit.seals import (
+    PROFILES,
+    KeySigner,
+    Message,
+    Seal,
+    SealPolicy,
+    SealProfile,
+    prepare_request,
+    sign_request,
+    sign_request_async,
+    verify_request,
+    verify_request_head,
+)
+from tppkit.seals.certificate_header import CertificateForm
+from tppkit.seals.profile import Format
+from tppkit.testpki import Issued, Pki
+from tppkit.trust import PathVerifier, make_anchors
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+AMAZON, OPEN_FINANCE, ING_JWS = PROFILES["amazon"], PROFILES["open-finance"], PROFILES["ing-jws"]
+NAMES = ("amazon", "open-finance", "ing-jws")
+BODY = b'{"amount": "1.00"}'
+REQUEST = Message(
+    "POST",
+    "/v1/payments?x=1",
+    (
+        ("Content-Type", "application/json"), ("X-Request-ID", "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"),
+        ("x-amz-access-token", "Atza|token"),
+    ),
+    BODY,
+)  # fmt: skip
+CARRIERS: Mapping[str, str] = {"amazon": "Signature", "open-finance": "x-jws-signature", "ing-jws": "x-jws-signature"}
+
+
+def make_seal(issued: Issued, profile: SealProfile, **options: Any) -> Seal:
+    """A seal with the usual algorithm of the profile for the key."""
+    names = profile.algorithms_of("P-256")
+    signer = KeySigner(issued.key, algorithm=next(iter(names.values())).name)
+    key_id = "key-1" if profile.format is Format.RFC9421 else None
+    return Seal(issued.certificate, signer, profile=profile, key_id=key_id, **options)
+
+
+def profile_of(name: str) -> SealProfile:
+    """The row, with an algorithm of the test PKI's P-256 keys added where the bank takes RSA only."""
+    row = PROFILES[name]
+    if any(ALGORITHMS[ours].key == "P-256" for _, ours in row.algorithms):
+        return row
+    wire = "ES256" if row.format is Format.JWS else "ecdsa-p256-sha256"
+    return replace(row, algorithms=(*row.algorithms, (wire, "ecdsa-p256-sha256")))
+
+
+def make_policy(pki: Pki, profile: SealProfile, *known: EidasCertificate, **options: Any) -> SealPolicy:
+    """Believes what `pki` issued; knows the seal, by what its requests name it with, where the dialect sends none."""
+    anchors = make_anchors(pki.authorities)
+    certificates = {}
+    for certificate in known or (pki.qseal.certificate,):
+        certificates["key-1"] = certificate
+        certificates[encode_base64url(hashlib.sha256(certificate.der).digest())] = certificate
+    return SealPolicy(PathVerifier(anchors), profile=profile, certificates=certificates, **options)
+
+
+def sealed(pki: Pki, name: str, message: Message = REQUEST, *, issued: Issued | None = None) -> Message:
+    return sign_request(message, seal=make_seal(issued or pki.qseal, profile_of(name)), at=AT)
+
+
+def verify(pki: Pki, name: str, message: Message, *, at: datetime | None = None, **options: Any) -> Any:
+    policy = options.pop("policy", None) or make_policy(pki, profile_of(name), **options)
+    return verify_request(message, qwac=pki.qwac.certificate, at=at or AT, policy=policy)
+
+
+def code_of(pki: Pki, name: str, message: Message, **options: Any) -> str:
+    with pytest.raises((FormatError, SignatureRejected, CertificateRejected)) as caught:
+        verify(pki, name, message, **options)
+    return caught.value.code
+
+
+def with_header(message: Message, name: str, value: str) -> Message:
+    headers = tuple((key, value if key.lower() == name.lower() else old) for key, old in message.headers)
+    assert headers != message.headers
+    return message._replace(headers=headers)
+
+
+def without(message: Message, name: str) -> Message:
+    headers = tuple(header for header in message.headers if header[0].lower() != name.lower())
+    assert headers != message.headers
+    return message._replace(headers=headers)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_sealed_verifies(pki: Pki, name: str) -> None:
+    verified = verify(pki, name, sealed(pki, name))
+    assert verified.seal == pki.qseal.certificate
+    assert verified.organization_identifier == "PSDLT-BL-LB000000"
+    assert verified.body == BODY
+    assert verified.parameters.created == int(AT.timestamp())
+
+
+def test_a_request_for_amazon_looks_as_its_guide_says(pki: Pki) -> None:
+    message = sealed(pki, "amazon")
+    assert message.values("x-amzn-content-digest") == (make_content_digest(BODY),)
+    assert message.values("signature-input") == (
+        'x-amzn-psd2=("@method" "@query" "x-amz-access-token" "x-amzn-content-digest")'
+        f';created={int(AT.timestamp())};alg="ecdsa-p256-sha256";keyid="key-1"',
+    )
+    assert message.values("signature")[0].startswith("x-amzn-psd2=:")
+
+
+def test_a_jws_seal_carries_its_certificate(pki: Pki) -> None:
+    (value,) = sealed(pki, "open-finance").values("x-jws-signature")
+    header = json.loads(decode_base64url(value.partition(".")[0], what="header"))
+    assert header["sigD"]["pars"] == ["(request-target)", "digest", "x-request-id"]
+    assert len(header["x5c"]) == 1
+    assert (header["b64"], header["alg"], header["sigT"]) == (False, "ES256", "2026-06-01T12:00:00Z")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_without_body_is_sealed(pki: Pki, name: str) -> None:
+    message = sealed(pki, name, REQUEST._replace(method="GET", target="/v1/accounts", body=b""))
+    assert verify(pki, name, message).body == b""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seal_is_made_without_blocking(pki: Pki, name: str) -> None:
+    message = asyncio.run(sign_request_async(REQUEST, seal=make_seal(pki.qseal, profile_of(name)), at=AT))
+    assert verify(pki, name, message)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seal_is_prepared_for_another_to_sign(pki: Pki, name: str) -> None:
+    seal = make_seal(pki.qseal, profile_of(name))
+    prepared = prepare_request(REQUEST, seal=seal, at=AT)
+    message = prepared.finish(seal.signer.sign(prepared.signing_string))
+    assert verify(pki, name, message).signing_string == prepared.signing_string
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_signer_that_signs_something_else_is_noticed(pki: Pki, name: str) -> None:
+    profile = profile_of(name)
+    seal = make_seal(pki.qseal, profile, verify_own=True)
+    with pytest.raises(ConfigurationError) as caught:
+        prepare_request(REQUEST, seal=seal, at=AT).finish(seal.signer.sign(b"something else"))
+    assert caught.value.code == "seal.own-signature"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_time_of_signing_must_be_given(pki: Pki, name: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        sign_request(REQUEST, seal=make_seal(pki.qseal, profile_of(name)))
+    assert caught.value.code == "seal.time-needed"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_is_not_sealed_twice(pki: Pki, name: str) -> None:
+    with pytest.raises(LocalProtocolError) as caught:
+        sealed(pki, name, sealed(pki, name))
+    assert caught.value.code == "seal.header-present"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_body_that_was_changed_or_removed_is_seen(pki: Pki, name: str) -> None:
+    message = sealed(pki, name)
+    for body in (b"", BODY + b" ", b"{}"):
+        assert code_of(pki, name, message._replace(body=body)) == "digest.mismatch"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_digest_that_was_changed_with_the_body_is_seen(pki: Pki, name: str) -> None:
+    field = profile_of(name).digest_field
+    value = make_content_digest(b"{}") if name == "amazon" else make_digest(b"{}")
+    message = with_header(sealed(pki, name), field, value)._replace(body=b"{}")
+    assert code_of(pki, name, message) == "signature.invalid"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_or_method_that_was_changed_is_seen(pki: Pki, name: str) -> None:
+    message = sealed(pki, name)
+    assert code_of(pki, name, message._replace(target="/v1/payments?x=2")) == "signature.invalid"
+    assert code_of(pki, name, message._replace(target="/v1/payments")) == "signature.invalid"
+    assert code_of(pki, name, message._replace(method="PUT")) == "signature.invalid"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_covered_header_is_proven_and_no_other_is(pki: Pki, name: str) -> None:
+    message = sealed(pki, name).with_headers(("X-Other", "1"))
+    verified = verify(pki, name, message)
+    names = {n for n in profile_of(name).demanded if n[0] not in "(@"}
+    assert verified.covered.keys() == names
+    for covered in names - {profile_of(name).digest_name}:
+        assert code_of(pki, name, with_header(message, covered, "changed")) == "signature.invalid"
+        assert code_of(pki, name, without(message, covered)) == "signature.header-absent"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_doubled_covered_header_is_refused(pki: Pki, name: str) -> None:
+    message = sealed(pki, name)
+    for covered in verify(pki, name, message).covered:
+        assert code_of(pki, name, message.with_headers((covered, "second"))) == "header.duplicate"
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("left_out", ["digest", "target", "token"])
+def test_a_seal_that_leaves_out_what_is_demanded_is_refused(pki: Pki, name: str, left_out: str) -> None:
+    profile = profile_of(name)
+    out = {
+        "digest": profile.digest_name,
+        "target": "@query" if name == "amazon" else "(request-target)",
+        "token": {"amazon": "x-amz-access-token", "open-finance": "x-request-id", "ing-jws": "content-type"}[name],
+    }[left_out]
+    message = reduced(pki, profile, out)
+    assert code_of(pki, name, message) == "signature.uncovered"
+
+
+def reduced(pki: Pki, profile: SealProfile, out: str) -> Message:
+    """A request sealed by a sender who does not cover `out`, though everything else is in order."""
+    lax = object.__new__(SealProfile)
+    for field in SealProfile.__dataclass_fields__:
+        object.__setattr__(lax, field, getattr(profile, field))
+    object.__setattr__(lax, "covered", tuple(name for name in profile.covered if name != out))
+    return sign_request(REQUEST, seal=make_seal(pki.qseal, lax), at=AT)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seal_of_another_organisation_is_refused(pki: Pki, name: str, other_qseal: Issued) -> None:
+    message = sealed(pki, name, issued=other_qseal)
+    policy = make_policy(pki, profile_of(name), other_qseal.certificate)
+    assert code_of(pki, name, message, policy=policy) == "seal.other-organisation"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seal_that_no_anchor_stands_above_is_refused(pki: Pki, rsa_pki: Pki, name: str) -> None:
+    policy = SealPolicy(
+        PathVerifier(make_anchors(rsa_pki.authorities)),
+        profile=profile_of(name),
+        certificates=make_policy(pki, profile_of(name)).certificates,
+    )
+    with pytest.raises(CertificateRejected) as caught:
+        verify(pki, name, sealed(pki, name), policy=policy)
+    assert caught.value.code == "trust.no-path"
+
+
+def test_a_swapped_certificate_in_the_header_breaks_the_signature(pki: Pki, other_qseal: Issued) -> None:
+    message = sealed(pki, "open-finance")
+    theirs = sealed(pki, "open-finance", issued=other_qseal).values("x-jws-signature")[0]
+    ours = message.values("x-jws-signature")[0]
+    swapped = f"{theirs.partition('..')[0]}..{ours.partition('..')[2]}"
+    assert code_of(pki, "open-finance", with_header(message, "x-jws-signature", swapped)) == "signature.invalid"
+
+
+def test_a_thumbprint_that_is_not_the_certificates_is_refused(pki: Pki) -> None:
+    value = sealed(pki, "open-finance").values("x-jws-signature")[0]
+    header = json.loads(decode_base64url(value.partition(".")[0], what="header"))
+    header["x5t#S256"] = encode_base64url(bytes(32))
+    forged = encode_base64url(json.dumps(header).encode()) + ".." + value.partition("..")[2]
+    assert (
+        code_of(pki, "open-finance", with_header(sealed(pki, "open-finance"), "x-jws-signature", forged))
+        == "key-id.mismatch"
+    )
+
+
+def test_a_jws_without_a_certificate_is_refused(pki: Pki) -> None:
+    value = sealed(pki, "open-finance").values("x-jws-signature")[0]
+    header = json.loads(decode_base64url(value.partition(".")[0], what="header"))
+    del header["x5c"]
+    bare = encode_base64url(json.dumps(header).encode()) + ".." + value.partition("..")[2]
+    message = with_header(sealed(pki, "open-finance"), "x-jws-signature", bare)
+    assert code_of(pki, "open-finance", message) == "signature.missing"
+
+
+@pytest.mark.parametrize("name", ["amazon", "ing-jws"])
+def test_a_certificate_that_nobody_knows_is_not_fetched(pki: Pki, name: str) -> None:
+    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=profile_of(name))
+    assert code_of(pki, name, sealed(pki, name), policy=policy) == "seal.unknown-certificate"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_without_its_signature_is_not_sealed(pki: Pki, name: str) -> None:
+    for header in {CARRIERS[name], profile_of(name).digest_field, *(["Signature-Input"] if name == "amazon" else [])}:
+        assert code_of(pki, name, without(sealed(pki, name), header)) == "signature.missing"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_seal_counts_only_near_its_time(pki: Pki, name: str) -> None:
+    message, skew = sealed(pki, name), timedelta(minutes=5)
+    age = profile_of(name).max_age
+    assert age is not None
+    assert verify(pki, name, message, at=AT - skew)
+    assert verify(pki, name, message, at=AT + skew + age)
+    assert code_of(pki, name, message, at=AT - skew - timedelta(seconds=1)) == "signature.created"
+    assert code_of(pki, name, message, at=AT + skew + age + timedelta(seconds=1)) == "signature.expired"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_policy_can_be_asked_again_and_again(pki: Pki, name: str, other_qseal: Issued) -> None:
+    policy = make_policy(pki, profile_of(name))
+    message = sealed(pki, name)
+    for _ in range(3):
+        assert verify(pki, name, message, policy=policy)
+    assert code_of(pki, name, message._replace(method="PUT"), policy=policy) == "signature.invalid"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_body_can_arrive_behind_the_head(pki: Pki, name: str) -> None:
+    message = sealed(pki, name)
+    policy = make_policy(pki, profile_of(name))
+    for body, code in ((BODY, None), (b"other", "digest.mismatch"), (b"", "digest.mismatch")):
+        head = verify_request_head(message, qwac=pki.qwac.certificate, at=AT, policy=policy)
+        receiver = head.receive_body(max_bytes=100)
+        for byte in body:
+            receiver.update(bytes([byte]))
+        if code is None:
+            assert receiver.finish().body == body
+        else:
+            with pytest.raises(SignatureRejected) as caught:
+                receiver.finish()
+            assert caught.value.code == code
+
+
+def test_the_other_label_of_a_request_is_not_the_seals(pki: Pki) -> None:
+    message = sealed(pki, "amazon")
+    for name in ("signature-input", "signature"):
+        (value,) = message.values(name)
+        message = with_header(message, name, value.replace("x-amzn-psd2=", "sig1="))
+    assert code_of(pki, "amazon", message) == "signature.missing"
+
+
+def test_an_algorithm_that_is_not_named_is_refused(pki: Pki) -> None:
+    message = sealed(pki, "amazon")
+    (value,) = message.values("signature-input")
+    assert (
+        code_of(pki, "amazon", with_header(message, "signature-input", value.replace(';alg="ecdsa-p256-sha256"', "")))
+        == "signature.algorithm"
+    )
+
+
+@pytest.mark.parametrize("name", ["hmac-sha256", "none", "rsa-pss-sha512", "ecdsa-sha256"])
+def test_an_algorithm_that_the_key_does_not_have_is_refused(pki: Pki, name: str) -> None:
+    message = sealed(pki, "amazon")
+    (value,) = message.values("signature-input")
+    message = with_header(message, "signature-input", value.replace("ecdsa-p256-sha256", name))
+    assert code_of(pki, "amazon", message) == "signature.algorithm"
+
+
+@pytest.mark.parametrize("name", ["none", "HS256", "RS256", "ES384"])
+def test_an_algorithm_of_jose_that_the_key_does_not_have_is_refused(pki: Pki, name: str) -> None:
+    value = sealed(pki, "open-finance").values("x-jws-signature")[0]
+    header = json.loads(decode_base64url(value.partition(".")[0], what="header")) | {"alg": name}
+    encoded = encode_base64url(json.dumps(header).encode())
+    secret = pki.qseal.certificate.public_key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    mac = hmac.digest(secret, encoded.encode() + b".", hashlib.sha256)
+    message = with_header(sealed(pki, "open-finance"), "x-jws-signature", f"{encoded}..{encode_base64url(mac)}")
+    assert code_of(pki, "open-finance", message) == "signature.algorithm"
+
+
+def test_a_dialect_can_cover_where_the_request_goes(pki: Pki) -> None:
+    profile = replace(
+        AMAZON, covered=("@method", "@target-uri", "x-amzn-content-digest"), certificate_header="TPP-Signature-Certificate",
+        certificate_form=CertificateForm.DER,
+    )  # fmt: skip
+    origin = Origin("https", "bank.example")
+    message = sign_request(REQUEST, seal=make_seal(pki.qseal, profile, origin=origin), at=AT)
+    assert verify(pki, "amazon", message, policy=make_policy(pki, profile, origin=origin)).covers_target
+    other = make_policy(pki, profile, origin=Origin("https", "evil.example"))
+    assert code_of(pki, "amazon", message, policy=other) == "signature.invalid"
+    assert code_of(pki, "amazon", message, policy=make_policy(pki, profile)) == "signature.unsupported-component"
+
+
+@pytest.mark.parametrize(
+    ("row", "change"),
+    [
+        (AMAZON, {"label": ""}), (AMAZON, {"label": "Not A Key"}), (AMAZON, {"carrier": "x-jws-signature"}),
+        (AMAZON, {"sends_x5c": True}), (OPEN_FINANCE, {"carrier": "bad name"}),
+        (OPEN_FINANCE, {"label": "sig1"}), (OPEN_FINANCE, {"digest_field": "bad name"}),
+        (OPEN_FINANCE, {"expires_after": timedelta(minutes=1)}),
+        (PROFILES["psd2-v1"], {"sends_x5c": True}), (PROFILES["psd2-v1"], {"label": "sig1"}),
+        (PROFILES["psd2-v1"], {"max_age": timedelta(minutes=1)}),
+    ],
+)  # fmt: skip
+def test_a_row_that_makes_no_sense_is_refused(row: SealProfile, change: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(row, **change)
+    assert caught.value.code == "profile.malformed"
+
+
+def test_a_row_with_an_unknown_digest_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(AMAZON, digest_algorithm="SHA-256")
+    assert caught.value.code == "digest.unknown-algorithm"
+
+
+@pytest.mark.parametrize(
+    ("row", "covered"),
+    [
+        (AMAZON, ("@method", "@query")),
+        (OPEN_FINANCE, ("(request-target)", "x-request-id")),
+        (ING_JWS, ("(request-target)",)),
+    ],
+)
+def test_a_row_that_proves_no_body_is_refused(row: SealProfile, covered: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(row, covered=covered)
+    assert caught.value.code == "profile.coverage"
+
+
+def test_a_row_that_bounds_no_replay_is_refused() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(AMAZON, max_age=None)
+    assert caught.value.code == "profile.coverage"

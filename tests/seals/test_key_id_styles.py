@@ -1,0 +1,193 @@
+"""keyId in every dialect's style: what is written, and what of it is read back."""
+
+from __future__ import annotations
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+from sealing import AT, header, make_certificate, policy_of, request_for, seal_of, verdict
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import ConfigurationError, FormatError, VerificationError
+from tppkit.httpsig import KeySigner, parse_signature_header
+from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Radix, Seal, SealProfile, sign_request
+from tppkit.seals.key_id import make_key_id, verify_key_id
+from tppkit.testpki import Pki
+
+KEY = ec.derive_private_key(7654321, ec.SECP256R1())
+ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier("2.5.4.97")
+JAVA = KeyIdStyle(radix=Radix.LOWER, percent=False)
+ADORSYS = PROFILES["adorsys"].key_id
+RABOBANK = PROFILES["rabobank"].key_id
+ING = PROFILES["ing"].key_id
+CLIENT_ID, URL = PROFILES["chebanca"].key_id, PROFILES["stet"].key_id
+
+
+def issued_by(*attributes: tuple[x509.ObjectIdentifier, str], serial: int = 0x9FA1) -> EidasCertificate:
+    name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
+    return make_certificate(KEY.public_key(), issuer=name, issuer_key=KEY, subject=name, serial=serial)
+
+
+QTSP = issued_by(
+    (NameOID.COUNTRY_NAME, "LT"),
+    (NameOID.ORGANIZATION_NAME, "Trust Services"),
+    (ORGANIZATION_IDENTIFIER, "VATLT-1"),
+    (NameOID.EMAIL_ADDRESS, "ca@trust.example"),
+    (NameOID.COMMON_NAME, "Seal CA"),
+)
+NEWLINE = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "ador\nsys"))
+
+
+def check(text: str, certificate: EidasCertificate, style: KeyIdStyle) -> str:
+    try:
+        verify_key_id(text, certificate, style=style)
+    except (FormatError, VerificationError) as e:
+        return e.code
+    return "names it"
+
+
+@pytest.mark.parametrize(
+    ("style", "expected"),
+    [
+        (KeyIdStyle(), "SN=9FA1,CA=CN=Seal%20CA,1.2.840.113549.1.9.1=#161063614074727573742e6578616d706c65,"
+                       "2.5.4.97=#0c075641544c542d31,O=Trust%20Services,C=LT"),
+        (JAVA, "SN=9fa1,CA=CN=Seal CA,1.2.840.113549.1.9.1=#161063614074727573742e6578616d706c65,"
+               "2.5.4.97=#0c075641544c542d31,O=Trust Services,C=LT"),
+        (KeyIdStyle(unknown_as_text=True), "SN=9FA1,CA=CN=Seal%20CA,1.2.840.113549.1.9.1=ca@trust.example,"
+                                           "2.5.4.97=VATLT-1,O=Trust%20Services,C=LT"),
+        (KeyIdStyle(root_first=True, unknown_as_text=True), "SN=9FA1,CA=C=LT,O=Trust%20Services,2.5.4.97=VATLT-1,"
+                                                            "1.2.840.113549.1.9.1=ca@trust.example,CN=Seal%20CA"),
+        (RABOBANK, "40865"),
+        (KeyIdStyle(form=KeyIdForm.SERIAL), "9FA1"),
+    ],
+    ids=["Berlin Group", "Java", "unknown attributes as text", "root first", "decimal", "serial alone"],
+)  # fmt: skip
+def test_a_key_id_is_written_in_each_style_and_read_back(style: KeyIdStyle, expected: str) -> None:
+    assert make_key_id(QTSP, style=style) == expected
+    assert check(expected, QTSP, style) == "names it"
+
+
+@pytest.mark.parametrize("text", ["40865", "040865", "0040865"])
+def test_a_decimal_serial_is_compared_as_a_number(text: str) -> None:
+    assert check(text, QTSP, RABOBANK) == "names it"
+
+
+@pytest.mark.parametrize(
+    ("text", "style", "code"),
+    [
+        ("9FA1", RABOBANK, "key-id.malformed"),
+        ("40866", RABOBANK, "key-id.mismatch"),
+        ("", RABOBANK, "key-id.malformed"),
+        ("-40865", RABOBANK, "key-id.malformed"),
+        ("1" * 65, RABOBANK, "key-id.malformed"),
+        ("SN=40865,CA=CN=A", RABOBANK, "key-id.malformed"),
+        ("٤٠٨٦٥", RABOBANK, "key-id.malformed"),
+        ("SN=40865", ING, "key-id.mismatch"),  # read as hexadecimal: no guess at what was meant
+        ("SN=9FA1", KeyIdStyle(), "key-id.malformed"),
+        ("SN=9FA1,CA=CN=Another", ING, "key-id.mismatch"),
+        ("SN=40865,CA=C=LT", KeyIdStyle(radix=Radix.DECIMAL), "key-id.mismatch"),
+        ("SN=9FA1,CA=C=LT", KeyIdStyle(radix=Radix.DECIMAL), "key-id.malformed"),
+        ("", CLIENT_ID, "key-id.malformed"),
+        ('a"b', CLIENT_ID, "key-id.malformed"),
+        ("a\nb", CLIENT_ID, "key-id.malformed"),
+        ("ü", CLIENT_ID, "key-id.malformed"),
+        ("x" * 2049, CLIENT_ID, "key-id.malformed"),
+        ("ftp://tpp.example/x", URL, "key-id.malformed"),
+        ("file:///etc/passwd", URL, "key-id.malformed"),
+        ("https://tpp.example/a b", URL, "key-id.malformed"),
+        ("https://", URL, "key-id.malformed"),
+    ],
+)
+def test_another_key_id_or_another_form_is_refused(text: str, style: KeyIdStyle, code: str) -> None:
+    assert check(text, QTSP, style) == code
+
+
+@pytest.mark.parametrize(
+    "text", ["SN=9FA1", "SN=9fa1", "SN=9FA1,CA=CN=Seal CA,E=ca@trust.example,2.5.4.97=VATLT-1,O=Trust Services,C=LT"]
+)
+def test_the_issuer_may_be_absent_where_a_style_says_so(text: str) -> None:
+    assert check(text, QTSP, ING) == "names it"
+
+
+@pytest.mark.parametrize("style", [KeyIdStyle(), JAVA, ADORSYS, KeyIdStyle(unknown_as_text=True, percent=False)])
+def test_a_line_break_in_an_issuers_name_never_reaches_a_header(style: KeyIdStyle) -> None:
+    key_id = make_key_id(NEWLINE, style=style)
+    assert key_id.isascii()
+    assert key_id.isprintable()
+    assert check(key_id, NEWLINE, style) == "names it"
+
+
+def test_a_line_break_is_left_out_where_a_verifier_does() -> None:
+    assert make_key_id(NEWLINE, style=ADORSYS) == "SN=9fa1,CA=O=adorsys,C=DE"
+    assert check("SN=9FA1,CA=O=adorsys,C=DE", NEWLINE, KeyIdStyle()) == "key-id.mismatch"
+
+
+def test_a_seal_of_an_issuer_with_a_line_break_forges_no_header() -> None:
+    for name in ("psd2-v1", "adorsys", "wso2"):
+        row = PROFILES[name]
+        seal = Seal(NEWLINE, KeySigner(KEY), profile=row)
+        for _, value in sign_request(request_for(row), seal=seal, at=AT).headers:
+            assert "\n" not in value
+            assert "\r" not in value
+
+
+@pytest.mark.parametrize(
+    ("style", "text"), [(CLIENT_ID, "a\r\nX-Evil: 1"), (CLIENT_ID, 'a",algorithm="x'), (URL, "https://a/\n")]
+)
+def test_a_text_that_would_leave_its_parameter_is_not_written(style: KeyIdStyle, text: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        make_key_id(QTSP, style=style, text=text)
+    assert caught.value.code == "key-id.malformed"
+
+
+@pytest.mark.parametrize("style", [CLIENT_ID, URL])
+def test_a_text_that_only_the_bank_knows_must_be_given(style: KeyIdStyle) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make_key_id(QTSP, style=style)
+    assert caught.value.code == "seal.key-id-needed"
+
+
+STYLES = [row.key_id for row in PROFILES.values() if row.key_id.form in (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL)]
+
+
+@given(
+    organization=st.text(min_size=1, max_size=16),
+    name=st.text(alphabet="Aa ,+=#\\\"<>;%\n\t'é€", min_size=1, max_size=16),
+    serial=st.integers(1, 2**159 - 1),
+    style=st.sampled_from(STYLES) | st.builds(
+        KeyIdStyle, radix=st.sampled_from(Radix), percent=st.booleans(), unknown_as_text=st.booleans(),
+        root_first=st.booleans(),
+    ),
+)  # fmt: skip
+def test_every_key_id_that_is_written_names_its_certificate_and_fits_the_header(
+    organization: str, name: str, serial: int, style: KeyIdStyle
+) -> None:
+    certificate = issued_by(
+        (NameOID.ORGANIZATION_NAME, organization), (ORGANIZATION_IDENTIFIER, name), (NameOID.COMMON_NAME, name),
+        serial=serial,
+    )  # fmt: skip
+    key_id = make_key_id(certificate, style=style)
+    value = f'keyId="{key_id}",algorithm="x",headers="digest",signature="AAAA"'
+    assert parse_signature_header(value).key_id == key_id
+    assert check(key_id, certificate, style) == "names it"
+
+
+@given(
+    st.text() | st.text(alphabet='SN=9FA1,C+\\"#%02 .:/htps', max_size=80), st.sampled_from([*STYLES, CLIENT_ID, URL])
+)
+def test_any_text_is_taken_or_refused_and_nothing_else(text: str, style: KeyIdStyle) -> None:
+    assert check(text, QTSP, style) in {"names it", "key-id.malformed", "key-id.mismatch"}
+
+
+@pytest.mark.parametrize("row", [row for row in PROFILES.values() if row.key_id in STYLES], ids=lambda row: row.name)
+def test_a_seal_that_names_another_certificate_is_refused(row: SealProfile, rsa_pki: Pki) -> None:
+    ours = seal_of(row, rsa_pki.qseal)
+    theirs = rsa_pki.issue_qseal(rsa_pki.provider, label="another").certificate
+    key_id = make_key_id(rsa_pki.qseal.certificate, style=row.key_id)
+    ours._head = ours._head.replace(key_id, make_key_id(theirs, style=row.key_id))
+    sealed = sign_request(request_for(row), seal=ours, at=AT)
+    assert make_key_id(theirs, style=row.key_id) in header(sealed, row.carrier)
+    assert verdict(sealed, policy_of(row, rsa_pki)) == "key-id.mismatch"

@@ -1,0 +1,128 @@
+"""Sealing in two steps, with await, and with a look at one's own signature."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from sealing import AT, REQUEST, fresh_policy, policy_of, request_for, seal_of, verdict
+
+from tppkit.errors import ConfigurationError
+from tppkit.httpsig import Message
+from tppkit.httpsig.signers import CallableSigner
+from tppkit.seals import PROFILES, Seal, SealProfile, prepare_request, sign_request, sign_request_async
+from tppkit.testpki import Issued, Pki
+
+ROWS = pytest.mark.parametrize("row", PROFILES.values(), ids=PROFILES)
+
+
+class Service:
+    """Signs like a remote service: with await only, and counts."""
+
+    def __init__(self, issued: Issued) -> None:
+        self._key = issued.key
+        self.asked = 0
+        self.broken = False
+
+    async def sign(self, data: bytes) -> bytes:
+        await asyncio.sleep(0)
+        self.asked += 1
+        return self._key.sign(data[:-1] if self.broken else data, ec.ECDSA(hashes.SHA256()))
+
+
+@pytest.fixture
+def service(pki: Pki) -> Service:
+    return Service(pki.qseal)
+
+
+@pytest.fixture
+def signer(pki: Pki, service: Service) -> CallableSigner:
+    return CallableSigner(pki.qseal.certificate.public_key, sign_async=service.sign)
+
+
+@ROWS
+def test_what_is_prepared_and_signed_elsewhere_verifies(row: SealProfile, rsa_pki: Pki) -> None:
+    seal = seal_of(row, rsa_pki.qseal)
+    prepared = prepare_request(request_for(row), seal=seal, at=AT)
+    sealed = prepared.finish(seal.signer.sign(prepared.signing_string))
+    assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
+
+
+def test_preparing_asks_no_signature(pki: Pki, service: Service, signer: CallableSigner) -> None:
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+    prepared = prepare_request(REQUEST, seal=seal)
+    assert service.asked == 1  # the probe
+    assert prepared.signing_string.startswith(b"digest: SHA-256=")
+    assert prepared.message is REQUEST
+
+
+def test_a_signer_that_only_awaits_is_probed_and_used_with_await(
+    pki: Pki, service: Service, signer: CallableSigner
+) -> None:
+    async def seal_two() -> tuple[Message, Message]:
+        seal = await Seal.make_async(pki.qseal.certificate, signer)
+        return tuple(await asyncio.gather(*(sign_request_async(REQUEST, seal=seal) for _ in range(2))))
+
+    policy = fresh_policy(pki)
+    assert [verdict(sealed, policy) for sealed in asyncio.run(seal_two())] == ["holds", "holds"]
+    assert service.asked == 3
+
+
+def test_a_signer_that_only_awaits_is_refused_by_the_blocking_calls(pki: Pki, signer: CallableSigner) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qseal.certificate, signer)
+    assert caught.value.code == "signer.async-only"
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+    with pytest.raises(ConfigurationError) as caught:
+        sign_request(REQUEST, seal=seal)
+    assert caught.value.code == "signer.async-only"
+
+
+def test_a_signer_with_await_and_another_key_is_refused(pki: Pki, service: Service, signer: CallableSigner) -> None:
+    service.broken = True
+    with pytest.raises(ConfigurationError) as caught:
+        asyncio.run(Seal.make_async(pki.qseal.certificate, signer))
+    assert caught.value.code == "seal.key-mismatch"
+
+
+@pytest.mark.parametrize("verify_own", [False, True])
+def test_a_signature_that_does_not_verify_is_not_sent_when_asked(
+    verify_own: bool, pki: Pki, service: Service, signer: CallableSigner
+) -> None:
+    seal = asyncio.run(Seal.make_async(pki.qseal.certificate, signer, verify_own=verify_own))
+    assert verdict(asyncio.run(sign_request_async(REQUEST, seal=seal)), fresh_policy(pki)) == "holds"
+    service.broken = True
+    if not verify_own:
+        assert verdict(asyncio.run(sign_request_async(REQUEST, seal=seal)), fresh_policy(pki)) == "signature.invalid"
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        asyncio.run(sign_request_async(REQUEST, seal=seal))
+    assert caught.value.code == "seal.own-signature"
+
+
+@ROWS
+def test_every_row_looks_at_its_own_signature(row: SealProfile, rsa_pki: Pki) -> None:
+    seal = seal_of(row, rsa_pki.qseal, verify_own=True)
+    prepared = prepare_request(request_for(row), seal=seal, at=AT)
+    signature = seal.signer.sign(prepared.signing_string)
+    assert prepared.finish(signature)
+    with pytest.raises(ConfigurationError):
+        prepared.finish(bytes([signature[0] ^ 1]) + signature[1:])
+
+
+@ROWS
+def test_a_row_seals_the_same_request_again_and_with_other_fields(row: SealProfile, rsa_pki: Pki) -> None:
+    seal, policy = seal_of(row, rsa_pki.qseal), policy_of(row, rsa_pki)
+    for further in ((), (("PSU-ID", "a"),), (), (("psu-id", "b"), ("TPP-Redirect-URI", "https://tpp.example/back"))):
+        sealed = sign_request(request_for(row).with_headers(*further), seal=seal, at=AT)
+        assert verdict(sealed, policy) == "holds"
+
+
+def test_the_memory_of_ways_to_cover_is_bounded(rsa_pki: Pki) -> None:
+    row = PROFILES["wso2"]
+    seal = seal_of(row, rsa_pki.qseal)
+    for number in range(200):
+        prepare_request(request_for(row).with_headers((f"PSU-{number}", "a")), seal=seal)
+        assert len(seal._heads) <= 64

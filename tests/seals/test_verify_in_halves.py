@@ -1,0 +1,138 @@
+"""A server that reads bodies in pieces verifies the head first, and gives the body out when it is proven."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sealing import (
+    AT,
+    REQUEST,
+    REQUEST_ID,
+    TARGET,
+    changed,
+    fresh_policy,
+    policy_of,
+    request_for,
+    seal_by_hand,
+    seal_of,
+)
+
+from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig import Message, make_digest
+from tppkit.seals import (
+    PROFILES,
+    PSD2_V1,
+    EmptyBody,
+    Seal,
+    SealPolicy,
+    VerifiedHead,
+    VerifiedRequest,
+    sign_request,
+    verify_request,
+    verify_request_head,
+)
+from tppkit.testpki import Issued, Pki
+
+LIMIT = 1000
+
+
+@pytest.fixture(scope="module")
+def sealed(seal: Seal) -> Message:
+    return sign_request(REQUEST, seal=seal)
+
+
+def head_of(message: Message, policy: SealPolicy) -> VerifiedHead:
+    return verify_request_head(changed(message, body=b""), qwac=None, at=AT, policy=policy)
+
+
+def received(head: VerifiedHead, *chunks: bytes) -> VerifiedRequest:
+    receiver = head.receive_body(max_bytes=LIMIT)
+    for chunk in chunks:
+        receiver.update(chunk)
+    return receiver.finish()
+
+
+def refusal(head: VerifiedHead, *chunks: bytes) -> str:
+    with pytest.raises((SignatureRejected, FormatError)) as caught:
+        received(head, *chunks)
+    return caught.value.code
+
+
+def test_both_halves_prove_what_the_whole_proves(sealed: Message, pki: Pki) -> None:
+    policy, qwac = fresh_policy(pki), pki.qwac.certificate
+    head = verify_request_head(sealed, qwac=qwac, at=AT, policy=policy)
+    assert received(head, sealed.body) == verify_request(sealed, qwac=qwac, at=AT, policy=policy)
+
+
+@given(cuts=st.lists(st.integers(0, len(REQUEST.body)), max_size=8))
+def test_the_pieces_of_a_body_may_be_cut_anywhere(cuts: list[int], sealed: Message, pki: Pki) -> None:
+    edges = [0, *sorted(cuts), len(sealed.body)]
+    chunks = [sealed.body[begin:end] for begin, end in pairwise(edges)]
+    assert received(head_of(sealed, fresh_policy(pki)), *chunks).body == sealed.body
+
+
+def test_a_verified_head_says_whose_seal_it_is_and_nothing_of_a_body(sealed: Message, policy: SealPolicy) -> None:
+    head = verify_request_head(sealed, qwac=None, at=AT, policy=policy)
+    assert (head.method, head.target, head.request_id) == ("POST", TARGET, REQUEST_ID)
+    assert head.organization_identifier == "PSDLT-BL-LB000000"
+    assert not hasattr(head, "body")
+    assert head.unverified_message.body == b""
+    assert not isinstance(head, VerifiedRequest)
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [(), (b"",), (REQUEST.body[:-1],), (REQUEST.body, b"\n"), (REQUEST.body, REQUEST.body), (b"\x00" + REQUEST.body,)],
+    ids=["none", "empty", "cut", "longer", "twice", "begun otherwise"],
+)
+def test_another_body_is_refused_at_its_end(chunks: tuple[bytes, ...], sealed: Message, policy: SealPolicy) -> None:
+    assert refusal(head_of(sealed, policy), *chunks) == "digest.mismatch"
+
+
+def test_a_body_beyond_the_limit_is_refused_when_it_passes_it(sealed: Message, policy: SealPolicy) -> None:
+    receiver = head_of(sealed, policy).receive_body(max_bytes=10)
+    receiver.update(b"x" * 10)
+    with pytest.raises(FormatError) as caught:
+        receiver.update(b"x")
+    assert caught.value.code == "message.too-large"
+
+
+def test_a_head_without_a_valid_signature_gives_no_receiver(pki: Pki, other_qseal: Issued, policy: SealPolicy) -> None:
+    spoilt = seal_by_hand(REQUEST, pki.qseal, sign=lambda data: b"\x00")
+    with pytest.raises(SignatureRejected) as caught:
+        head_of(spoilt, policy)
+    assert caught.value.code == "signature.invalid"
+    theirs, qwac = seal_by_hand(REQUEST, other_qseal), pki.qwac.certificate
+    with pytest.raises(SignatureRejected) as caught:
+        verify_request_head(theirs, qwac=qwac, at=AT, policy=policy)
+    assert caught.value.code == "seal.other-organisation"
+
+
+def test_a_digest_that_cannot_be_read_is_refused_before_the_body(pki: Pki, policy: SealPolicy) -> None:
+    head = head_of(seal_by_hand(REQUEST, pki.qseal, digest="MD5=HUXZLQLMuI/KZ5KDcJPcOA=="), policy)
+    with pytest.raises(FormatError) as caught:
+        head.receive_body(max_bytes=LIMIT)
+    assert caught.value.code == "digest.unsupported"
+
+
+def test_every_digest_of_a_header_is_compared(pki: Pki, policy: SealPolicy) -> None:
+    good, other = make_digest(REQUEST.body), make_digest(b"other", algorithm="SHA-512")
+    both = f"{good},{make_digest(REQUEST.body, algorithm='SHA-512')}"
+    assert received(head_of(seal_by_hand(REQUEST, pki.qseal, digest=both), policy), REQUEST.body)
+    head = head_of(seal_by_hand(REQUEST, pki.qseal, digest=f"{good},{other}"), policy)
+    assert refusal(head, REQUEST.body) == "digest.mismatch"
+
+
+def test_the_rules_for_no_body_are_the_same_in_halves(pki: Pki) -> None:
+    braces = replace(PSD2_V1, empty_body=EmptyBody.BRACES)
+    sealed = sign_request(changed(REQUEST, body=b""), seal=seal_of(braces, pki.qseal))
+    assert received(head_of(sealed, policy_of(braces, pki))).body == b""
+    absent = PROFILES["chebanca"]
+    sealed = sign_request(request_for(absent, body=b""), seal=seal_of(absent, pki.qseal))
+    head = head_of(sealed, policy_of(absent, pki))
+    assert received(head).body == b""
+    assert refusal(head, b"smuggled") == "signature.uncovered"

@@ -1,0 +1,375 @@
+"""The ASGI middleware: a handler sees a request only when every byte of it is proven."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from asgi import BODY, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import AT
+from tppkit.errors import ConfigurationError, SignatureRejected
+from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
+from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.trust import PathVerifier
+from tppkit.web import (
+    AdmittedRequest,
+    QwacPolicy,
+    Refused,
+    Requirement,
+    SealGate,
+    SealMiddleware,
+    TrustedProxy,
+    admitted_request,
+    psd2_requirement,
+    verified_request,
+)
+from tppkit.web.proxies import ProxyForm
+
+Door = Callable[..., SealMiddleware]
+
+
+@pytest.fixture
+def app() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def door(paths: PathVerifier, policy: SealPolicy, app: Recorder) -> Door:
+    """Makes the middleware before `app`."""
+
+    def made(*, seals: SealPolicy = policy, **settings: Any) -> SealMiddleware:
+        return SealMiddleware(app, gate=SealGate(qwacs=QwacPolicy(paths), seals=seals, now=lambda: AT, **settings))
+
+    return made
+
+
+@pytest.fixture
+def good(seal: Seal) -> Message:
+    return sealed(seal)
+
+
+def with_header(message: Message, name: str, value: str) -> Message:
+    fields = tuple((field, value if field.lower() == name.lower() else old) for field, old in message.headers)
+    return message._replace(headers=fields)
+
+
+def test_a_sealed_request_reaches_its_handler_with_what_was_proven(
+    door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good, pki.qwac), [good.body])
+    assert (told.status, told.body, app.bodies) == (201, b"done", [BODY])
+    verified = verified_request(app.scopes[0])
+    assert (verified.target, verified.body, verified.request_id) == (TARGET, BODY, REQUEST_ID)
+    assert verified.organization_identifier == str(pki.provider.organization_identifier)
+    admitted = admitted_request(app.scopes[0])
+    assert (admitted.qwac, admitted.peer.source, admitted.repeated) == (pki.qwac.certificate, "asgi-tls", False)
+
+
+def test_the_servers_own_scope_is_left_alone(door: Door, good: Message, pki: Pki) -> None:
+    scope = scope_of(good, pki.qwac)
+    before = dict(scope)
+    call(door(), scope, [good.body])
+    assert scope == before
+
+
+@given(cuts=st.lists(st.integers(0, len(BODY)), max_size=6))
+def test_a_body_in_any_pieces_is_the_same_body(cuts: list[int], pki: Pki, seal: Seal, paths: PathVerifier) -> None:
+    app, good = Recorder(), sealed(seal)
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT)
+    edges = [0, *sorted(cuts), len(BODY)]
+    pieces = [BODY[a:b] for a, b in pairwise(edges)]
+    assert call(SealMiddleware(app, gate=gate), scope_of(good, pki.qwac), pieces).status == 201
+    assert app.bodies == [BODY]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        BODY[:-1],
+        BODY + b"\n",
+        BODY.replace(b"\r\n", b"\n"),
+        BODY.replace(b"12.50", b"99.99"),
+        BODY.replace(b" ", b""),
+    ],
+    ids=["removed", "cut", "longer", "line ends", "amount", "compacted"],
+)
+def test_another_body_is_refused_before_the_handler(
+    body: bytes, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good, pki.qwac), [body])
+    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
+    assert told.headers["x-request-id"] == REQUEST_ID
+    assert told.headers["content-type"] == "application/json"
+    assert told.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["/psd2/v1/payments/sepa-credit-transfers", TARGET + "&y=1", TARGET.replace("%2F", "/"), TARGET.replace("%2F", "%2f"), "/api" + TARGET],
+    ids=["query removed", "query added", "decoded", "other case", "prefix"],
+)  # fmt: skip
+def test_another_target_is_refused_without_reading_the_body(
+    target: str, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good._replace(target=target), pki.qwac), [good.body])
+    assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_INVALID", 0, [])
+
+
+def test_another_method_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+    told = call(door(), scope_of(good._replace(method="PUT"), pki.qwac), [good.body])
+    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
+
+
+@pytest.mark.parametrize("raw_path", [None, b""])
+def test_a_server_that_decodes_the_path_gets_no_request_through(
+    raw_path: bytes | None, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    scope = scope_of(good, pki.qwac, raw_path=raw_path, path=good.target.partition("?")[0])
+    told = call(door(), scope, [good.body])
+    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert "message.no-raw-path" in told.text
+
+
+@pytest.mark.parametrize(
+    "name", ["Digest", "Signature", "TPP-Signature-Certificate", "X-Request-ID", "Content-Encoding"]
+)
+def test_a_header_that_must_be_single_is_refused_twice(
+    name: str, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    value = (good.values(name) or ("gzip",))[0]
+    doubled = good.with_headers((name, value), *([(name, value)] if not good.values(name) else []))
+    told = call(door(), scope_of(doubled, pki.qwac), [good.body])
+    assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
+
+
+def test_an_encoded_body_is_refused(door: Door, app: Recorder, seal: Seal, good: Message, pki: Pki) -> None:
+    told = call(door(), scope_of(good.with_headers(("Content-Encoding", "gzip")), pki.qwac), [good.body])
+    assert (told.status, told.code, told.reads, app.scopes) == (400, "FORMAT_ERROR", 0, [])
+    assert "message.content-encoding" in told.text
+
+
+def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
+    large = sealed(seal, body=b"x" * 1000)
+    told = call(door(max_body_bytes=600), scope_of(large, pki.qwac), [b"x" * 400, b"x" * 400, b"x" * 200])
+    assert (told.status, told.code, told.reads, app.scopes) == (413, "FORMAT_ERROR", 2, [])
+
+
+def test_a_body_announced_over_the_limit_is_not_read_at_all(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
+    large = sealed(seal, body=b"x" * 1000).with_headers(("Content-Length", "1000"))
+    told = call(door(max_body_bytes=999), scope_of(large, pki.qwac), [large.body])
+    assert (told.status, told.reads, app.scopes) == (413, 0, [])
+
+
+@pytest.mark.parametrize("length", ["-1", "+5", "1e3", "0x10", "", "٣"])
+def test_a_length_that_is_no_number_is_refused(length: str, door: Door, good: Message, pki: Pki) -> None:
+    scope = scope_of(good, pki.qwac)
+    scope["headers"].append((b"content-length", length.encode()))
+    assert call(door(), scope, [good.body]).status == 400
+
+
+def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: Seal, pki: Pki) -> None:
+    message = sealed(seal, body=b"x" * 600).with_headers(("Content-Length", "600"))
+    assert call(door(max_body_bytes=600), scope_of(message, pki.qwac), [message.body]).status == 201
+    assert app.bodies == [b"x" * 600]
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_client_that_leaves_gets_no_answer_and_no_handler(
+    before: int, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
+    assert (told.status, app.scopes) == (0, [])
+
+
+@pytest.mark.parametrize("without", ["Digest", "Signature", "TPP-Signature-Certificate"])
+def test_an_unsealed_request_is_refused(without: str, door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+    fields = tuple(field for field in good.headers if field[0] != without)
+    told = call(door(), scope_of(good._replace(headers=fields), pki.qwac), [good.body])
+    assert (told.status, told.code, told.reads, app.scopes) == (401, "SIGNATURE_MISSING", 0, [])
+
+
+def test_a_stranger_is_refused_before_anything_else_is_looked_at(door: Door, app: Recorder, good: Message) -> None:
+    told = call(door(requirement=psd2_requirement), scope_of(good._replace(target="/nowhere"), None), [good.body])
+    assert (told.status, told.code, told.reads, app.scopes) == (401, "CERTIFICATE_MISSING", 0, [])
+
+
+def test_a_seal_of_another_organisation_is_refused(
+    door: Door, app: Recorder, good: Message, pki: Pki, other_qseal: Issued
+) -> None:
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    told = call(door(), scope_of(good, other), [good.body])
+    assert (told.status, told.code, app.scopes) == (401, "SIGNATURE_INVALID", [])
+
+
+@pytest.mark.parametrize(("request_id", "status"), [("not-a-uuid", 400), ("", 400)], ids=["malformed", "empty"])
+def test_an_id_that_is_none_is_refused_and_not_echoed(
+    request_id: str, status: int, door: Door, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(with_header(good, "X-Request-ID", request_id), pki.qwac), [good.body])
+    assert (told.status, told.code) == (status, "FORMAT_ERROR")
+    assert "x-request-id" not in told.headers
+
+
+def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: Door, app: Recorder, pki: Pki) -> None:
+    reader = pki.issue_qwac(make_provider(roles=("PSP_AI",)), label="ai-qwac")
+    poll = request(method="GET", target="/psd2/v1/payments/sepa-credit-transfers/1/status", body=b"")
+    gate = door(requirement=psd2_requirement)
+    assert call(gate, scope_of(poll, pki.qwac), [b""]).status == 201
+    admitted = admitted_request(app.scopes[0])
+    assert admitted.requirement.parameters == {"product": "sepa-credit-transfers", "payment_id": "1"}
+    assert admitted.verified is None
+    with pytest.raises(ConfigurationError) as caught:
+        verified_request(app.scopes[0])
+    assert caught.value.code == "web.unverified"
+    assert call(gate, scope_of(poll, reader), [b""]).code == "ROLE_INVALID"
+    initiation = request(target="/psd2/v1/payments/sepa-credit-transfers")
+    assert call(gate, scope_of(initiation, pki.qwac), [BODY]).code == "SIGNATURE_MISSING"
+    assert len(app.scopes) == 1
+
+
+def test_a_wrong_method_is_told_the_right_ones(door: Door, pki: Pki) -> None:
+    patch = request(method="PATCH", target="/psd2/v1/payments/sepa-credit-transfers")
+    told = call(door(requirement=psd2_requirement), scope_of(patch, pki.qwac), [BODY])
+    assert (told.status, told.code, told.headers["allow"]) == (405, "SERVICE_INVALID", "POST")
+
+
+def test_an_unsealed_body_has_the_same_limit(door: Door, app: Recorder, pki: Pki) -> None:
+    gate = door(requirement=lambda method, path: Requirement(sealed=False), max_body_bytes=10)
+    assert call(gate, scope_of(request(), pki.qwac), [b"x" * 6, b"x" * 6]).status == 413
+    assert call(gate, scope_of(request(), pki.qwac), [b"x" * 5, b"x" * 5]).status == 201
+    assert app.bodies == [b"x" * 10]
+
+
+def test_a_request_of_which_nothing_is_required_passes_unlooked_at(door: Door, app: Recorder) -> None:
+    gate = door(requirement=lambda method, path: None if path == "/health" else Requirement())
+    assert call(gate, scope_of(Message("GET", "/health"), None), [b""]).status == 201
+    with pytest.raises(ConfigurationError):
+        admitted_request(app.scopes[0])
+    for other in ("/health/", "//health", "/%68ealth", "/health/../x"):
+        assert call(gate, scope_of(Message("GET", other), None), [b""]).code == "CERTIFICATE_MISSING"
+
+
+def test_nobody_but_the_middleware_can_say_that_a_request_is_verified(pki: Pki, good: Message) -> None:
+    for forged in (None, True, {"verified": True}):
+        with pytest.raises(ConfigurationError):
+            verified_request(scope_of(good, pki.qwac) | {"tppkit.request": forged})
+
+
+def test_a_lifespan_passes_and_a_websocket_is_refused(paths: PathVerifier, policy: SealPolicy) -> None:
+    seen, sent = [], []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(scope["type"])
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    gate = SealMiddleware(inner, gate=SealGate(qwacs=QwacPolicy(paths), seals=policy))
+    for kind in ("lifespan", "websocket"):
+        asyncio.run(gate({"type": kind}, asyncio.Event().wait, send))
+    assert (seen, sent) == (["lifespan"], [{"type": "websocket.close", "code": 1008}])
+
+
+def test_the_sink_gets_a_verified_request_before_its_handler(
+    door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    kept: list[tuple[AdmittedRequest, int]] = []
+    told = call(door(keep=lambda one: kept.append((one, len(app.scopes)))), scope_of(good, pki.qwac), [good.body])
+    ((admitted, handled),) = kept
+    assert (told.status, handled) == (201, 0)
+    assert admitted.verified is not None
+    assert admitted.verified.body == BODY
+
+
+def test_the_sink_may_be_awaited(door: Door, good: Message, pki: Pki) -> None:
+    kept = []
+
+    async def keep(admitted: AdmittedRequest) -> None:
+        kept.append(admitted)
+
+    assert call(door(keep=keep), scope_of(good, pki.qwac), [good.body]).status == 201
+    assert len(kept) == 1
+
+
+def test_the_sink_gets_nothing_that_did_not_verify(door: Door, good: Message, pki: Pki) -> None:
+    kept: list[AdmittedRequest] = []
+    call(door(keep=kept.append), scope_of(good, pki.qwac), [b"other"])
+    assert kept == []
+
+
+def test_where_the_sink_fails_no_handler_runs(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+    def full(admitted: AdmittedRequest) -> None:
+        raise OSError("no space left on /secret/path")
+
+    refused: list[Refused] = []
+    told = call(door(keep=full, on_refusal=refused.append), scope_of(good, pki.qwac), [good.body])
+    assert (told.status, told.code, app.scopes) == (503, "SERVICE_UNAVAILABLE", [])
+    assert "secret" not in told.text
+    assert "/secret/path" in str(refused[0].error)
+
+
+def test_the_peer_is_told_less_than_the_log(
+    door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad = good._replace(target=TARGET + "&marker")
+    with caplog.at_level(logging.INFO, "tppkit.web"):
+        told = call(door(), scope_of(bad, pki.qwac), [good.body])
+    assert told.text == "the signature does not fit (signature.invalid)"
+    (record,) = caplog.records
+    assert "&marker from 198.51.100.7" in record.getMessage()
+
+
+def test_a_failure_of_ours_tells_nothing(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+    def broken(method: str, path: str) -> Requirement:
+        raise RuntimeError("swordfish")
+
+    refused: list[Refused] = []
+    told = call(door(requirement=broken, on_refusal=refused.append), scope_of(good, pki.qwac), [good.body])
+    assert (told.status, told.code, app.scopes) == (500, "INTERNAL_SERVER_ERROR", [])
+    assert b"swordfish" not in told.body
+    assert isinstance(refused[0].error, RuntimeError)
+
+
+def test_a_refusal_names_its_whole_reason_to_the_sink(door: Door, good: Message, pki: Pki) -> None:
+    refused: list[Refused] = []
+    call(door(on_refusal=refused.append), scope_of(good, pki.qwac), [b"other"])
+    (one,) = refused
+    assert isinstance(one.error, SignatureRejected)
+    assert (one.error.code, one.method, one.target, one.address) == (
+        "digest.mismatch",
+        "POST",
+        TARGET,
+        "198.51.100.7",
+    )
+
+
+def test_a_spoofed_certificate_header_is_ignored_and_logged(
+    door: Door, app: Recorder, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy = TrustedProxy("10.0.0.0/8", form=ProxyForm.RFC9440)
+    spoofed = good.with_headers(("Client-Cert", ":AAAA:"))
+    gate = door(trusted_proxies=[proxy])
+    with caplog.at_level(logging.WARNING, "tppkit.web"):
+        assert call(gate, scope_of(spoofed, pki.qwac), [good.body]).status == 201
+    assert "ignored from 198.51.100.7: client-cert" in caplog.text
+    assert admitted_request(app.scopes[0]).peer.ignored == ("client-cert",)
+    told = call(gate, scope_of(spoofed, None), [good.body])
+    assert (told.status, told.code) == (401, "CERTIFICATE_MISSING")
+
+
+def test_another_dialect_is_verified_and_its_own_id_asked_for(
+    door: Door, app: Recorder, pki: Pki, paths: PathVerifier
+) -> None:
+    profile = PROFILES["berlin-group"]
+    message = sign_request(request(), seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key), profile=profile))
+    gate = door(seals=SealPolicy(paths, profile=profile))
+    assert call(gate, scope_of(message, pki.qwac), [BODY]).status == 201
+    assert not verified_request(app.scopes[0]).covers_target
