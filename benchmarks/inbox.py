@@ -51,7 +51,7 @@ WHOLE = "inbox, SQLite, 250 a commit"
 Round = Callable[[Sequence[ReceivedCallback]], object]
 
 
-def taking_in() -> Iterator[Line]:
+def receiving_once() -> Iterator[Line]:
     """The whole inbox against verifying alone, in turns of 500 callbacks."""
     with one_core(), tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CONNECTIONS) as threads:
         full = prepared(Path(folder) / "full.sqlite", Synchronous.FULL)

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from callbacks import receiving
 from certificates import judging, reading
 from harness import Line, Subject, against
-from inbox import remembering, taking_in
+from inbox import receiving_once, remembering
 from peers import verifying
 from qr import drawing
 from testpki import making
@@ -101,7 +101,7 @@ def lines() -> Iterator[Line]:
     yield from believing()
     yield from making()
     yield from drawing()
-    yield from taking_in()
+    yield from receiving_once()
     yield from remembering()
     yield start_up()
 

@@ -620,6 +620,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a handler ended the transaction that the inbox began",
             "leave commit() and rollback() to the inbox; raise to undo",
         ),
+        "inbox.nested": Code(
+            "a handler used the inbox that called it",
+            "let the handler write by the connection it gets, and use the inbox when it has returned",
+        ),
         "inbox.no-transaction": Code(
             "the store has no transaction that the caller's writes could be part of",
             "use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",

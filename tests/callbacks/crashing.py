@@ -22,12 +22,13 @@ import redis
 from inboxes import AT, grant, open_case, outcome, receiver
 from sqlalchemy import Engine, event
 
-from tppkit.callbacks import Inbox
+from tppkit.callbacks import Inbox, InboxSettings, VerifiedCallback
+from tppkit.protocol.legacy import Transaction
 
 DELIVERIES = (
     outcome("r1", ver=1), outcome("r2", ver=2), outcome("r3", ver=1), grant("r4"), grant("r5"), outcome("r1", ver=1),
 )  # fmt: skip
-EFFECTS = ["r4 -", "t1 1", "t1 2"]
+EFFECTS = ["r4", "t1 1", "t1 2"]
 
 
 class Steps:
@@ -36,10 +37,11 @@ class Steps:
     def __init__(self, last: int | None) -> None:
         self.last = last
         self.count = 0
+        self.counting = False
 
     def __call__(self, *_: object) -> None:
-        self.count += 1
-        if self.count == self.last:
+        self.count += self.counting
+        if self.counting and self.count == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -70,81 +72,80 @@ def stepping(steps: Steps, execute: Callable[..., Any]) -> Callable[..., Any]:
     return execute_in_steps
 
 
-def live(place: tuple[str, str, str], way: str, number: int, last: int | None) -> None:
+def live(place: tuple[str, str, str], way: str, series: str, number: int, last: int | None) -> None:
     """One life: takes every callback, and works off what is stored."""
     steps = Steps(last)
     watch(steps)
     at = AT + number * timedelta(hours=1)  # the leases of an earlier life have ended
     with open_case(*place) as case:
-        inbox = Inbox(receiver(), case.store)
+        # Every series has an environment of its own in the same tables, so ids and versions are new to it.
+        inbox = Inbox(receiver(), case.store, settings=InboxSettings(environment=series))
+
+        def handler(callback: VerifiedCallback, connection: Any) -> None:
+            case.write(connection, f"{series}: {told(callback)}")
+
+        steps.counting = True
         for n, delivery in enumerate(DELIVERIES):
             steps()
             now = at + n * timedelta(seconds=1)
-            inbox.accept(delivery, at=now) if way == "work" else inbox.handle(delivery, case.handler, at=now)
+            inbox.accept(delivery, at=now) if way == "work" else inbox.handle(delivery, handler, at=now)
             steps()
         if way == "work":
-            while inbox.work(case.handler, at=at + timedelta(minutes=1), limit=3):
+            while inbox.work(handler, at=at + timedelta(minutes=1), limit=3):
                 steps()
+        steps.counting = False
 
 
-def killed(place: tuple[str, str, str], way: str, number: int, last: int | None) -> bool:
+def told(callback: VerifiedCallback) -> str:
+    event = callback.event
+    return f"{event.id} {event.ver}" if isinstance(event, Transaction) else callback.request_id
+
+
+def killed(place: tuple[str, str, str], way: str, series: str, number: int, last: int | None) -> bool:
     """Whether that life, in a process of its own, came to its end before all was done."""
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            live(place, way, number, last)
+            live(place, way, series, number, last)
             code = 0
         finally:
             sys.stderr.flush()
             os._exit(code)
     _, status = os.waitpid(child, 0)
     if status not in (0, signal.SIGKILL):
-        raise SystemExit(f"life {number} of {place} that ends at {last}: status {status}")
+        raise SystemExit(f"life {number} of series {series} of {place[0]}: status {status}")
     return status != 0
 
 
-def lives(place: tuple[str, str, str], way: str, kills: int) -> Iterator[tuple[tuple[int, ...], tuple[str, str, str]]]:
-    """Every series of ends, each in a store of its own; the last life finishes."""
-    name, location, prefix = place
-
-    def fresh(ends: tuple[int, ...]) -> tuple[str, str, str]:
-        mark = "_".join(map(str, ends))
-        file = location if "postgresql" in name or name == "redis" else f"{location}.{mark}"
-        return name, file, f"{prefix}{mark}_"
-
+def lives(place: tuple[str, str, str], way: str, kills: int) -> Iterator[str]:
+    """Every series of ends; the last life of each finishes."""
     for first in count(1):
-        alone = fresh((first,))
-        if not killed(alone, way, 0, first):
-            return
-        if kills == 1:
-            killed(alone, way, 1, None)
-            yield (first,), alone
-            continue
         for second in count(1):
-            both = fresh((first, second))
-            killed(both, way, 0, first)
-            ended = killed(both, way, 1, second)
-            killed(both, way, 2, None)
-            yield (first, second), both
-            if not ended:
+            series = f"{first}.{second}"
+            if not killed(place, way, series, 0, first):
+                return
+            again = kills > 1 and killed(place, way, series, 1, second)
+            killed(place, way, series, 2, None)
+            yield series
+            if not again:
                 break
 
 
 def main() -> None:
     name, location, prefix, way, kills = sys.argv[1:]
-    ends = again = 0
-    wrong: list[str] = []
-    for series, place in lives((name, location, prefix), way, int(kills)):
-        ends += 1
-        with open_case(*place) as case:
-            effects = sorted(case.effects())
-        again += len(effects) > len(EFFECTS)
-        # Where claim, effect and mark are three steps, a life that ends between them has its effect again.
-        most = len(EFFECTS) + (int(kills) if name == "redis" else 0)
-        if sorted(set(effects)) != EFFECTS or len(effects) > most:
-            wrong.append(f"{series}: {effects}")
-    print(ends, again, *wrong, sep="\n")
+    every = list(lives((name, location, prefix), way, int(kills)))
+    found: dict[str, list[str]] = {series: [] for series in every}
+    with open_case(name, location, prefix) as case:
+        for line in case.effects():
+            series, _, effect = line.partition(": ")
+            if series in found:  # the life that was never killed is the reference, not a result
+                found[series].append(effect)
+    # Where claim, effect and mark are three steps, a life that ends between them has its effect again.
+    most = len(EFFECTS) + (int(kills) if name == "redis" else 0)
+    again = sum(len(effects) > len(EFFECTS) for effects in found.values())
+    wrong = {series for series, effects in found.items() if sorted(set(effects)) != EFFECTS or len(effects) > most}
+    print(len(every), again, *(f"{series}: {found[series]}" for series in sorted(wrong)), sep="\n")
 
 
 if __name__ == "__main__":

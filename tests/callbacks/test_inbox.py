@@ -219,6 +219,15 @@ def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case
     assert case.effects() == ["t0 1", "t1 1", "t2 1", "t3 1"]
 
 
+def test_what_a_dead_worker_had_is_taken_in_the_order_it_came(inbox: Inbox, case: Case):
+    for n in range(6):
+        inbox.accept(outcome(f"r{n}", ver=n), at=AT + n * SECOND)
+    case.store.take(at=AT + MINUTE, until=AT + 2 * MINUTE, limit=10)
+    for n in range(3):
+        inbox.work(case.handler, at=AT + (3 + n) * MINUTE, limit=2)
+    assert case.effects() == [f"t1 {n}" for n in range(6)]
+
+
 def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbox: Inbox, case: Case):
     inbox.handle(outcome("done"), case.handler, at=AT)
     inbox.accept(login("waits"), at=AT)

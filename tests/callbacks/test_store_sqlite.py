@@ -82,6 +82,13 @@ def test_a_handler_that_commits_is_found_out(inbox: Inbox):
     assert caught.value.code == "inbox.handler-committed"
 
 
+def test_a_handler_that_uses_its_own_inbox_is_told_instead_of_waiting_for_itself(inbox: Inbox, case: Case):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), lambda *_: inbox.accept(login("r2"), at=AT), at=AT)
+    assert caught.value.code == "inbox.nested"
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
 def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_it(
     path: Path, inbox: Inbox, case: Case
 ):

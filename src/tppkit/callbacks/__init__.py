@@ -8,10 +8,12 @@ receipt = inbox.handle(received, handler, at=utc_now())
 """
 
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
-from tppkit.callbacks.admission import Retention, Retries, TimeWindow, operated_at
+from tppkit.callbacks.admission import Receipt, Worked
 from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
-from tppkit.callbacks.inbox import AsyncInbox, Inbox, InboxSettings, Receipt, Worked
+from tppkit.callbacks.inbox import Inbox
+from tppkit.callbacks.inbox_async import AsyncInbox
+from tppkit.callbacks.inbox_settings import InboxSettings, Retention, Retries, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
 from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.peers import parse_networks, verify_peer

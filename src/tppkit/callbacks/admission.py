@@ -8,124 +8,53 @@ requestid, or an older version that comes late, has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from hashlib import sha256
+from typing import Any, NamedTuple
 
-from tppkit._clock import as_utc, format_time, shift
+from tppkit._clock import format_time
 from tppkit.callbacks.events import parse_event
+from tppkit.callbacks.inbox_settings import InboxSettings, TimeWindow
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
-from tppkit.callbacks.stores.entry import Entry, Lifetimes, Order, Outcome
+from tppkit.callbacks.stores.entry import Entry, Order, Outcome
+from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
+MAX_BATCH = 1000
 
-def operated_at(callback: VerifiedCallback) -> datetime | None:
-    """The signed time of a transaction, None for every other callback.
-
-    Its epoch is an assumption (assumption tran-time-stamp): compare it with real callbacks before a window rests on it.
-    """
-    return callback.event.operated_at if isinstance(callback.event, Transaction) else None
+Admitted = tuple[VerifiedCallback, Entry]
 
 
-@dataclass(frozen=True, slots=True)
-class TimeWindow:
-    """How far the time that a callback belongs to may be from the time it is received at.
+class Receipt(NamedTuple):
+    """What became of a received callback.
 
     Attributes:
-        time_of: tells that time, aware, or None where there is none: `operated_at`, or for login GETs a function that knows
-            when the code with this `token` was shown.
-        past: how far it may lie back.
-        future: how far it may lie ahead, for clocks that differ.
+        outcome: STORED, APPLIED, REPEATED, STALE, BUSY; from `handle_all` also FAILED.
+        callback: what was proven about it.
     """
 
-    time_of: Callable[[VerifiedCallback], datetime | None]
-    past: timedelta
-    future: timedelta = timedelta(minutes=5)
+    outcome: Outcome
+    callback: VerifiedCallback
 
-    def require(self, callback: VerifiedCallback) -> None:
-        """Refuse what is out of the window; both ends are within.
-
-        Raises:
-            CallbackRejected: `callback.time-past`, `callback.time-future`.
-            ConfigurationError: `time.naive`, the function's time has no time zone.
-        """
-        told = self.time_of(callback)
-        if told is None:
-            return
-        time, at = as_utc(told), callback.received_at
-        if time < shift(at, -self.past):
-            raise CallbackRejected(
-                "callback.time-past",
-                f"it belongs to {format_time(time)}, more than {self.past} before {format_time(at)}",
-            )
-        if time > shift(at, self.future):
-            raise CallbackRejected(
-                "callback.time-future",
-                f"it belongs to {format_time(time)}, more than {self.future} after {format_time(at)}",
-            )
+    @property
+    def acknowledged(self) -> bool:
+        """Whether to answer 200; else answer 503, so that the service repeats it: nobody has had its effect yet."""
+        return self.outcome not in (Outcome.BUSY, Outcome.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long an inbox remembers.
+class Worked(NamedTuple):
+    """What a worker did with a stored callback.
 
     Attributes:
-        done: callbacks that are done: longer than the service repeats them, which is not documented.
-        versions: the last version of each transaction, and each grant. The default is the 13 months within which a payer can
-            report a payment (Directive (EU) 2015/2366, article 71).
-
-    Raises:
-        ConfigurationError: `inbox.setting`, a span is not above zero.
+        entry: the callback as it was stored.
+        outcome: APPLIED, STALE, FAILED, or BUSY where another worker has it since its lease ended.
     """
 
-    done: timedelta = timedelta(days=7)
-    versions: timedelta = timedelta(days=400)
-
-    def __post_init__(self) -> None:
-        for name in ("done", "versions"):
-            _require_span(f"retention of {name}", getattr(self, name))
-
-    def at(self, at: datetime) -> Lifetimes:
-        """What may be forgotten at a time."""
-        at = as_utc(at)
-        return Lifetimes(done=shift(at, -self.done), versions=shift(at, -self.versions))
-
-
-@dataclass(frozen=True, slots=True)
-class Retries:
-    """When a failed callback is tried again: after `first`, then each time twice as long, at most `longest`.
-
-    Attributes:
-        first: the wait after the first attempt.
-        longest: the longest wait.
-        attempts: after this many it is only tried again when it is delivered again or released.
-
-    Raises:
-        ConfigurationError: `inbox.setting`, a number is not above zero.
-    """
-
-    first: timedelta = timedelta(seconds=10)
-    longest: timedelta = timedelta(hours=1)
-    attempts: int = 10
-
-    def __post_init__(self) -> None:
-        _require_span("wait before a retry", self.first)
-        _require_span("longest wait before a retry", self.longest)
-        if self.attempts < 1:
-            raise ConfigurationError("inbox.setting", f"{self.attempts} attempts are not above zero")
-
-    def due_at(self, attempt: int, *, at: datetime) -> datetime | None:
-        """When to try again after an attempt (from 1) failed."""
-        if attempt >= self.attempts:
-            return None
-        doublings = min(attempt - 1, 40)  # the longest wait is reached long before
-        try:
-            return shift(at, min(self.first * 2**doublings, self.longest))
-        except OverflowError:
-            return shift(at, self.longest)
+    entry: Entry
+    outcome: Outcome
 
 
 class Admission:
@@ -203,6 +132,62 @@ class Admission:
         return sha256("\0".join((self._environment, *parts)).encode()).digest()
 
 
-def _require_span(name: str, span: timedelta) -> None:
-    if span <= timedelta(0):
-        raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero")
+def admit_all(
+    admission: Admission, received: Sequence[ReceivedCallback], *, at: datetime
+) -> list[Admitted | CallbackRejected]:
+    """What was proven about each request, or why it is refused."""
+    bounded(len(received))
+    admitted: list[Admitted | CallbackRejected] = []
+    for one in received:
+        try:
+            admitted.append(admission.admit(one, at=at))
+        except CallbackRejected as e:
+            admitted.append(e)
+    return admitted
+
+
+def receipts_of(
+    admission: Admission, admitted: Sequence[Admitted | CallbackRejected], outcomes: Iterable[Outcome]
+) -> list[Receipt | CallbackRejected]:
+    """Receipts of what was admitted, refusals where they were."""
+    left = iter(outcomes)
+    receipts: list[Receipt | CallbackRejected] = []
+    for one in admitted:
+        if isinstance(one, CallbackRejected):
+            receipts.append(one)
+            continue
+        try:
+            receipts.append(Receipt(admission.require_same(next(left), one[1]), one[0]))
+        except CallbackRejected as e:
+            receipts.append(e)
+    return receipts
+
+
+def retry_after(settings: InboxSettings, at: datetime) -> Retry:
+    """When to try again after an attempt at `at` failed."""
+    return lambda attempt: settings.retries.due_at(attempt, at=at)
+
+
+def transactional(store: Store | AsyncStore) -> Callable[..., Any]:
+    """The store's `once`.
+
+    Raises:
+        ConfigurationError: `inbox.no-transaction`.
+    """
+    once = getattr(store, "once", None)
+    if once is None:
+        raise ConfigurationError(
+            "inbox.no-transaction", f"{type(store).__name__} has no transaction that a caller's writes could be part of"
+        )
+    return once  # type: ignore[no-any-return]
+
+
+def bounded(limit: int) -> int:
+    """The limit, when it is one.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+    if not 1 <= limit <= MAX_BATCH:
+        raise ConfigurationError("inbox.setting", f"a limit of {limit} is not 1 to {MAX_BATCH}")
+    return limit

@@ -283,6 +283,18 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "web.callback_gate, web.callbacks.TIMEOUT_S",
     ),
     Assumption(
+        "callback-repeat-span", "legacy", "for how long a callback is repeated",
+        "at most seven days: so long the inbox remembers requestids that are done; versions of records and grants 400 days",
+        "a span longer than any usual schedule costs little room; a payer can report a payment for 13 months",
+        "callbacks.Retention",
+    ),
+    Assumption(
+        "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",
+        "no, a repetition: acknowledged and without effect; two logins with the same body are two logins",
+        "a token is granted once; a customer can log in at the same code again",
+        "callbacks.admission",
+    ),
+    Assumption(
         "callback-signature-case", "legacy", "the case of the hexadecimal digits of a signature",
         "lower case only", "one text for one signature; most software writes lower case", "callbacks.verify.read_signature",
     ),

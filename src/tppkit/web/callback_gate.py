@@ -17,7 +17,8 @@ from urllib.parse import quote
 
 from tppkit._clock import Clock, utc_now
 from tppkit.callbacks import AsyncInbox, Inbox, Receipt, ReceivedCallback, VerifiedCallback, verify_peer
-from tppkit.callbacks.inbox import AsyncHandler, Handler
+from tppkit.callbacks.inbox import Handler
+from tppkit.callbacks.inbox_async import AsyncHandler
 from tppkit.callbacks.peers import IpNetwork, parse_networks
 from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest

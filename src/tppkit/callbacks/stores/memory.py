@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import assert_never
 
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
@@ -40,8 +40,8 @@ class MemoryStore:
         self._lock = threading.Lock()
         self._rows: dict[bytes, _Row] = {}
         self._versions: dict[bytes, _Version] = {}
-        # (time, key), earliest first; an item that its row or version no longer bears out is passed over.
-        self._due: list[tuple[datetime, bytes]] = []
+        # (time, key) and (due, received, key), earliest first; an item that its row or version no longer bears out is passed over.
+        self._due: list[tuple[datetime, datetime, bytes]] = []
         self._done: list[tuple[datetime, bytes]] = []
         self._set: list[tuple[datetime, bytes]] = []
 
@@ -69,7 +69,7 @@ class MemoryStore:
         taken: list[Taken] = []
         with self._lock:
             while self._due and self._due[0][0] <= at and len(taken) < limit:
-                due_at, key = heappop(self._due)
+                due_at, _, key = heappop(self._due)
                 row = self._rows.get(key)
                 if row is not None and row.due_at == due_at:
                     self._claim_row(row, until)
@@ -102,6 +102,7 @@ class MemoryStore:
         """See `Store.purge`."""
         count = 0
         with self._lock:
+            self._drop_past_claims()
             for _ in range(limit):
                 if not self._done or self._done[0][0] >= lifetimes.done:
                     break
@@ -115,6 +116,13 @@ class MemoryStore:
                     del self._versions[subject]
                 count += 1
         return count
+
+    def _drop_past_claims(self) -> None:
+        # Every claim leaves an item that only a worker would come upon.
+        if len(self._due) > 2 * len(self._rows) + 1000:
+            rows = self._rows.values()
+            self._due = [(row.due_at, row.entry.received_at, row.entry.key) for row in rows if row.due_at is not None]
+            heapify(self._due)
 
     def _performing(self, effect: Effect) -> Callable[[Step], object]:
         def perform(step: Step) -> object:
@@ -207,4 +215,4 @@ class MemoryStore:
     def _set_due(self, row: _Row, due_at: datetime | None) -> None:
         row.due_at = due_at
         if due_at is not None:
-            heappush(self._due, (due_at, row.entry.key))
+            heappush(self._due, (due_at, row.entry.received_at, row.entry.key))

@@ -150,11 +150,11 @@ class Programs:
         return len(done) + len(versions)
 
     def _resume_one(self, entry: Entry, attempt: int, at: datetime) -> Program[Outcome]:
-        values = {"key": entry.key, "attempt": attempt, "at": microseconds(at)}
-        rows: Rows = yield Statement(self._sql.finish, values)
+        now = microseconds(at)
+        rows: Rows = yield Statement(self._sql.finish, {"key": entry.key, "attempt": attempt, "at": now})
         if not rows:
             return Outcome.BUSY  # the lease ended and somebody else has it
-        if not (yield from self._advance(entry, values["at"])):
+        if not (yield from self._advance(entry, now)):
             return Outcome.STALE
         yield entry
         return Outcome.APPLIED

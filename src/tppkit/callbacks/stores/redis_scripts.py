@@ -88,11 +88,12 @@ if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD
 # prefix of hashes, at, until, limit
 TAKE = """
 local taken = {}
-for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
+for place, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
   local key = ARGV[1] .. member
+  local due = string.format('%.0f', ARGV[3] + place - 1)  -- a microsecond apart, so that they stay in this order
   redis.call('HINCRBY', key, 'attempts', 1)
-  redis.call('HSET', key, 'state', 'claimed', 'due', ARGV[3])
-  redis.call('ZADD', KEYS[2], ARGV[3], member)
+  redis.call('HSET', key, 'state', 'claimed', 'due', due)
+  redis.call('ZADD', KEYS[2], due, member)
   redis.call('ZREM', KEYS[4], member)
   table.insert(taken, redis.call('HGETALL', key))
 end

@@ -7,7 +7,6 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -37,18 +36,23 @@ class Synchronous(StrEnum):
     NORMAL = "NORMAL"
 
 
-@dataclass(slots=True)
 class _Session:
-    connection: sqlite3.Connection
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self._cursor = connection.cursor()
+        self._cursor.row_factory = None  # the caller's connection may make dictionaries
 
     def execute(self, statement: Statement) -> Rows:
         try:
-            return self.connection.execute(statement.sql, statement.values).fetchall()
+            return self._cursor.execute(statement.sql, statement.values).fetchall()
         except sqlite3.Error as e:
             raise _unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
-        _run(self.connection, mark.value)
+        try:
+            self._cursor.execute(mark.value)
+        except sqlite3.Error as e:
+            raise _unavailable(e) from e
 
     def after_effect(self) -> None:
         if not self.connection.in_transaction:
@@ -56,17 +60,6 @@ class _Session:
                 "inbox.handler-committed",
                 "the handler ended the inbox's transaction: commit() and executescript() do that",
             )
-
-
-@dataclass(slots=True)
-class _CallersSession(_Session):
-    def execute(self, statement: Statement) -> Rows:
-        try:
-            cursor = self.connection.cursor()
-            cursor.row_factory = None  # the caller's connection may make dictionaries
-            return cursor.execute(statement.sql, statement.values).fetchall()
-        except sqlite3.Error as e:
-            raise _unavailable(e) from e
 
 
 class _Group:
@@ -100,6 +93,7 @@ class SqliteStore(SqlStore):
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         self._path, self._synchronous = path, synchronous
         self._group: _Group | None = None
+        self._holder: int | None = None  # the thread whose turn it is
         self._start()
         self._connection: sqlite3.Connection | None = None
         self._inherited: sqlite3.Connection | None = None
@@ -133,6 +127,10 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _turn(self) -> Iterator[_Group]:
+        if self._holder == threading.get_ident():
+            raise ConfigurationError(
+                "inbox.nested", "a handler used the inbox that called it; it would wait for itself"
+            )
         with self._counting:
             self._waiting += 1
         try:
@@ -143,6 +141,7 @@ class SqliteStore(SqlStore):
                 self._end_unless_awaited()
             raise
         try:
+            self._holder = threading.get_ident()
             self._leave_queue()
             group = self._group = self._group or self._begin()
             group.size += 1
@@ -151,6 +150,7 @@ class SqliteStore(SqlStore):
             finally:
                 self._end_unless_awaited()
         finally:
+            self._holder = None
             self._lock.release()
 
     def _leave_queue(self) -> None:
@@ -181,7 +181,7 @@ class SqliteStore(SqlStore):
             group.ended.set()
 
     def _within(self, connection: Any) -> _Session:
-        return _CallersSession(connection)
+        return _Session(connection)
 
     def _check_process(self) -> None:
         # SQLite's connections must not cross a fork; the parent's is kept, so that it is never closed here.
@@ -193,6 +193,7 @@ class SqliteStore(SqlStore):
         self._process = os.getpid()
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._waiting = 0
+        self._holder = None
         self._group = None
 
     def _open(self) -> sqlite3.Connection:

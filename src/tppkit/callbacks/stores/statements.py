@@ -71,7 +71,7 @@ class Statements:
         )
         self.take = self._text(
             "UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until WHERE key IN"
-            f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at ORDER BY due_at LIMIT :limit {locking})"
+            f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT :limit {locking})"
             f" RETURNING {_COLUMNS}, attempts"
         )
         self.failed = self._text(

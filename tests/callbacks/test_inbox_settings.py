@@ -1,4 +1,4 @@
-"""What an inbox decides before its store: time, settings, and what is kept."""
+"""What an inbox goes by: time, leases, retention, retries; and what a stored callback needs to be worked off."""
 
 from __future__ import annotations
 

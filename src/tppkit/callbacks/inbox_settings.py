@@ -1,0 +1,157 @@
+"""What an inbox goes by: time, leases, retention and retries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tppkit._clock import as_utc, format_time, shift
+from tppkit.callbacks.stores.entry import Lifetimes
+from tppkit.callbacks.verify import VerifiedCallback
+from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.protocol.legacy import Transaction
+
+DEFAULT_LEASE = timedelta(minutes=1)
+
+
+def _require_span(name: str, span: timedelta) -> None:
+    if span <= timedelta(0):
+        raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero")
+
+
+def operated_at(callback: VerifiedCallback) -> datetime | None:
+    """The signed time of a transaction, None for every other callback.
+
+    Its epoch is an assumption (assumption tran-time-stamp): compare it with real callbacks before a window rests on it.
+    """
+    return callback.event.operated_at if isinstance(callback.event, Transaction) else None
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """How far the time that a callback belongs to may be from the time it is received at.
+
+    Attributes:
+        time_of: tells that time, aware, or None where there is none: `operated_at`, or for login GETs a function that knows
+            when the code with this `token` was shown.
+        past: how far it may lie back.
+        future: how far it may lie ahead, for clocks that differ.
+    """
+
+    time_of: Callable[[VerifiedCallback], datetime | None]
+    past: timedelta
+    future: timedelta = timedelta(minutes=5)
+
+    def require(self, callback: VerifiedCallback) -> None:
+        """Refuse what is out of the window; both ends are within.
+
+        Raises:
+            CallbackRejected: `callback.time-past`, `callback.time-future`.
+            ConfigurationError: `time.naive`, the function's time has no time zone.
+        """
+        told = self.time_of(callback)
+        if told is None:
+            return
+        time, at = as_utc(told), callback.received_at
+        if time < shift(at, -self.past):
+            raise CallbackRejected(
+                "callback.time-past",
+                f"it belongs to {format_time(time)}, more than {self.past} before {format_time(at)}",
+            )
+        if time > shift(at, self.future):
+            raise CallbackRejected(
+                "callback.time-future",
+                f"it belongs to {format_time(time)}, more than {self.future} after {format_time(at)}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long an inbox remembers.
+
+    Attributes:
+        done: callbacks that are done: longer than the service repeats them, which is not documented.
+        versions: the last version of each transaction, and each grant. The default is the 13 months within which a payer can
+            report a payment (Directive (EU) 2015/2366, article 71).
+
+    Raises:
+        ConfigurationError: `inbox.setting`, a span is not above zero.
+    """
+
+    done: timedelta = timedelta(days=7)
+    versions: timedelta = timedelta(days=400)
+
+    def __post_init__(self) -> None:
+        for name in ("done", "versions"):
+            _require_span(f"retention of {name}", getattr(self, name))
+
+    def at(self, at: datetime) -> Lifetimes:
+        """What may be forgotten at a time."""
+        at = as_utc(at)
+        return Lifetimes(done=shift(at, -self.done), versions=shift(at, -self.versions))
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """When a failed callback is tried again: after `first`, then each time twice as long, at most `longest`.
+
+    Attributes:
+        first: the wait after the first attempt.
+        longest: the longest wait.
+        attempts: after this many it is only tried again when it is delivered again or released.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, a number is not above zero.
+    """
+
+    first: timedelta = timedelta(seconds=10)
+    longest: timedelta = timedelta(hours=1)
+    attempts: int = 10
+
+    def __post_init__(self) -> None:
+        _require_span("wait before a retry", self.first)
+        _require_span("longest wait before a retry", self.longest)
+        if self.attempts < 1:
+            raise ConfigurationError("inbox.setting", f"{self.attempts} attempts are not above zero")
+
+    def due_at(self, attempt: int, *, at: datetime) -> datetime | None:
+        """When to try again after an attempt (from 1) failed."""
+        if attempt >= self.attempts:
+            return None
+        doublings = min(attempt - 1, 40)  # the longest wait is reached long before
+        try:
+            return shift(at, min(self.first * 2**doublings, self.longest))
+        except OverflowError:
+            return shift(at, self.longest)
+
+
+@dataclass(frozen=True, slots=True)
+class InboxSettings:
+    """What an inbox goes by.
+
+    Attributes:
+        environment: `live`, `test`, …: what the receiver's requestids and transaction ids belong to.
+        window: how far the time that a callback belongs to may be from the present; None: no time is looked at.
+        lease: how long a worker may take for what it has claimed, before another may claim it.
+        retention: how long the inbox remembers.
+        retries: when failed callbacks are tried again.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+
+    environment: str = "live"
+    window: TimeWindow | None = None
+    lease: timedelta = DEFAULT_LEASE
+    retention: Retention = Retention()
+    retries: Retries = Retries()
+
+    def __post_init__(self) -> None:
+        if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:
+            raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
+        if self.lease <= timedelta(0):
+            raise ConfigurationError("inbox.setting", f"a lease of {self.lease} is not above zero")
+
+
+DEFAULTS = InboxSettings()

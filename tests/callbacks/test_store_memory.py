@@ -1,0 +1,29 @@
+"""The store in memory: what it holds on to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from hashlib import sha256
+
+from inboxes import AT, outcome, receiver
+
+from tppkit.callbacks import Inbox, Retention
+from tppkit.callbacks.stores import Order
+from tppkit.callbacks.stores.memory import MemoryStore
+
+SECOND = timedelta(seconds=1)
+
+
+def test_what_is_purged_leaves_nothing_behind():
+    store = MemoryStore()
+    Inbox(receiver(), store).accept(outcome("r1"), at=AT)
+    (first,) = store.take(at=AT, until=AT, limit=1)
+    retention = Retention(done=10 * SECOND, versions=10 * SECOND)
+    for number in range(20_000):
+        at, key = AT + number * SECOND, sha256(b"%d" % number).digest()
+        entry = replace(first.entry, key=key, received_at=at, order=Order(key, 1))
+        store.run(entry, lambda *_: None, at=at, until=at + SECOND, retry=lambda _: None)
+        store.purge(retention.at(at), limit=100)
+    held = (store._rows, store._versions, store._due, store._done, store._set)
+    assert max(map(len, held)) < 1100
