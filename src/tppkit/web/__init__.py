@@ -1,6 +1,10 @@
 """What a bank's or provider's server mounts in front of its handlers: who is calling, and did they seal this.
 
 app = SealMiddleware(app, gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
+
+And what a provider's server mounts to receive callbacks:
+
+app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 """
 
 from tppkit.web.admitted import (
@@ -14,7 +18,6 @@ from tppkit.web.admitted import (
 from tppkit.web.authorize import Authorization, authorize, require_authorized
 from tppkit.web.callback_gate import (
     AsyncCallbackGate,
-    CallbackAnswer,
     CallbackGate,
     CallbackPeers,
     RefusedCallback,
@@ -33,7 +36,7 @@ from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
 
 __all__ = [
-    "AdmittedRequest", "Answer", "AsyncCallbackGate", "Authorization", "CallbackAnswer", "CallbackGate", "CallbackMiddleware",
+    "AdmittedRequest", "Answer", "AsyncCallbackGate", "Authorization", "CallbackGate", "CallbackMiddleware",
     "CallbackPeers", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "RefusedCallback", "ReplayGuard", "Requirement",
     "SealGate", "SealMiddleware", "TrustedProxy", "WsgiCallbackMiddleware", "WsgiSealMiddleware", "admitted_request", "authorize",
     "brief_refusal", "callback_target", "every_request_sealed", "log_refusal", "log_refused_callback", "peer_certificate",

@@ -10,13 +10,14 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from tppkit._clock import Clock, utc_now
-from tppkit.callbacks import AsyncInbox, Inbox, Receipt, ReceivedCallback, VerifiedCallback, verify_peer
+from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Receipt, ReceivedCallback, VerifiedCallback, verify_peer
 from tppkit.callbacks.inbox import Handler
 from tppkit.callbacks.inbox_async import AsyncHandler
 from tppkit.callbacks.peers import IpNetwork, parse_networks
@@ -24,6 +25,7 @@ from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web.message import Scope, header_values, raw_target
 from tppkit.web.proxies import connection_address
+from tppkit.web.refusing import Answer
 
 _LOG = logging.getLogger("tppkit.web")
 _LOCAL = parse_networks(["127.0.0.1/32"])
@@ -32,36 +34,27 @@ _PATH_LETTERS = "/~!$&'()*+,;=:@"
 
 T = TypeVar("T")
 Keep = Callable[[Receipt], object]
+Transaction = Callable[[], AbstractContextManager[Any]]
+AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
 Login = Callable[[VerifiedCallback], LoginRequest]
-AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
+AsyncTransaction = Callable[[], AbstractContextManager[Any]]
+AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
+Login = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
 
 
-class CallbackAnswer(NamedTuple):
-    """What a request is answered.
-
-    Attributes:
-        status: HTTP status.
-        body: JSON, or empty.
-    """
-
-    status: int
-    body: bytes = b""
-
-    @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """Names in lower case, and values."""
-        fixed = (("content-length", str(len(self.body))), ("cache-control", "no-store"))
-        return (*fixed, ("content-type", "application/json")) if self.body else fixed
+def _answer(status: int, body: bytes = b"") -> Answer:
+    fixed = (("content-length", str(len(body))), ("cache-control", "no-store"))
+    return Answer(status, (*fixed, ("content-type", "application/json")) if body else fixed, body)
 
 
-ACKNOWLEDGED = CallbackAnswer(200)
-AGAIN = CallbackAnswer(503)
-REFUSED = CallbackAnswer(400)
+ACKNOWLEDGED = _answer(200)
+AGAIN = _answer(503)
+REFUSED = _answer(400)
 _REFUSED = {
-    "transport.timeout": CallbackAnswer(408),
-    "callback.peer": CallbackAnswer(403),
-    "callback.too-large": CallbackAnswer(413),
-    "message.too-large": CallbackAnswer(413),
+    "transport.timeout": _answer(408),
+    "callback.peer": _answer(403),
+    "callback.too-large": _answer(413),
+    "message.too-large": _answer(413),
 }
 
 
@@ -159,7 +152,7 @@ def _announced_lengths(source: Scope) -> tuple[str, ...]:
     return (length,) if length else ()
 
 
-def _answer_to(error: Exception) -> CallbackAnswer:
+def _answer_to(error: Exception) -> Answer:
     if not isinstance(error, CallbackRejected | FormatError | TransportError):
         return AGAIN  # the store, the settings, or a mistake of ours
     return _REFUSED.get(error.code, REFUSED)
@@ -225,7 +218,7 @@ class _Gate:
 
     def refuse(
         self, error: Exception, source: Scope, received: ReceivedCallback | None = None, *, own: bool = False
-    ) -> CallbackAnswer:
+    ) -> Answer:
         """Tell the log everything and the sender nothing.
 
         Args:
@@ -249,6 +242,8 @@ class CallbackGate(_Gate):
         inbox: where they go.
         handler: has their effect before the answer, in the store's transaction (`Inbox.handle`); without one they are stored for
             `Inbox.work` (`Inbox.accept`).
+        within: opens a transaction of the application's, gives its connection and commits at its end; the handler then runs in
+            that one (`Inbox.once`).
         login: what a login GET is answered, also when it is repeated; called behind the inbox, so without an effect of its own.
         keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
             process may have died the first time; where it fails nothing is acknowledged.
@@ -258,13 +253,13 @@ class CallbackGate(_Gate):
     """
 
     def __init__(
-        self, inbox: Inbox, *, handler: Handler | None = None, login: Login | None = None, keep: Keep | None = None,
+        self, inbox: Inbox, *, handler: Handler | None = None, within: Transaction | None = None, login: Login | None = None, keep: Keep | None = None,
         peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
-        self._inbox, self._handler, self._login, self._keep = inbox, handler, login, keep
+        self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
-    def receive(self, received: ReceivedCallback, source: Scope) -> CallbackAnswer:
+    def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
         """Take a request that came to one of the addresses, whole.
 
         Args:
@@ -280,7 +275,7 @@ class CallbackGate(_Gate):
                 own.call(self._keep, receipt)
             if self._login is None or receipt.callback.method != "GET":
                 return ACKNOWLEDGED
-            return CallbackAnswer(200, own.call(self._login, receipt.callback).to_wire())
+            return _answer(200, own.call(self._login, receipt.callback).to_wire())
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
             return self.refuse(e, source, received, own=e is own.error)
 
@@ -288,7 +283,13 @@ class CallbackGate(_Gate):
         handler = self._handler
         if handler is None:
             return self._inbox.accept(received, at=self.now())
-        return self._inbox.handle(received, lambda *given: own.call(handler, *given), at=self.now())
+        if self._within is None:
+            return self._inbox.handle(received, lambda *given: own.call(handler, *given), at=self.now())
+        with self._within() as connection:
+            receipt = self._inbox.once(received, at=self.now(), within=connection)
+            if receipt.outcome is Outcome.APPLIED:
+                own.call(handler, receipt.callback, connection)
+            return receipt
 
 
 class AsyncCallbackGate(_Gate):
@@ -297,6 +298,7 @@ class AsyncCallbackGate(_Gate):
     Args:
         inbox: where they go.
         handler: see `CallbackGate`.
+        within: see `CallbackGate`; an asynchronous context manager.
         login: see `CallbackGate`.
         keep: see `CallbackGate`.
         peers: see `CallbackGate`.
@@ -305,13 +307,13 @@ class AsyncCallbackGate(_Gate):
     """
 
     def __init__(
-        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, login: AsyncLogin | None = None, keep: Keep | None = None,
+        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, within: AsyncTransaction | None = None, login: AsyncLogin | None = None, keep: Keep | None = None,
         peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
-        self._inbox, self._handler, self._login, self._keep = inbox, handler, login, keep
+        self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
-    async def receive(self, received: ReceivedCallback, source: Scope) -> CallbackAnswer:
+    async def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
         """See `CallbackGate.receive`."""
         own = _Own()
         try:
@@ -322,7 +324,7 @@ class AsyncCallbackGate(_Gate):
                 await own.awaited(self._keep, receipt)
             if self._login is None or receipt.callback.method != "GET":
                 return ACKNOWLEDGED
-            return CallbackAnswer(200, (await own.awaited(self._login, receipt.callback)).to_wire())
+            return _answer(200, (await own.awaited(self._login, receipt.callback)).to_wire())
         except Exception as e:  # noqa: BLE001  # as above
             return self.refuse(e, source, received, own=e is own.error)
 
@@ -330,4 +332,10 @@ class AsyncCallbackGate(_Gate):
         handler = self._handler
         if handler is None:
             return await self._inbox.accept(received, at=self.now())
-        return await self._inbox.handle(received, lambda *given: own.awaited(handler, *given), at=self.now())
+        if self._within is None:
+            return await self._inbox.handle(received, lambda *given: own.awaited(handler, *given), at=self.now())
+        async with self._within() as connection:
+            receipt = await self._inbox.once(received, at=self.now(), within=connection)
+            if receipt.outcome is Outcome.APPLIED:
+                await own.awaited(handler, receipt.callback, connection)
+            return receipt

@@ -8,8 +8,9 @@ from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import TransportError
-from tppkit.web.callback_gate import AsyncCallbackGate, CallbackAnswer, CallbackGate
+from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.message import Receive, Scope, read_body
+from tppkit.web.refusing import Answer
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
@@ -44,7 +45,7 @@ class CallbackMiddleware:
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _answer(self, scope: Scope, receive: Receive, target: str) -> CallbackAnswer:
+    async def _answer(self, scope: Scope, receive: Receive, target: str) -> Answer:
         received = None
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -57,7 +58,7 @@ class CallbackMiddleware:
         except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
             return self._gate.refuse(e, scope, received)
 
-    async def _receive(self, received: ReceivedCallback, scope: Scope) -> CallbackAnswer:
+    async def _receive(self, received: ReceivedCallback, scope: Scope) -> Answer:
         gate = self._gate
         if isinstance(gate, AsyncCallbackGate):
             return await gate.receive(received, scope)

@@ -11,8 +11,9 @@ from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import FormatError, TransportError
-from tppkit.web.callback_gate import CallbackAnswer, CallbackGate
+from tppkit.web.callback_gate import CallbackGate
 from tppkit.web.message import environ_headers
+from tppkit.web.refusing import Answer
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Callable[[bytes], object]]
@@ -39,7 +40,7 @@ class WsgiCallbackMiddleware:
         start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", list(answer.headers))
         return [answer.body]
 
-    def _answer(self, environ: Environ, target: str) -> CallbackAnswer:
+    def _answer(self, environ: Environ, target: str) -> Answer:
         try:
             self._gate.require_head(environ)
             body = _read_body(environ, self._gate.receiver.max_body)
