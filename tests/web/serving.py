@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,11 +26,15 @@ class Server(NamedTuple):
         command: with `{port}`.
         on_wire: what the wire has in front of a path below the prefix.
         environment: further variables.
+        folder: where it is started, if that matters.
+        path: where its application is.
     """
 
     command: Sequence[str]
     on_wire: str = ""
     environment: Mapping[str, str] = {}
+    folder: Path | None = None
+    path: Path = _HERE
 
 
 @contextmanager
@@ -53,10 +58,10 @@ def running(servers: Mapping[str, Server], *, environment: Mapping[str, str], lo
 @contextmanager
 def _process(server: Server, port: int, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
     command = [sys.executable, *(part.format(port=port) for part in server.command)]
-    path = os.pathsep.join([str(_HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(server.path), *filter(None, [os.environ.get("PYTHONPATH")])])
     given = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default", **environment, **server.environment}
     with log.open("ab") as output:
-        process = subprocess.Popen(command, env=given, stdout=output, stderr=output)
+        process = subprocess.Popen(command, env=given, cwd=server.folder, stdout=output, stderr=output)
     try:
         yield process
     finally:
@@ -101,10 +106,9 @@ def request(
 
 
 def send(port: int, message: bytes) -> Response:
+    """One whole message; the answer's body without the marks of its transfer."""
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
         connection.sendall(message)
-        answer = b""
-        while chunk := connection.recv(65536):
-            answer += chunk
-    head, _, body = answer.partition(b"\r\n\r\n")
-    return Response(int(head.split(b" ", 2)[1]), body)
+        with closing(HTTPResponse(connection)) as response:
+            response.begin()
+            return Response(response.status, response.read())

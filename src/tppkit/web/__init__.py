@@ -19,11 +19,10 @@ from tppkit.web.authorize import Authorization, authorize, require_authorized
 from tppkit.web.callback_gate import (
     AsyncCallbackGate,
     CallbackGate,
-    CallbackPeers,
     RefusedCallback,
-    callback_target,
     log_refused_callback,
 )
+from tppkit.web.callback_requests import CallbackPeers, callback_target
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
 from tppkit.web.gate import SealGate

@@ -9,37 +9,30 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 from tppkit._clock import Clock, utc_now
-from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Receipt, ReceivedCallback, VerifiedCallback, verify_peer
+from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Receipt, ReceivedCallback, VerifiedCallback
 from tppkit.callbacks.inbox import Handler
 from tppkit.callbacks.inbox_async import AsyncHandler
-from tppkit.callbacks.peers import IpNetwork, parse_networks
 from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
-from tppkit.web.message import Scope, header_values, raw_target
+from tppkit.web.callback_requests import CallbackPeers, callback_target, require_length
+from tppkit.web.message import Scope
 from tppkit.web.proxies import connection_address
 from tppkit.web.refusing import Answer
 
 _LOG = logging.getLogger("tppkit.web")
-_LOCAL = parse_networks(["127.0.0.1/32"])
-# What stands in a path as it is; a target that is put together again is encoded like most are.
-_PATH_LETTERS = "/~!$&'()*+,;=:@"
-
 T = TypeVar("T")
 Keep = Callable[[Receipt], object]
 Transaction = Callable[[], AbstractContextManager[Any]]
 AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
 Login = Callable[[VerifiedCallback], LoginRequest]
-AsyncTransaction = Callable[[], AbstractContextManager[Any]]
-AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
-Login = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
+AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
 
 
 def _answer(status: int, body: bytes = b"") -> Answer:
@@ -88,68 +81,6 @@ def log_refused_callback(refused: RefusedCallback) -> None:
         refused.peer, refused.status, refused.error, getattr(refused.error, "code", type(refused.error).__name__),
         exc_info=refused.error if failed else None,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class CallbackPeers:
-    """From where callbacks are taken: a filter in front of the signature, never instead of it.
-
-    Attributes:
-        allowed: the service's networks.
-        trusted_proxies: proxies of one's own, whose `X-Forwarded-For` counts.
-        unix_socket: the server listens on a Unix socket, so that its other end is a trusted proxy on this machine.
-    """
-
-    allowed: Sequence[IpNetwork]
-    trusted_proxies: Sequence[IpNetwork] = ()
-    unix_socket: bool = False
-
-    def require(self, source: Scope) -> None:
-        """Refuse a request of anybody else.
-
-        Args:
-            source: an ASGI `http` scope or a WSGI environ.
-
-        Raises:
-            CallbackRejected: `callback.peer`.
-        """
-        peer, proxies = connection_address(source), tuple(self.trusted_proxies)
-        if peer is None and self.unix_socket:
-            peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
-        forwarded = header_values(source, "x-forwarded-for") if proxies else ()
-        verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
-
-
-def callback_target(source: Scope) -> str | None:
-    """The target as it stood on the wire, or what it must have been; None when it is no path.
-
-    Some servers (granian and wsgiref under WSGI) give only the decoded path. Here, and only here, that is enough: which address a
-    request came to is decided by the decoded path, and its URL is tried as it is configured.
-
-    Args:
-        source: an ASGI `http` scope or a WSGI environ.
-    """
-    try:
-        return raw_target(source).decode("latin-1")
-    except FormatError as e:
-        if e.code != "message.no-raw-path":
-            return None
-    if "headers" in source:
-        path, query = (
-            source["path"].encode("utf-8", "surrogateescape"),
-            source.get("query_string", b"").decode("latin-1"),
-        )
-    else:
-        path = (source.get("SCRIPT_NAME", "") + source.get("PATH_INFO", "")).encode("latin-1", "replace")
-        query = source.get("QUERY_STRING", "")
-    return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")
-
-
-def _announced_lengths(source: Scope) -> tuple[str, ...]:
-    if "headers" in source:
-        return header_values(source, "content-length")
-    length = source.get("CONTENT_LENGTH")
-    return (length,) if length else ()
 
 
 def _answer_to(error: Exception) -> Answer:
@@ -210,11 +141,7 @@ class _Gate:
         """
         if self._peers is not None:
             self._peers.require(source)
-        for length in _announced_lengths(source):
-            if not (length.isascii() and length.isdecimal() and len(length) <= 18):
-                raise FormatError("message.malformed", "the Content-Length is not a number")
-            if int(length) > self.receiver.max_body:
-                raise FormatError("message.too-large", f"a body of {length} bytes is announced")
+        require_length(source, max_bytes=self.receiver.max_body)
 
     def refuse(
         self, error: Exception, source: Scope, received: ReceivedCallback | None = None, *, own: bool = False
@@ -253,8 +180,9 @@ class CallbackGate(_Gate):
     """
 
     def __init__(
-        self, inbox: Inbox, *, handler: Handler | None = None, within: Transaction | None = None, login: Login | None = None, keep: Keep | None = None,
-        peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
+        self, inbox: Inbox, *, handler: Handler | None = None, within: Transaction | None = None, login: Login | None = None,
+        keep: Keep | None = None, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+        now: Clock = utc_now,
     ) -> None:  # fmt: skip
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
@@ -307,8 +235,9 @@ class AsyncCallbackGate(_Gate):
     """
 
     def __init__(
-        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, within: AsyncTransaction | None = None, login: AsyncLogin | None = None, keep: Keep | None = None,
-        peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
+        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, within: AsyncTransaction | None = None,
+        login: AsyncLogin | None = None, keep: Keep | None = None, peers: CallbackPeers | None = None,
+        on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
