@@ -30,8 +30,8 @@ test: $(VENV)/.dev ## Run the tests
 	$(BIN)/pytest
 
 lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
-	$(BIN)/ruff format --check src tests tools benchmarks fuzz
-	$(BIN)/ruff check src tests tools benchmarks fuzz
+	$(BIN)/ruff format --check src tests tools benchmarks examples fuzz
+	$(BIN)/ruff check src tests tools benchmarks examples fuzz
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_testcerts.py --check

@@ -23,6 +23,7 @@ from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, ver
 from tppkit.testpki import Pki, make_pki
 from tppkit.trust import PathVerifier, make_anchors
 from trust import believing
+from web import admitting
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 BODY = (
@@ -99,6 +100,7 @@ def lines() -> Iterator[Line]:
     yield from reading()
     yield from judging()
     yield from believing()
+    yield from admitting()
     yield from making()
     yield from drawing()
     yield from receiving_once()

@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import quote
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -46,7 +47,14 @@ from tppkit.certificates import (
 )
 from tppkit.certificates.qcstatements import read_qc_statements
 from tppkit.certificates.write_qcstatements import write_psd2, write_qc_statements
-from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, SignatureRejected, VerificationError
+from tppkit.errors import (
+    CallbackRejected,
+    CertificateRejected,
+    ConfigurationError,
+    FormatError,
+    SignatureRejected,
+    VerificationError,
+)
 from tppkit.evidence.record import EvidenceRecord
 from tppkit.httpsig.cavage import parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
@@ -65,6 +73,7 @@ from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
+from tppkit.web import ProxyForm, TrustedProxy, peer_certificate
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -348,6 +357,22 @@ def header(name: str) -> Callable[[], list[bytes]]:
     return lambda: [value.encode() for key, value in sealed().headers if key.lower() == name]
 
 
+def read_forwarded(data: bytes) -> None:
+    """A proxy's header with its client's certificate: the first byte says of which proxy, the rest is the value."""
+    form = tuple(ProxyForm)[data[0] % len(ProxyForm)] if data else ProxyForm.NGINX
+    proxy = TrustedProxy("unix", form=form)
+    with suppress(FormatError, CertificateRejected):
+        peer_certificate({"headers": [(proxy.header.encode(), data[1:])], "client": None}, trusted_proxies=[proxy])
+
+
+def forwarded() -> list[bytes]:
+    """What each proxy sends for a QWAC."""
+    qwac = pki().qwac.certificate
+    escaped, encoded = quote(certificate_pem(qwac).decode(), safe="").encode(), base64.b64encode(qwac.der)
+    envoy = b'By=a;URI=;Subject="CN=\\"a\\"";Hash=%s;Cert="%s"' % (qwac.sha256.encode(), escaped)
+    return [b"\0" + escaped, b"\1" + encoded, b"\2" + envoy, b"\2Cert=a,By=b", b"\3:" + encoded + b":"]
+
+
 def texts(*values: str) -> Callable[[], list[bytes]]:
     """Seeds that are texts."""
     return lambda: [value.encode() for value in values]
@@ -382,6 +407,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
         '{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}', '{"id":7,"name":"Jonas","code":null}',
         '{"id":"T","ver":1,"timeStamp":1,"tlc":"posted","acc":"a","amount":["EUR-1.5"],"fee":["EUR 1"],"x":[1e5]}')),
     "callback-key": Target(read_callback_key, callback_keys),
+    "proxy-header": Target(read_forwarded, forwarded),
     "evidence-record": Target(bytes_target(EvidenceRecord.from_line), texts(json.dumps({"schema": "psd2.evidence/1", "seq": 0}))),
 })
 # fmt: on

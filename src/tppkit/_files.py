@@ -104,17 +104,22 @@ def new_folder(path: Path) -> Iterator[Path]:
         ConfigurationError: `file.exists`, `file.unwritable`.
     """
     try:
-        if path.is_symlink() or (path.exists() and not (path.is_dir() and not any(path.iterdir()))):
+        target = Path(os.path.realpath(path))  # `absent/../there` is `there`, for which `absent` need not be made
+        if path.is_symlink() or (target.exists() and not (target.is_dir() and not any(target.iterdir()))):
             raise ConfigurationError("file.exists", f"{path} exists and is not overwritten")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except FileExistsError as e:
+        raise ConfigurationError(
+            "file.unwritable", f"{path} cannot be made: a file stands where a folder belongs"
+        ) from e
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e
     try:
         yield temporary
         temporary.chmod(0o755)
         try:
-            temporary.rename(path)
+            temporary.rename(target)
         except OSError as e:
             raise ConfigurationError("file.exists", f"{path} was made by someone else meanwhile") from e
     finally:

@@ -1050,23 +1050,23 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.already-revoked": Code(
             "the certificate is revoked already",
-            "nothing is left to do",
+            "only a hold can be revoked again, for another reason",
         ),
         "pki.country": Code(
-            "the country is not two capital letters",
-            "give an ISO 3166 code such as LT",
+            "the country is not in ISO 3166-1, or not said",
+            "give two capital letters such as LT",
         ),
         "pki.days": Code(
             "the validity is out of range",
-            "give 1 to 36500 days, from a day between 1950 and 9899",
+            "give 1 to 36500 days, from a day between 1950 and 9899, within the validity of the authorities",
         ),
         "pki.dns-name": Code(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
         ),
         "pki.foreign-key": Code(
-            "a key or file lies outside the folder, or does not belong to its certificate",
-            "use a folder that tppkit pki create made, unchanged",
+            "a key or file lies outside the folder, or does not belong to its certificate or request",
+            "give the key that it was made with; in a folder, leave what tppkit pki create made as it is",
         ),
         "pki.key-kind": Code(
             "the key kind is not known",
@@ -1078,18 +1078,22 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pki.name": Code(
             "a name is empty, too long or not printable",
-            "give printable characters, at most 64 bytes in UTF-8 (256 characters for the authority's name)",
+            "give 1 to 64 printable characters (256 for the authority's name), not the organizationIdentifier",
         ),
         "pki.not-issued-here": Code(
             "the certificate was not issued by an authority of this folder",
             "name the folder whose authority issued it",
+        ),
+        "pki.not-on-hold": Code(
+            "the certificate is not on hold",
+            "only certificateHold can be lifted; every other revocation is final",
         ),
         "pki.not-test": Code(
             "an authority does not say TEST in its name",
             "never sign with a real authority's key; make a test PKI with tppkit pki create",
         ),
         "pki.organization-identifier": Code(
-            "the organizationIdentifier has none of the known forms",
+            "the organizationIdentifier has none of the known forms, or names no country or organisation",
             "give for example PSDLT-BL-LB000000",
         ),
         "pki.policy": Code(
@@ -1097,12 +1101,16 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give gen or ev",
         ),
         "pki.reason": Code(
-            "the reason of a revocation is not known",
+            "the reason of a revocation is not known, or stands in delta CRLs only",
             "give for example keyCompromise or superseded",
         ),
         "pki.request": Code(
             "a certificate request cannot be used or mended",
             "make a new one with tppkit pki csr",
+        ),
+        "pki.revocation-time": Code(
+            "a certificate cannot be revoked from a time to come",
+            "give a time that is past, or none for now",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",
@@ -1539,6 +1547,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "replay.no-request-id": Code(
             "the dialect covers no request id, so repeated requests cannot be told",
             "use another profile, or no replay guard",
+        ),
+        "replay.table": Code(
+            "the replay guard's table has a name that is none",
+            "use lower-case letters, digits and _",
         ),
         "replay.unavailable": Code(
             "the store of used X-Request-IDs does not answer or is full",

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tppkit.certificates import EidasCertificate, Use, oids
 from tppkit.errors import FormatError
 from tppkit.testpki import Pki
-from tppkit.testpki.profiles import key_identifiers, provider_name, qseal_extensions, qwac_extensions
+from tppkit.testpki.profiles import key_identifiers, qseal_extensions, qwac_extensions
 
 Issue = Callable[..., EidasCertificate]
 
@@ -42,7 +42,6 @@ def issue(pki: Pki) -> Issue:
     ) -> EidasCertificate:
         profile, holder = (qwac_extensions, pki.qwac) if use is Use.QWAC else (qseal_extensions, pki.qseal)
         key = public_key or holder.key.public_key()
-        common_name = pki.provider.dns_name if use is Use.QWAC else pki.provider.name
         begins = not_before or pki.not_before
         whole = [*profile(pki.provider), *key_identifiers(key, pki.root.key.public_key())]
         chosen = {extension.oid: (extension, critical) for extension, critical in whole}
@@ -52,7 +51,7 @@ def issue(pki: Pki) -> Issue:
         chosen |= {extension.oid: (extension, True) for extension in critical}
         builder = (
             x509.CertificateBuilder()
-            .subject_name(provider_name(pki.provider, common_name) if subject is None else subject)
+            .subject_name(holder.certificate.x509.subject if subject is None else subject)
             .issuer_name(pki.root.certificate.x509.subject)
             .public_key(key)
             .serial_number(serial)

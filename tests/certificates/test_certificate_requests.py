@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.certificates import EidasRequest, KeyFacts, der
 from tppkit.errors import FormatError
-from tppkit.testpki.profiles import provider_name, qseal_extensions
+from tppkit.testpki.profiles import qseal_extensions
 
 MICROSOFT_EXTENSIONS = "1.3.6.1.4.1.311.2.1.14"
 
@@ -56,11 +56,11 @@ def test_a_key_for_rsassa_pss_only_is_told_from_other_rsa_keys(rsa_pki):
 
 
 def test_a_request_is_read_like_a_certificate(pki):
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "seal"))
+    builder = x509.CertificateSigningRequestBuilder().subject_name(pki.qseal.certificate.x509.subject)
     for extension, critical in qseal_extensions(pki.provider):
         builder = builder.add_extension(extension, critical)
     request = EidasRequest.from_der(builder.sign(pki.qseal.key, hashes.SHA256()).public_bytes(Encoding.DER))
-    assert str(request.subject).startswith("CN=seal,organizationIdentifier=PSDLT-BL-LB000000")
+    assert str(request.subject).startswith("CN=Example Payments TEST,organizationIdentifier=PSDLT-BL-LB000000")
     assert request.organization_identifier == pki.qseal.certificate.organization_identifier
     assert request.qc == pki.qseal.certificate.qc
     assert request.roles == ("PSP_PI", "PSP_AI")
@@ -89,7 +89,7 @@ def test_a_request_for_extensions_that_are_none_is_named(oid, values):
 
 
 def test_a_request_that_its_own_key_did_not_sign_is_named(pki):
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "seal"))
+    builder = x509.CertificateSigningRequestBuilder().subject_name(pki.qseal.certificate.x509.subject)
     signed = builder.sign(pki.qseal.key, hashes.SHA256()).public_bytes(Encoding.DER)
     assert EidasRequest.from_der(signed).findings == ()
     EidasRequest.from_der(signed).require_well_formed()

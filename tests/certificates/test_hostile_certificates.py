@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tppkit.certificates import EidasCertificate, EidasRequest, Use, check_certificate, parse_name, read_sources
 from tppkit.certificates.names import MAX_NAME_LENGTH
 from tppkit.errors import FormatError
-from tppkit.testpki.profiles import provider_name, qwac_extensions
+from tppkit.testpki.profiles import qwac_extensions
 
 EDITS = st.lists(
     st.tuples(st.integers(0, 4000), st.integers(0, 2), st.binary(min_size=1, max_size=3)), min_size=1, max_size=6
@@ -24,7 +24,7 @@ EDITS = st.lists(
 
 @pytest.fixture(scope="module")
 def request_der(pki) -> bytes:
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "web"))
+    builder = x509.CertificateSigningRequestBuilder().subject_name(pki.qwac.certificate.x509.subject)
     for extension, critical in qwac_extensions(pki.provider):
         builder = builder.add_extension(extension, critical)
     return builder.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)

@@ -6,14 +6,20 @@ import warnings
 from dataclasses import replace
 
 import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import OCSPNonce
+from cryptography.x509.ocsp import OCSPRequestBuilder
 
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
-from tppkit.testpki.crl import Revocation
+from tppkit.testpki.crl import REASONS, Revocation
+from tppkit.testpki.faults import FAULTS, Bench
+from tppkit.testpki.services import answer_ocsp
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of libraries that pkilint imports; the tests' own warnings stay errors
-    from pkilint import etsi, finding_filter, loader
-    from pkilint.pkix import certificate, crl, extension, name
+    from pkilint import etsi, finding_filter, loader, pkix
+    from pkilint.pkix import certificate, crl, extension, name, ocsp
     from pkilint.validation import ValidationFindingSeverity as Weight
     from pkilint.validation import ValidationResult
 
@@ -55,6 +61,17 @@ def crl_results(der: bytes) -> list[ValidationResult]:
     return container.validate(loader.load_crl(der, "crl").root)
 
 
+def ocsp_results(der: bytes) -> list[ValidationResult]:
+    """By RFC 6960, for an OCSP answer."""
+    decoding = [
+        ocsp.create_response_decoder(),
+        pkix.create_attribute_decoder(name.ATTRIBUTE_TYPE_MAPPINGS),
+        pkix.create_extension_decoder(extension.EXTENSION_MAPPINGS),
+    ]
+    container = ocsp.create_pkix_ocsp_response_validator_container(decoding, [])
+    return container.validate(loader.load_ocsp_response(der, "answer").root)
+
+
 def above_info(results: list[ValidationResult]) -> set[str]:
     return {
         d.finding.code
@@ -86,8 +103,8 @@ def test_nor_of_providers_with_another_registered_identifier(pki, identifier):
 
 def test_the_linter_sees_a_fault(pki):
     # So that the tests above can fail.
-    provider = make_provider(organization_identifier="PSDZZ-BL-1", country="LT")
-    assert linted(pki.issue_qwac(provider, label="a")) != set()
+    case = FAULTS["unknown-country"].make(Bench(pki, "unknown-country"))
+    assert above_info(etsi_results(case.leaf)) != set()
 
 
 # What the linter would rather not see and ETSI's profiles want, and Ed25519, which was asked for.
@@ -105,8 +122,44 @@ def test_nor_of_certificates_with_other_options(pki, options):
     assert {finding for issued in made.issued for finding in linted(issued)} - DISCOURAGED == LOCALHOST
 
 
-def test_the_linter_has_nothing_to_say_of_revocation_lists(pki):
-    revoked = (Revocation(pki.qwac.certificate.serial, pki.not_before, "keyCompromise"),)
-    made = replace(pki, revocations={"issuing-ca-qwac": revoked})
+def with_every_reason(pki: Pki) -> Pki:
+    """The same PKI with a certificate revoked for each reason, two of them real."""
+    reasons = [reason for reason in REASONS if reason != "removeFromCRL"]
+    serials = [pki.qwac.certificate.serial, pki.other_qwac.certificate.serial, *range(3, 2 + len(reasons))]
+    revoked = tuple(
+        Revocation(serial, pki.not_before, reason) for serial, reason in zip(serials, reasons, strict=False)
+    )
+    return replace(pki, revocations={"issuing-ca-qwac": revoked})
+
+
+@pytest.mark.parametrize("kind", ["pki", "rsa_pki"])
+def test_the_linter_has_nothing_to_say_of_revocation_lists(kind, request):
+    made = with_every_reason(request.getfixturevalue(kind))
     for issuer in made.issuers:
-        assert above_info(crl_results(made.crl(issuer, at=pki.not_before))) == set()
+        for at in (made.not_before, made.not_before.replace(year=2055)):  # GeneralizedTime from 2050 on
+            assert above_info(crl_results(made.crl(issuer, at=at))) == set()
+
+
+@pytest.mark.parametrize("kind", ["pki", "rsa_pki"])
+def test_the_linter_has_nothing_to_say_of_ocsp_answers(kind, request):
+    made = with_every_reason(request.getfixturevalue(kind))
+    stranger = Issued("stranger", "qwac", made.qseal.certificate, made.qseal.key)  # unknown to the QWACs' authority
+    asked = [
+        (made.qwac, made.qwac_ca),
+        (made.server, made.qwac_ca),
+        (stranger, made.qwac_ca),
+        (made.qwac_ca, made.root),
+    ]
+    for issued, issuer in asked:
+        for hash_ in (hashes.SHA1(), hashes.SHA256()):
+            question = OCSPRequestBuilder().add_certificate(issued.certificate.x509, issuer.certificate.x509, hash_)
+            for nonced in (question, question.add_extension(OCSPNonce(b"0123456789"), critical=False)):
+                answer = answer_ocsp(made, nonced.build().public_bytes(Encoding.DER), at=made.not_before)
+                assert above_info(ocsp_results(answer)) == set()
+
+
+def test_the_linter_sees_a_fault_of_lists_and_answers(pki):
+    bench = Bench(pki, "linted")
+    assert above_info(crl_results(bench.crl(next_update=None))) != set()
+    late = bench.single(next_update=bench.start.replace(year=2000))
+    assert above_info(ocsp_results(bench.ocsp(late))) != set()

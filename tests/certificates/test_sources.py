@@ -22,7 +22,6 @@ from tppkit.certificates import EidasCertificate, Source, der, read_sources
 from tppkit.certificates.sources import MAX_CERTIFICATES, MAX_SOURCE_BYTES
 from tppkit.errors import FormatError
 from tppkit.testpki import certificate_pem, key_pem
-from tppkit.testpki.profiles import provider_name
 
 
 def pem(data: bytes, label: str = "CERTIFICATE") -> bytes:
@@ -57,7 +56,7 @@ FORMS = {**FILES, **HEADERS}
 
 @pytest.fixture(scope="module")
 def request_der(pki) -> bytes:
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki.provider, "web"))
+    builder = x509.CertificateSigningRequestBuilder().subject_name(pki.qwac.certificate.x509.subject)
     return builder.sign(pki.qwac.key, hashes.SHA256()).public_bytes(Encoding.DER)
 
 

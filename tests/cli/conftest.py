@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from tppkit.cli import main
 from tppkit.testpki import Pki
 
 TPPKIT = Path(sys.executable).with_name("tppkit")
@@ -53,6 +54,21 @@ def tppkit(tmp_path: Path) -> Tppkit:
         )
         assert b"Traceback" not in done.stderr, done.stderr.decode()
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return run
+
+
+@pytest.fixture
+def tppkit_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tppkit:
+    """The same from the entry point on, in this process: for many quick cases of what a process has no part in."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["tppkit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        said = capsys.readouterr()
+        return Result(int(ended.value.code or 0), said.out, said.err)
 
     return run
 

@@ -1,9 +1,17 @@
 from __future__ import annotations
 
 import json
+import shutil
 import stat
+from datetime import UTC, datetime
 
 import pytest
+
+from tppkit._clock import utc_now
+from tppkit.testpki import key_pem, make_pki, write_pki
+from tppkit.testpki.draft import Draft
+from tppkit.testpki.faults import statements
+from tppkit.testpki.request import write_request
 
 
 def test_a_pki_is_made_and_its_manifest_printed(tppkit, tmp_path):
@@ -59,10 +67,8 @@ def test_options_reach_the_certificates(tppkit):
     "options",
     [
         [],
-        ["--key", "p384"],
-        ["--key", "rsa2048"],
-        ["--seal-key", "ed25519"],
-        ["--policy", "ev", "--qscd", "--days", "9"],
+        ["--seal-key", "rsa2048"],
+        ["--key", "p384", "--seal-key", "ed25519", "--policy", "ev", "--qscd", "--days", "9"],
     ],
 )
 def test_the_same_seed_makes_the_same_bytes(tppkit, tmp_path, options):
@@ -88,11 +94,17 @@ def test_an_existing_folder_is_left_as_it_is(tppkit, tmp_path):
         ("--org-id", "12345", "pki.organization-identifier"),
         ("--roles", "PSP_XX", "pki.role"),
         ("--roles", "", "pki.role"),
+        ("--org-id", "PSDXX-BL-1", "LEG-5.1.4-03"),
+        ("--org-id", "PSDEL-BOG-1", "GR is meant"),
+        ("--org-id", "LEIXG-AEYE00EKXESVZUUEBP67", "--country"),
         ("--country", "Germany", "pki.country"),
+        ("--country", "ZZ", "ISO 3166-1"),
+        ("--country", "", "pki.country"),
         ("--days", "0", "pki.days"),
         ("--dns", "Bad_Name", "pki.dns-name"),
         ("--name", "", "pki.name"),
         ("--nca-name", "x" * 257, "pki.name"),
+        ("--nca-name", "", "pki.name"),
         ("--services-url", "file:///etc", "pki.services-url"),
         ("--services-url", "http://localhost:8448/", "pki.services-url"),
         ("--key", "p521", "'--key'"),
@@ -102,8 +114,8 @@ def test_an_existing_folder_is_left_as_it_is(tppkit, tmp_path):
         ("--seed", "one", "'--seed'"),
     ],
 )
-def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit, tmp_path, option, value, code):
-    result = tppkit("pki", "create", "certs", option, value)
+def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit_here, tmp_path, option, value, code):
+    result = tppkit_here("pki", "create", "certs", option, value)
     assert result.exit_code == 2
     assert code in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -140,15 +152,25 @@ def test_the_catalogue_is_listed(tppkit):
     assert all(row["name"] in told.stdout and row["summary"] in told.stdout for row in listed)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    path = tmp_path_factory.mktemp("kept") / "certs"
+    write_pki(make_pki(at=utc_now()), path)
+    return path
+
+
 @pytest.fixture
-def certs(tppkit, tmp_path):
-    tppkit("pki", "create", "certs")
-    return tmp_path / "certs"
+def certs(kept, tmp_path):
+    return shutil.copytree(kept, tmp_path / "certs")
 
 
 def test_certificates_are_issued_and_revoked(tppkit, certs):
-    for kind in ("qwac", "qseal", "server"):
-        entry = tppkit("pki", "issue", kind, "certs", "--dns", "new.example.org", "--json").json
+    for kind, options in (
+        ("qwac", ["--dns", "new.example.org"]),
+        ("qseal", []),
+        ("server", ["--dns", "new.example.org"]),
+    ):
+        entry = tppkit("pki", "issue", kind, "certs", *options, "--json").json
         assert (entry["path"], entry["kind"]) == (f"{kind}-2.pem", kind)
     told = tppkit("pki", "revoke", "certs/qwac-2.pem", "--reason", "superseded", "--json").json
     assert told["reason"] == "superseded"
@@ -176,24 +198,58 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         (["issue", "qwac", "certs", "--label", "qseal"], 2, "file.exists"),
         (["issue", "qwac", "certs", "--key", "ed25519"], 2, "pki.key-kind"),
         (["issue", "csr", "certs"], 2, "--csr"),
+        (["issue", "server", "certs", "--name", "Mine"], 2, "--name"),
+        (["issue", "qwac", "certs", "--qscd"], 2, "--qscd"),
+        (["issue", "qseal", "certs", "--policy", "ev"], 2, "--policy"),
+        (
+            ["issue", "csr", "certs", "--csr", "certs/qwac.csr", "--roles", "PSP_AI", "--key", "p256"],
+            2,
+            "--roles, --key",
+        ),
+        (["issue", "qwac", "certs", "--days", "4000"], 2, "pki.days"),
+        (["issue", "qwac", "certs", "--at", "2020-01-01"], 2, "pki.days"),
+        (["issue", "qwac", "-"], 2, "'DIR'"),
+        (["create", "-"], 2, "'DIR'"),
+        (["create", "absent/../certs"], 2, "file.exists"),
+        (["create", "certs/qwac.pem/new"], 2, "a file stands where a folder belongs"),
+        (["create", "new", "--policy", "ev", "--org-id", "PSDLT-BL-Ž1"], 2, "PrintableString"),
+        (["serve", "-"], 2, "'DIR'"),
         (["issue", "qwac", "certs", "--csr", "certs/qwac.csr"], 2, "--csr"),
         (["issue", "csr", "certs", "--csr", "certs/qwac.pem"], 3, "certificate.not-found"),
         (["issue", "csr", "certs", "--csr", "nowhere"], 3, "file.unreadable"),
         (["revoke", "nowhere.pem", "--dir", "certs"], 3, "file.unreadable"),
         (["revoke", "certs/qwac.key"], 3, "certificate."),
-        (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "--reason"),
+        (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "RFC 5280 section 5.3.1"),
+        (["revoke", "certs/qwac.pem", "--reason", "removeFromCRL"], 2, "RFC 5280 section 5.3.1"),
+        (["revoke", "certs/qwac.pem", "--at", "2100-01-01"], 2, "pki.revocation-time"),
+        (["revoke", "certs/qwac.pem", "--lift"], 2, "pki.not-on-hold"),
+        (["revoke", "certs/qwac.pem", "--lift", "--reason", "superseded"], 2, "--reason"),
+        (["revoke", "-"], 2, "--dir"),
+        (["revoke", "certs/qwac.pem", "--dir", "-"], 2, "'--dir'"),
         (["serve", "nowhere", "--port", "0"], 2, "pki.unusable"),
         (["serve", "certs", "--port", "99999"], 2, "--port"),
         (["csr", "certs/qwac.csr"], 2, "file.exists"),
         (["csr", "new.csr", "--key", "certs/qwac.pem"], 3, "pem.malformed"),
         (["csr", "new.csr", "--key-kind", "ed25519"], 2, "pki.key-kind"),
-        (["csr", "new.csr", "--repair", "certs/qwac.csr", "--key", "certs/qseal.key"], 2, "pki.foreign-key"),
+        (
+            ["csr", "new.csr", "--repair", "certs/qwac.csr", "--key", "certs/qseal.key"],
+            2,
+            "give the key that it was made with",
+        ),
         (["csr", "new.csr", "--roles", "PSP_XX"], 2, "pki.role"),
+        (["csr", "new.csr", "--key", "p384"], 2, "--key-kind p384"),
+        (["csr", "new.csr", "--key", "certs/qwac.key", "--key-kind", "p384"], 2, "--key-kind"),
+        (["csr", "new.csr", "--kind", "qseal", "--dns", "a.example"], 2, "--dns"),
+        (["csr", "new.csr", "--qscd"], 2, "--qscd"),
+        (["csr", "new.csr", "--repair", "certs/qwac.csr", "--name", "X", "--policy", "ev"], 2, "--name, --policy"),
+        (["csr", "-"], 2, "--key"),
+        (["csr", "-", "--repair", "certs/qwac.csr", "--json"], 2, "JSON"),
+        (["csr", "new.csr", "--repair", "-", "--key", "-"], 2, "--repair"),
     ],
 )
-def test_wrong_use_is_told_and_changes_nothing(tppkit, certs, arguments, exit_code, said):
+def test_wrong_use_is_told_and_changes_nothing(tppkit_here, certs, arguments, exit_code, said):
     before = {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")}
-    result = tppkit("pki", *arguments)
+    result = tppkit_here("pki", *arguments)
     assert (result.exit_code, said in result.stderr) == (exit_code, True), result.stderr
     assert {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")} == before
 
@@ -215,3 +271,81 @@ def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
     (tmp_path / "a.key").write_text("precious")
     assert tppkit("pki", "csr", "a.csr").exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.key"]
+
+
+def test_a_stream_is_read_and_written(tppkit, certs):
+    key = (certs / "qwac.key").read_bytes()
+    made = tppkit("pki", "csr", "-", "--key", "-", stdin=key)
+    assert made.stdout.startswith("-----BEGIN CERTIFICATE REQUEST-----\n")
+    (shown,) = tppkit("cert", "show", "-", "--json", stdin=made.stdout.encode()).json
+    assert (shown["kind"], shown["findings"]) == ("csr", [])
+    mended = tppkit("pki", "csr", "-", "--repair", "-", stdin=made.stdout.encode())
+    assert "req_extensions" in mended.stdout
+    issued = tppkit("pki", "issue", "csr", "certs", "--csr", "-", "--json", stdin=made.stdout.encode()).json
+    theirs = (certs / issued["path"]).read_bytes()
+    assert tppkit("pki", "revoke", "-", "--dir", "certs", "--json", stdin=theirs).json["reason"] == "unspecified"
+    assert not list(certs.parent.rglob("-*"))
+
+
+def test_a_further_certificate_begins_today_in_an_old_folder_and_is_for_its_provider(tppkit):
+    tppkit(
+        "pki", "create", "old", "--at", "2024-02-01", "--days", "30", "--org-id", "PSDDE-BAFIN-77", "--name", "Zahlgut"
+    )
+    issued = tppkit("pki", "issue", "qwac", "old", "--json").json
+    verdict = tppkit("cert", "check", f"old/{issued['path']}", "--as", "qwac", "--trust", "old", "--json")
+    assert (verdict.exit_code, verdict.json["findings"]) == (0, [])
+    (shown,) = tppkit("cert", "show", "--json", f"old/{issued['path']}").json
+    assert shown["not_before"] == f"{datetime.now(UTC):%Y-%m-%d}T00:00:00Z"
+    assert shown["subject"] == "CN=tpp.test.example.com,organizationIdentifier=PSDDE-BAFIN-77,O=Zahlgut,C=DE"
+
+
+def test_a_hold_is_told_lifted_and_made_final(tppkit, certs):
+    held = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json").json
+    assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift", "--json").json == held | {
+        "lifted": True,
+        "reason": None,
+        "at": None,
+    }
+    assert "no longer on hold" not in tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold").stdout
+    final = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "keyCompromise")
+    assert (final.exit_code, "keyCompromise" in final.stdout) == (0, True)
+
+
+def test_a_fault_is_found_right_after_creation_and_can_be_revoked(tppkit):
+    entries = tppkit("pki", "create", "certs", "--faults", "--json").json["files"]
+    assert tppkit("pki", "revoke", "certs/faults/role-mismatch.pem").exit_code == 0
+    for path in ("qwac-expired", "revoked-by-crl", "stale-ocsp", "crl-from-the-future"):
+        (entry,) = (entry for entry in entries if entry["path"] == f"faults/{path}.pem")
+        words = entry["command"].split()
+        place = words.index("--at")
+        now = [*words[1:place], *words[place + 2 :]]
+        now = [f"certs/{word}" if word.startswith(("faults/", "root.")) else word for word in now]
+        found = tppkit(*now, "--json")
+        # Judged for the present, an answer from after it is named besides.
+        codes = {finding["code"] for finding in found.json["findings"]} - {"revocation.future"}
+        assert (found.exit_code, codes) == (1, set(entry["expected"]))
+
+
+def test_a_repair_tells_what_it_changed(tppkit, tmp_path, pki):
+    draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
+    (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
+    (tmp_path / "old.key").write_bytes(key_pem(pki.qwac.key))
+    told = tppkit("pki", "csr", "new.csr", "--repair", "old.csr", "--key", "old.key")
+    assert (told.stdout, told.stderr) == ("new.csr\n", "roles: 0.4.0.19495.1.2 PSP_AI -> 0.4.0.19495.1.2 PSP_PI\n")
+    assert tppkit("pki", "csr", "new.cnf", "--repair", "old.csr", "--json").json == {
+        "files": ["new.cnf"],
+        "changes": [{"field": "roles", "before": "0.4.0.19495.1.2 PSP_AI", "after": "0.4.0.19495.1.2 PSP_PI"}],
+    }
+    again = tppkit("pki", "csr", "again.csr", "--repair", "new.csr", "--key", "old.key")
+    assert again.stderr == "nothing had to be changed\n"
+
+
+def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
+    draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
+    (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
+    (tmp_path / "old.der").write_bytes(draft.sign(pki.qwac_ca.key))
+    for entry in tppkit("cert", "show", "--json", "old.csr", "old.der").json:
+        assert [finding["code"] for finding in entry["findings"]] == ["qcstatements.role-mismatch"]
+    assert "[qcstatements.role-mismatch]" in tppkit("cert", "show", "old.csr").stdout
+    refused = tppkit("pki", "issue", "csr", "certs", "--csr", "old.csr")
+    assert (refused.exit_code, "pki.request" in refused.stderr) == (2, True)

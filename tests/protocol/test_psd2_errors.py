@@ -49,6 +49,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "evidence.not-kept": "the request was right, and our sink failed: 503",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "replay.no-request-id": "a mistake in our settings",
+        "replay.table": "a mistake in our settings",
         "proxy.network": "a mistake in our settings",
         "web.awaited-sink": "a mistake in our settings",
         "web.unverified": "a mistake in our settings",

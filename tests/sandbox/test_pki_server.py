@@ -95,7 +95,7 @@ def test_answers_change_with_what_is_issued_and_revoked(served):
     assert "qwac.pem: revoked" in said
     assert "Reason: keyCompromise" in said
     assert "other-qwac.pem: good" in said
-    open_pki(served.folder).issue("qwac", make_provider(), label="new")
+    open_pki(served.folder).issue("qwac", make_provider(), at=utc_now(), label="new")
     assert "new.pem: good" in served.ocsp("new")
     request = served.folder.parent / "theirs.csr"
     request.write_bytes(

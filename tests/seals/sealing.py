@@ -19,7 +19,7 @@ from tppkit.httpsig.algorithms import key_kind
 from tppkit.seals import KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki
-from tppkit.testpki.profiles import Extension, provider_name, qseal_extensions
+from tppkit.testpki.profiles import Extension, qseal_extensions
 from tppkit.trust import PathVerifier, make_anchors
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -154,7 +154,7 @@ def issue_seal(
         public_key,
         issuer=pki.qseal_ca.certificate.x509.subject,
         issuer_key=pki.qseal_ca.key,
-        subject=provider_name(pki.provider, pki.provider.name),
+        subject=pki.qseal.certificate.x509.subject,
         serial=serial,
         extensions=qseal_extensions(pki.provider) if extensions is None else extensions,
     )

@@ -20,7 +20,7 @@ from tppkit.protocol.psd2.errors import refusal_for
 from tppkit.seals import Seal, SealPolicy, sign_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
-from tppkit.testpki.profiles import key_usage, provider_name, qseal_extensions
+from tppkit.testpki.profiles import key_usage, qseal_extensions
 
 HEADER = "TPP-Signature-Certificate"
 
@@ -97,7 +97,7 @@ def test_a_seal_of_an_authority_that_nobody_believes_is_refused(policy: SealPoli
 
 def test_a_self_signed_seal_is_refused(pki: Pki, policy: SealPolicy) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
-    name = provider_name(pki.provider, pki.provider.name)
+    name = pki.qseal.certificate.x509.subject
     certificate = make_certificate(
         key.public_key(), issuer=name, issuer_key=key, subject=name, extensions=qseal_extensions(pki.provider)
     )
@@ -110,7 +110,7 @@ def test_a_seal_that_another_seal_issued_is_refused(pki: Pki, policy: SealPolicy
         key.public_key(),
         issuer=pki.qseal.certificate.x509.subject,
         issuer_key=pki.qseal.key,
-        subject=provider_name(pki.provider, pki.provider.name),
+        subject=pki.qseal.certificate.x509.subject,
         extensions=qseal_extensions(pki.provider),
     )
     assert verdict(seal_by_hand(REQUEST, issued_as_seal(certificate, key)), policy) == "trust.no-path"

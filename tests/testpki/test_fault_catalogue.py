@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from tppkit._clock import format_time, parse_time
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.cert_check import check
 from tppkit.codes import CODES
 from tppkit.testpki import Pki, make_pki, make_provider, write_pki
+from tppkit.testpki.fault_files import make_faults
 from tppkit.testpki.faults import FAULTS
 
 BAFIN = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_CB"])
@@ -35,15 +38,15 @@ class Written:
     def faults(self) -> list[dict[str, Any]]:
         return [entry for entry in self.entries if entry["kind"] == "fault"]
 
-    def arguments(self, entry: dict[str, Any]) -> list[str]:
+    def arguments(self, entry: dict[str, Any], at: str | None = None) -> list[str]:
         answers = [(f"--{kind}", str(self.folder / name)) for kind in ("crl", "ocsp") for name in entry[kind]]
         return [
-            str(self.folder / entry["path"]), "--as", entry["as"], "--at", entry["at"], "--trust",
+            str(self.folder / entry["path"]), "--as", entry["as"], "--at", at or entry["at"], "--trust",
             str(self.folder / "root.pem"), *(word for pair in answers for word in pair), "--json",
         ]  # fmt: skip
 
-    def check(self, entry: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        done = CliRunner().invoke(check, self.arguments(entry), standalone_mode=False)
+    def check(self, entry: dict[str, Any], at: str | None = None) -> tuple[int, dict[str, Any]]:
+        done = CliRunner().invoke(check, self.arguments(entry, at), standalone_mode=False)
         assert done.exception is None, (entry["path"], done.exception)
         return done.return_value, json.loads(done.stdout)
 
@@ -56,16 +59,38 @@ def written(request, pki: Pki, rsa_pki: Pki, tmp_path_factory) -> Written:
     return Written(folder, write_pki(made, folder, with_faults=True)["files"])
 
 
-def test_every_fault_is_found_and_nothing_else(written):
-    assert len(written.faults) == len(FAULTS)
-    differing = {}
+def differing(written: Written, at: str | None = None) -> dict[str, Any]:
+    """The faults that are not told as the manifest says: with their codes, and as an error or not."""
+    differ = {}
     for entry in written.faults:
-        exit_code, verdict = written.check(entry)
+        exit_code, verdict = written.check(entry, at)
         errors = {finding["code"] for finding in verdict["findings"] if finding["severity"] == "error"}
         found = {finding["code"] for finding in verdict["findings"]}
         if found != set(entry["expected"]) or exit_code != bool(errors) or (verdict["code"] in errors) != bool(errors):
-            differing[entry["path"]] = (found, entry["expected"], exit_code)
-    assert differing == {}
+            differ[entry["path"]] = (found, entry["expected"], exit_code)
+    return differ
+
+
+def test_every_fault_is_found_and_nothing_else(written):
+    assert len(written.faults) == len(FAULTS)
+    assert differing(written) == {}
+
+
+# The first moment in which `pki create` may have run, and the last of that day.
+@pytest.mark.parametrize("after", [timedelta(), timedelta(hours=23, minutes=59, seconds=59)])
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_every_fault_is_one_on_the_whole_day_of_creation(written, pki, after):
+    assert differing(written, format_time(pki.not_before + after)) == {}
+
+
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_faults_last_for_a_week_but_for_a_list_without_end_which_ages_within_a_day(written, pki):
+    assert differing(written, format_time(pki.not_before + timedelta(days=6))).keys() == {"faults/crl-without-end.pem"}
+
+
+@pytest.mark.parametrize("written", ["p256"], indirect=True)
+def test_the_manifest_judges_within_the_day_of_creation(written, pki):
+    assert {parse_time(entry["at"]).date() for entry in written.faults} == {pki.not_before.date()}
 
 
 @pytest.mark.parametrize("written", ["p256", "rsa2048", "p384", "ed25519", "german"], indirect=True)
@@ -82,7 +107,7 @@ def test_the_manifest_says_all_that_is_needed(written):
     for entry in written.faults:
         assert entry.keys() == {
             "path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths", "as", "at", "crl", "ocsp",
-            "summary",
+            "summary", "command",
         }  # fmt: skip
         leaf, *_ = re.findall(
             "-----BEGIN.*?END CERTIFICATE-----\n", (written.folder / entry["path"]).read_text(), re.DOTALL
@@ -117,10 +142,7 @@ def test_the_faults_that_the_field_knows_are_all_there():
     }  # fmt: skip
 
 
-def test_the_same_seed_gives_the_same_faults(pki, tmp_path):
-    for name in ("a", "b"):
-        made = make_pki(at=pki.not_before, seed=9, policy="ev")
-        write_pki(made, tmp_path / name, with_faults=True)
-    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name / "faults").iterdir()} for name in ("a", "b"))
-    assert len(first) >= len(FAULTS)
+def test_the_same_seed_gives_the_same_faults(pki):
+    first, second = (list(make_faults(make_pki(at=pki.not_before, seed=9, policy="ev"))) for _ in range(2))
+    assert len(first) == len(FAULTS)
     assert first == second

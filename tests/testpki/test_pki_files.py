@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import stat
+from datetime import timedelta
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
-from tppkit._clock import parse_time
+from tppkit._clock import format_time, parse_time
 from tppkit.certificates import EidasCertificate, read_sources
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import write_pki
+from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 LABELS = [
     "root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "other-qwac", "other-qseal", "server",
@@ -117,6 +121,21 @@ def test_the_manifest_names_every_certificate_as_it_is(folder):
         assert parse_time(entry["not_after"]) == certificate.not_after
         assert entry["key_path"] == entry["path"].replace(".pem", ".key")
         assert entry["expected"] == []
+
+
+def test_the_manifest_names_every_other_file_as_it_is(pki, folder):
+    entries = json.loads((folder / "manifest.json").read_text())["files"][len(LABELS) :]
+    for entry in entries:
+        assert entry["sha256"] == hashlib.sha256((folder / entry["path"]).read_bytes()).hexdigest()
+    ends = {entry["kind"]: entry["not_after"] and parse_time(entry["not_after"]) for entry in entries}
+    crl = x509.load_der_x509_crl((folder / "root.crl").read_bytes())
+    assert ends == {
+        "callback-key": None,
+        "crl": crl.next_update_utc,
+        "trusted-list": pki.not_before + timedelta(days=LIST_DAYS),
+    }
+    end = format_time(ends["trusted-list"])
+    assert all(f"<dateTime>{end}</dateTime>" in (folder / "trusted-lists" / name).read_text() for name in LIST_FILES)
 
 
 def test_the_manifest_that_was_written_is_returned(pki, tmp_path):

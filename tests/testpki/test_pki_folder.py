@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,12 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit._files import locked
-from tppkit.certificates import EidasRequest, Use, load_certificates
+from tppkit.certificates import EidasRequest, Use, load_certificates, oids
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource, Pki, certificate_pem, key_pem, make_pki, make_provider, open_pki, write_pki
-from tppkit.testpki.crl import REASONS
+from tppkit.testpki.draft import Attribute
 from tppkit.testpki.request import make_request
 from tppkit.trust import PathVerifier, load_anchors
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)  # on the first day of `pki`
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +80,8 @@ def test_further_certificates_are_like_the_first(tmp_path, pki):
     }
     write_pki(make_pki(at=pki.not_before, key="p384", seed=4, **options), tmp_path / "pki")
     opened = open_pki(tmp_path / "pki")
-    qwac = opened.issue("qwac", opened.pki.provider).certificate
-    qseal = opened.issue("qseal", opened.pki.provider).certificate
+    qwac = opened.issue("qwac", opened.pki.provider, at=pki.not_before).certificate
+    qseal = opened.issue("qseal", opened.pki.provider, at=pki.not_before).certificate
     assert qwac.extensions.policies == opened.pki.qwac.certificate.extensions.policies
     assert qwac.extensions.ocsp_urls == ("http://localhost:8448/pki/ocsp",)
     assert qwac.not_after == opened.pki.qwac.certificate.not_after
@@ -92,7 +94,7 @@ def test_one_more_certificate_is_written_in_every_form_and_believed(folder, pki,
     provider = make_provider(
         organization_identifier="PSDFI-FINFSA-1234567-8", name="Äyrin TEST", dns_name="a.example.org"
     )
-    issued = open_pki(folder).issue(kind, provider)
+    issued = open_pki(folder).issue(kind, provider, at=pki.not_before)
     added = everything(folder).keys() - before.keys()
     assert added == {f"{kind}-2{e}" for e in (".pem", ".der", ".key", "-chain.pem", ".p12", ".csr", ".b64")}
     assert all(stat.S_IMODE((folder / f"{kind}-2{e}").stat().st_mode) == 0o600 for e in (".key", ".p12"))
@@ -107,9 +109,37 @@ def test_one_more_certificate_is_written_in_every_form_and_believed(folder, pki,
     assert open_pki(folder).pki.members[f"{kind}-2"].certificate == issued.certificate
 
 
+def test_options_and_day_are_those_of_the_further_certificate_alone(folder):
+    opened = open_pki(folder)
+    qwac = opened.issue("qwac", opened.pki.provider, at=AT + timedelta(days=400), days=30, policy="ev").certificate
+    qseal = opened.issue("qseal", opened.pki.provider, at=AT, qscd=True).certificate
+    begin = opened.pki.not_before + timedelta(days=400)
+    assert (qwac.not_before, qwac.not_after) == (begin, begin + timedelta(days=30, seconds=-1))
+    assert (qwac.extensions.policies[0], qseal.qc.sscd) == ("2.23.140.1.1", True)
+    again = open_pki(folder).pki
+    assert (again.not_before, again.days, again.policy, again.qscd) == (opened.pki.not_before, 365, "gen", False)
+
+
+def test_a_further_certificate_ends_with_its_authority_unless_told_otherwise(folder):
+    opened = open_pki(folder)
+    end = opened.pki.root.certificate.not_after
+    assert opened.issue("qwac", make_provider(), at=end - timedelta(days=9)).certificate.not_after == end
+    beyond = [
+        {"at": end - timedelta(days=9), "days": 11},
+        {"at": end + timedelta(days=1)},
+        {"at": AT - timedelta(days=1)},
+        {"at": AT, "days": 0},
+    ]
+    for asked in beyond:
+        with pytest.raises(ConfigurationError, match="not within that of the authorities") as refused:
+            opened.issue("qwac", make_provider(), **asked)
+        assert refused.value.code == "pki.days"
+
+
 def test_labels_are_taken_or_counted(folder):
     opened = open_pki(folder)
-    labels = [opened.issue("qwac", opened.pki.provider, label=label).label for label in (None, "mine", None, "a.b_c-1")]
+    at, provider = opened.pki.not_before, opened.pki.provider
+    labels = [opened.issue("qwac", provider, at=at, label=label).label for label in (None, "mine", None, "a.b_c-1")]
     assert labels == ["qwac-2", "mine", "qwac-3", "a.b_c-1"]
 
 
@@ -117,7 +147,7 @@ def test_labels_are_taken_or_counted(folder):
 def test_a_label_stays_in_the_folder(folder, label):
     before = everything(folder.parent)
     with pytest.raises(ConfigurationError) as refused:
-        open_pki(folder).issue("qwac", open_pki(folder).pki.provider, label=label)
+        open_pki(folder).issue("qwac", make_provider(), at=AT, label=label)
     assert refused.value.code == "pki.label"
     assert everything(folder.parent) == before
 
@@ -127,7 +157,7 @@ def test_a_file_that_is_there_is_kept_and_nothing_is_half_written(folder, ending
     (folder / f"mine{ending}").write_bytes(b"precious")
     before = everything(folder)
     with pytest.raises(ConfigurationError) as refused:
-        open_pki(folder).issue("qwac", open_pki(folder).pki.provider, label="mine")
+        open_pki(folder).issue("qwac", make_provider(), at=AT, label="mine")
     assert refused.value.code == "file.exists"
     assert everything(folder) == before
 
@@ -136,17 +166,19 @@ def test_a_file_that_is_there_is_kept_and_nothing_is_half_written(folder, ending
 def test_ed25519_is_for_seals_only(folder, kind):
     opened, before = open_pki(folder), everything(folder)
     with pytest.raises(ConfigurationError) as refused:
-        opened.issue(kind, opened.pki.provider, key="ed25519")
+        opened.issue(kind, make_provider(), at=AT, key="ed25519")
     assert refused.value.code == "pki.key-kind"
     assert everything(folder) == before
-    assert opened.issue("qseal", opened.pki.provider, key="ed25519").certificate.key.type == "ed25519"
+    assert opened.issue("qseal", make_provider(), at=AT, key="ed25519").certificate.key.type == "ed25519"
 
 
 @pytest.mark.parametrize(("kind", "use"), [("qwac", Use.QWAC), ("qseal", Use.QSEALC)])
 def test_what_a_request_asks_for_is_issued_without_a_key(folder, pki, kind, use):
     key = KeySource().make_key("theirs")
     provider = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_AI"])
-    entry = open_pki(folder).issue_requested(EidasRequest.from_der(make_request(provider, kind, key)), label="theirs")
+    entry = open_pki(folder).issue_requested(
+        EidasRequest.from_der(make_request(provider, kind, key)), at=AT, label="theirs"
+    )
     leaf, issuer = load_certificates(folder / "theirs-chain.pem")
     assert (entry["kind"], entry["key_path"], entry["sha256"]) == (kind, None, leaf.sha256)
     assert manifest_of(folder)["files"][-1] == entry
@@ -155,49 +187,6 @@ def test_what_a_request_asks_for_is_issued_without_a_key(folder, pki, kind, use)
     assert PathVerifier(load_anchors(folder)).verify_use(leaf, as_=use, at=pki.not_before, intermediates=[issuer])
     assert not (folder / "theirs.key").exists()
     assert open_pki(folder).pki.requested == (leaf,)
-
-
-@pytest.mark.parametrize("reason", REASONS)
-def test_what_is_revoked_stands_in_the_list_of_its_authority(folder, pki, reason):
-    at = pki.not_before + timedelta(hours=5)
-    revoked = open_pki(folder).revoke(pki.qwac.certificate, at=at, reason=reason).pki
-    crl = x509.load_der_x509_crl((folder / "issuing-ca-qwac.crl").read_bytes())
-    entry = crl.get_revoked_certificate_by_serial_number(pki.qwac.certificate.serial)
-    assert entry.revocation_date_utc == at
-    assert crl.is_signature_valid(pki.qwac_ca.certificate.x509.public_key())
-    assert crl.get_revoked_certificate_by_serial_number(pki.other_qwac.certificate.serial) is None
-    assert not list(x509.load_der_x509_crl((folder / "issuing-ca-qseal.crl").read_bytes()))
-    assert open_pki(folder).pki.revocations == revoked.revocations
-    assert revoked.revocations["issuing-ca-qwac"][0].reason == reason
-
-
-def test_each_list_has_a_higher_number(folder, pki):
-    numbers = []
-    for issued in (pki.qwac, pki.other_qwac, pki.qwac_ca):
-        open_pki(folder).revoke(issued.certificate, at=pki.not_before)
-        crl = x509.load_der_x509_crl((folder / "root.crl").read_bytes())
-        numbers.append(crl.extensions.get_extension_for_class(x509.CRLNumber).value.crl_number)
-    assert numbers == [2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("what", "reason", "code"),
-    [
-        ("twice", "superseded", "pki.already-revoked"),
-        ("foreign", "superseded", "pki.not-issued-here"),
-        ("root", "superseded", "pki.not-issued-here"),
-        ("qseal", "because", "pki.reason"),
-    ],
-)
-def test_a_revocation_that_cannot_be_changes_nothing(folder, pki, what, reason, code):
-    foreign = make_pki(at=pki.not_before, seed=99)
-    chosen = {"twice": pki.qwac, "foreign": foreign.qwac, "root": pki.root, "qseal": pki.qseal}[what]
-    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)
-    before = everything(folder)
-    with pytest.raises(ConfigurationError) as refused:
-        open_pki(folder).revoke(chosen.certificate, at=pki.not_before, reason=reason)
-    assert refused.value.code == code
-    assert everything(folder) == before
 
 
 @pytest.mark.parametrize("way", ["symlink", "absolute", "dots", "subfolder"])
@@ -219,7 +208,7 @@ def test_a_key_outside_the_folder_is_not_used(folder, way):
 def test_an_authority_that_does_not_say_test_does_not_sign(folder, pki, kind):
     real = pki.issue(
         pki.root, "real", "issuing-ca",
-        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "Real CA")]), [(x509.BasicConstraints(True, 0), True)],
+        (Attribute(oids.COMMON_NAME, "Real CA"),), [(x509.BasicConstraints(True, 0), True)],
     )  # fmt: skip
     (folder / "issuing-ca-qwac.pem").write_bytes(certificate_pem(real.certificate))
     (folder / "issuing-ca-qwac.key").write_bytes(key_pem(real.key))
@@ -269,21 +258,25 @@ def test_links_that_go_round_are_refused(folder):
     assert refusal(folder) in ("pki.unusable", "pki.foreign-key")
 
 
+@pytest.fixture(scope="module")
+def spare(kept: Path) -> Path:
+    """A copy that a test may change when it mends it again."""
+    return Path(shutil.copytree(kept, kept.parent / "spare"))
+
+
 @given(st.data())
-def test_only_typed_errors_escape_from_a_mutated_folder(kept, data):
+def test_only_typed_errors_escape_from_a_mutated_folder(spare, data):
     name = data.draw(st.sampled_from(["manifest.json", "qwac.pem", "root.pem", "tsa.key", "qwac-chain.pem"]))
-    whole = (kept / name).read_bytes()
+    whole = (spare / name).read_bytes()
     start = data.draw(st.integers(0, len(whole)))
     changed = whole[:start] + data.draw(st.binary(max_size=6)) + whole[start + data.draw(st.integers(0, 40)) :]
-    copy = kept.parent / "mutated"
-    shutil.copytree(kept, copy, dirs_exist_ok=True)
-    (copy / name).write_bytes(changed)
+    (spare / name).write_bytes(changed)
     try:
-        open_pki(copy)
+        open_pki(spare)
     except TppkitError:
         pass
     finally:
-        (copy / name).write_bytes(whole)
+        (spare / name).write_bytes(whole)
 
 
 def start(*arguments: object) -> subprocess.Popen[bytes]:
@@ -315,13 +308,3 @@ def test_the_guards_are_told_on_the_command_line(folder):
     assert process.returncode == 2
     assert b"pki.foreign-key" in talk
     assert b"PRIVATE" not in talk
-
-
-def test_a_revocation_of_an_earlier_day_forgets_no_other(pki, tmp_path):
-    write_pki(pki, tmp_path / "certs")
-    folder, later = open_pki(tmp_path / "certs"), pki.not_before + timedelta(days=20)
-    folder = folder.revoke(pki.qwac.certificate, at=later)
-    folder.revoke(pki.other_qwac.certificate, at=pki.not_before, now=pki.not_before)
-    crl = x509.load_der_x509_crl((tmp_path / "certs" / "issuing-ca-qwac.crl").read_bytes())
-    assert {one.serial_number for one in crl} == {pki.qwac.certificate.serial, pki.other_qwac.certificate.serial}
-    assert crl.last_update_utc >= later

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from cryptography import x509
 from cryptography.x509.oid import AuthorityInformationAccessOID as Access
@@ -9,14 +11,18 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import Use, check_certificate, oids
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, Severity
 from tppkit.testpki import Issued, make_provider
+from tppkit.testpki.provider import make_provider_like
 
 ORG_ID = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
 PROVIDERS = st.fixed_dictionaries(
     {
-        "organization_identifier": st.from_regex(r"PSD[A-Z]{2}-[A-Z]{2,8}-[0-9A-Z ./-]{1,20}", fullmatch=True),
+        "organization_identifier": st.from_regex(
+            rf"PSD({'|'.join(sorted(COUNTRIES))})-[A-Z]{{2,8}}-[0-9][0-9A-Z ./-]{{0,19}}", fullmatch=True
+        ),
         "name": st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=16),
         "roles": st.lists(st.sampled_from(list(oids.ROLE_OIDS)), min_size=1, unique=True),
         "nca_name": st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=256),
@@ -152,7 +158,7 @@ def test_country_and_authority_come_from_the_identifier():
 
 
 def test_an_authority_that_is_not_listed_gets_a_name():
-    assert make_provider(organization_identifier="PSDZZ-ABC-1").nca_name == "Competent authority ZZ-ABC"
+    assert make_provider(organization_identifier="PSDSM-ABC-1").nca_name == "Competent authority SM-ABC"
 
 
 @pytest.mark.parametrize("role", ["PSP_CB", "PSP_PA"])
@@ -174,6 +180,74 @@ def test_the_country_of_a_provider_is_one_that_is_on_the_map(identifier, country
     assert (provider.country, provider.nca_id) == (country, f"{country}-TEST")
 
 
+# EN 319 412-1 LEG-5.1.4-03: ISO 3166, EU, EZ, SU, UN; EL and XI with VAT only. An authority is of a country (GEN-5.2.3-2).
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"organization_identifier": "PSDXX-BL-1"}, "country XX.*LEG-5.1.4-03"),
+        ({"organization_identifier": "PSDEL-BOG-1"}, "country EL.*GR is meant.*LEG-5.1.4-03"),
+        ({"organization_identifier": "PSDUK-FCA-1"}, "country UK.*GB is meant.*LEG-5.1.4-03"),
+        ({"organization_identifier": "PSDXI-FCA-1"}, "country XI.*LEG-5.1.4-03"),
+        ({"organization_identifier": "NTREL-1"}, "country EL.*LEG-5.1.4-03"),
+        ({"organization_identifier": "VATZZ-1"}, "country ZZ.*LEG-5.1.4-03"),
+        ({"organization_identifier": "LB:ZZ-1"}, "country ZZ.*LEG-5.1.4-03"),
+        ({"organization_identifier": "PSDEU-EBA-1", "country": "FR"}, "authority EU-EBA.*GEN-5.2.3-2"),
+        ({"country": "ZZ"}, "ISO 3166-1.*LEG-4.2.1-4"),
+        ({"country": "UK"}, "GB is meant.*LEG-4.2.1-4"),
+        ({"country": "EU"}, "ISO 3166-1.*LEG-4.2.1-4"),
+        ({"organization_identifier": "LEIXG-AEYE00EKXESVZUUEBP67"}, "LEIXG.*in which country.*--country"),
+    ],
+)
+def test_a_country_that_is_none_is_refused_by_its_rule(arguments, rule):
+    with pytest.raises(ConfigurationError, match=rule):
+        make_provider(**arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"organization_identifier": "PSDXK-BQK-1"},
+        {"organization_identifier": "VATEU-372000001", "country": "IE"},
+        {"organization_identifier": "NTRUN-1", "country": "CH"},
+        {"organization_identifier": "PSDEU-ECB-1", "country": "DE", "roles": ["PSP_CB"]},
+        {"organization_identifier": "VATXI-123456789"},
+        {"organization_identifier": "LEIXG-AEYE00EKXESVZUUEBP67", "country": "LT"},
+        {"organization_identifier": "LB:LT-000000"},
+    ],
+)
+@pytest.mark.parametrize("policy", ["gen", "ev"])
+def test_our_own_check_has_no_error_for_what_is_accepted(pki, arguments, policy):
+    made, provider = replace(pki, policy=policy), make_provider(**arguments)
+    for issued, use in (
+        (made.issue_qwac(provider, label="a"), Use.QWAC),
+        (made.issue_qseal(provider, label="b"), Use.QSEALC),
+    ):
+        errors = {
+            f.code
+            for f in check_certificate(issued.certificate, as_=use, at=pki.not_before)
+            if f.severity is Severity.ERROR
+        }
+        assert errors <= {"certificate.validity-too-long"}  # of a year, which is only with the policy for browsers
+
+
+def test_a_scheme_of_a_country_says_who_registers_its_names(pki):
+    issued = pki.issue_qseal(make_provider(organization_identifier="LB:LT-000000"), label="a")
+    assert issued.certificate.qc.name_registration_authorities == ("https://pki.test.example.com/register",)
+    assert pki.qseal.certificate.qc.name_registration_authorities == ()
+
+
+def test_country_and_authority_go_with_the_identifier_and_the_roles():
+    first = make_provider(organization_identifier="PSDDE-BAFIN-1", name="Zahlgut", country="AT", nca_name="Aufsicht")
+    assert make_provider_like(first) == first
+    assert make_provider_like(first, name="Anders") == replace(first, name="Anders")
+    other = make_provider_like(first, organization_identifier="PSDLT-BL-2")
+    assert (other.name, other.country, other.nca_id, other.nca_name) == ("Zahlgut", "LT", "LT-BL", "Bank of Lithuania")
+    bank = make_provider_like(first, roles=["PSP_CB"])
+    assert (bank.country, bank.nca_id, bank.nca_name) == ("AT", "NA", "NA")
+    with pytest.raises(ConfigurationError):
+        make_provider_like(first, name="")
+
+
 def test_an_identifier_of_another_scheme_is_taken():
     provider = make_provider(organization_identifier="VATLT-123456789")
     assert (provider.organization_identifier.scheme, provider.nca_id) == ("VAT", "LT-TEST")
@@ -187,12 +261,17 @@ def test_an_identifier_of_another_scheme_is_taken():
         ({"organization_identifier": "LEIXG-1234"}, "pki.organization-identifier"),
         ({"name": ""}, "pki.name"),
         ({"name": "n" * 65}, "pki.name"),
-        ({"name": "é" * 33}, "pki.name"),
+        ({"name": "é" * 65}, "pki.name"),
+        ({"name": "PSDLT-BL-LB000000"}, "pki.name"),
         ({"name": "a\nb"}, "pki.name"),
         ({"name": "\ud800"}, "pki.name"),
         ({"nca_name": "n" * 257}, "pki.name"),
         ({"nca_name": "a\x00"}, "pki.name"),
+        ({"nca_name": ""}, "pki.name"),
         ({"organization_identifier": "LEIXG-AEYE00EKXESVZUUEBP67"}, "pki.country"),
+        ({"organization_identifier": "VATEU-372000001"}, "pki.country"),
+        ({"organization_identifier": "PSDLT-BL-N/A"}, "pki.organization-identifier"),
+        ({"country": ""}, "pki.country"),
         ({"country": "lt"}, "pki.country"),
         ({"country": "LTU"}, "pki.country"),
         ({"country": "Lithuania"}, "pki.country"),
@@ -216,7 +295,7 @@ def test_a_provider_that_no_certificate_could_be_made_for_is_refused(arguments, 
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"name": "n" * 64}, {"name": "é" * 32}, {"nca_name": "é" * 256}, {"dns_name": "a" * 63}]
+    "arguments", [{"name": "n" * 64}, {"name": "é" * 64}, {"nca_name": "é" * 256}, {"dns_name": "a" * 63}]
 )
 def test_texts_of_the_greatest_length_fit_into_certificates(pki, arguments):
     provider = make_provider(**arguments)

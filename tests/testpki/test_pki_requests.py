@@ -24,7 +24,8 @@ from tppkit.testpki.draft import Attribute, Draft, attributes_of
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.request import make_request, openssl_config, repair_request, write_request
+from tppkit.testpki.repair import openssl_config, repair_request
+from tppkit.testpki.request import make_request, write_request
 
 SUBJECT_ALT_NAME = "2.5.29.17"
 KEY = KeySource(seed=1).make_key("request")
@@ -180,9 +181,7 @@ def test_a_subject_cannot_write_into_the_configuration(pki, text):
 
 @given(st.data())
 def test_only_typed_errors_escape_from_a_mutated_request(pki, data):
-    whole = write_request(
-        attributes_of(pki.qwac.certificate.x509.subject), Draft.of(pki.qwac.certificate).extensions, KEY
-    )
+    whole = write_request(attributes_of(pki.qwac.certificate.subject), Draft.of(pki.qwac.certificate).extensions, KEY)
     start = data.draw(st.integers(0, len(whole) - 1))
     changed = (
         whole[:start] + data.draw(st.binary(min_size=1, max_size=4)) + whole[start + data.draw(st.integers(1, 4)) :]
@@ -214,14 +213,16 @@ def test_a_malformed_request_is_not_issued(pki, tmp_path):
     write_pki(pki, tmp_path / "pki")
     old = request_of(statements.flattened_roles(Draft.of(pki.qwac.certificate)))
     with pytest.raises(ConfigurationError, match="repair") as refused:
-        open_pki(tmp_path / "pki").issue_requested(old)
+        open_pki(tmp_path / "pki").issue_requested(old, at=pki.not_before)
     assert refused.value.code == "pki.request"
-    assert open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)))["kind"] == "qwac"
+    assert (
+        open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)), at=pki.not_before)["kind"] == "qwac"
+    )
 
 
 def test_a_request_without_identifier_is_mended_but_not_issued(pki, tmp_path):
     write_pki(pki, tmp_path / "pki")
     old = request_of(without_attribute(Draft.of(pki.qwac.certificate), oids.ORGANIZATION_IDENTIFIER))
     with pytest.raises(ConfigurationError) as refused:
-        open_pki(tmp_path / "pki").issue_requested(old)
+        open_pki(tmp_path / "pki").issue_requested(old, at=pki.not_before)
     assert refused.value.code == "pki.organization-identifier"

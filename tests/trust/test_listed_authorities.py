@@ -15,7 +15,8 @@ from list_builder import ROOT, SEALS, WEB, Listed, State, verified_lists
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, Severity
-from tppkit.testpki.profiles import authority_extensions, key_usage, make_provider, qwac_extensions
+from tppkit.testpki import make_provider
+from tppkit.testpki.profiles import authority_extensions, key_usage, qwac_extensions
 from tppkit.trust import Anchors, PathVerifier
 from tppkit.trust.path.strength import is_signed_by
 

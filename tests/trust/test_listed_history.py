@@ -8,7 +8,8 @@ import pytest
 from list_builder import SEALS, Listed, State, verified_lists, when
 
 from tppkit.errors import Severity
-from tppkit.testpki.profiles import make_provider, qwac_extensions
+from tppkit.testpki import make_provider
+from tppkit.testpki.profiles import qwac_extensions
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 GRANTED, WITHDRAWN, AGAIN = (datetime(year, 1, 1, tzinfo=UTC) for year in (2018, 2020, 2022))

@@ -32,7 +32,8 @@ from list_builder import (
 from tppkit.certificates import EidasCertificate, oids
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import CertificateRejected, ConfigurationError
-from tppkit.testpki.profiles import make_provider, qseal_extensions, qwac_extensions
+from tppkit.testpki import make_provider
+from tppkit.testpki.profiles import qseal_extensions, qwac_extensions
 from tppkit.trust import PathVerifier, TrustedLists, verify_trusted_list
 from tppkit.trust.trusted_list.uris import POLICY_QCP
 

@@ -10,7 +10,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from list_builder import Listed, ListFacts, State, list_of_lists, pointer, sign, write_list
 
 from tppkit.errors import ConfigurationError, FormatError, VerificationError
-from tppkit.testpki.profiles import make_provider, qwac_extensions
+from tppkit.testpki import make_provider
+from tppkit.testpki.profiles import qwac_extensions
 from tppkit.trust import load_trusted_lists, verify_trusted_list
 from tppkit.trust.trusted_list.folder import following_signers, verify_list_of_lists
 from tppkit.trust.trusted_list.lotl_signers import LOTL_SIGNERS, NOTICES, SigningPeriod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from tppkit.seals import Message, Seal, sign_request
 from tppkit.testpki import certificate_pem
 from tppkit.testpki.issued import Issued
 
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 TARGET = "/psd2/v1/payments/sepa-credit-transfers?x=%2F"
 BODY = b'{"creditorName":"A",\r\n "amount":"12.50"}'
 REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"

@@ -1,114 +1,115 @@
-"""Real servers in processes of their own on loopback, and requests to them over bare sockets."""
+"""Real servers on loopback: uvicorn in a thread, and whole programs as processes."""
 
 from __future__ import annotations
 
+import asyncio
 import os
+import shutil
 import socket
+import ssl
 import subprocess
-import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
-from http.client import HTTPResponse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any
 
+import httpx
 import pytest
+import uvicorn
 
-_START_S = 60.0
-_HERE = Path(__file__).parent
+from tppkit.client import Identity
+from tppkit.seals import Message
+from tppkit.testpki import Issued, Pki
 
-
-class Server(NamedTuple):
-    """How a server is started, and what it does to paths.
-
-    Attributes:
-        command: with `{port}`.
-        on_wire: what the wire has in front of a path below the prefix.
-        environment: further variables.
-        folder: where it is started, if that matters.
-        path: where its application is.
-    """
-
-    command: Sequence[str]
-    on_wire: str = ""
-    environment: Mapping[str, str] = {}
-    folder: Path | None = None
-    path: Path = _HERE
+_START_S = 30.0
 
 
 @contextmanager
-def running(servers: Mapping[str, Server], *, environment: Mapping[str, str], log: Path) -> Iterator[dict[str, int]]:
-    """Start servers side by side; gives the port of each once it listens."""
-    with ExitStack() as stack:
-        ports = {name: free_port() for name in servers}
-        processes = {
-            name: stack.enter_context(_process(server, ports[name], environment, log))
-            for name, server in servers.items()
-        }
-        deadline = time.monotonic() + _START_S
-        for name, process in processes.items():
-            while not _listens(ports[name]):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    pytest.fail(f"{name} did not start: {log.read_text()[-2000:]}")
-                time.sleep(0.05)
-        yield ports
-
-
-@contextmanager
-def _process(server: Server, port: int, environment: Mapping[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, *(part.format(port=port) for part in server.command)]
-    path = os.pathsep.join([str(server.path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    given = {**os.environ, "PYTHONPATH": path, "PYTHONWARNINGS": "default", **environment, **server.environment}
-    with log.open("ab") as output:
-        process = subprocess.Popen(command, env=given, cwd=server.folder, stdout=output, stderr=output)
+def run_uvicorn(app: Any, **settings: Any) -> Iterator[int]:
+    """The port of a running uvicorn."""
+    options = {"proxy_headers": False, "lifespan": "off", "log_config": None, "ws": "none", **settings}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve([listening])), daemon=True)
+    thread.start()
     try:
-        yield process
+        wait_until(lambda: server.started, "uvicorn")
+        yield listening.getsockname()[1]
     finally:
-        process.terminate()
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+@contextmanager
+def run_program(
+    command: Sequence[str], *, port: int, folder: Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[None]:
+    """A program that listens on a port of 127.0.0.1; runs in a folder, with settings added to the environment."""
+    log = folder / "program.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=out, cwd=folder, env={**os.environ, **environment})
         try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+            wait_until(lambda: listens(port) or process.poll() is not None, command[0])
+            assert process.poll() is None, log.read_text("utf-8", "replace")
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def program(name: str, package: str) -> str:
+    """A program of the machine, or a skip that names its Debian package."""
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/usr/local/sbin")
+    if found is None:
+        pytest.skip(f"needs {name}; install Debian's package {package}")
+    return found
 
 
 def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
     with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+        port: int = free.getsockname()[1]
+        return port
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether somebody listens."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class Response(NamedTuple):
-    """What a server answered."""
-
-    status: int
-    body: bytes
-
-
-def request(
-    port: int, method: str, target: str, headers: Iterable[tuple[str, str]] = (), body: bytes = b"", *, chunked: bool = False
-) -> Response:  # fmt: skip
-    """One request, its target on the wire exactly as given."""
-    length = ("Transfer-Encoding", "chunked") if chunked else ("Content-Length", str(len(body)))
-    fixed = (("Host", f"127.0.0.1:{port}"), ("Connection", "close"), length)
-    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in (*fixed, *headers))]
-    if chunked:
-        half = len(body) // 2
-        body = (
-            b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:half], body[half:]) if part) + b"0\r\n\r\n"
-        )
-    return send(port, "\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+def wait_until(ready: Callable[[], bool], what: str) -> None:
+    """Wait, and fail when it takes too long."""
+    deadline = time.monotonic() + _START_S
+    while not ready():
+        if time.monotonic() > deadline:
+            pytest.fail(f"{what} did not start within {_START_S:.0f} seconds")
+        time.sleep(0.02)
 
 
-def send(port: int, message: bytes) -> Response:
-    """One whole message; the answer's body without the marks of its transfer."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
-        connection.sendall(message)
-        with closing(HTTPResponse(connection)) as response:
-            response.begin()
-            return Response(response.status, response.read())
+def client_context(pki: Pki, qwac: Issued | None) -> ssl.SSLContext:
+    """Trusts the PKI's server, and presents a certificate or none."""
+    if qwac is not None:
+        identity = Identity(qwac.certificate, qwac.key, chain=qwac.chain, server_anchors=[pki.root.certificate])
+        return identity.tls_context
+    context = ssl.create_default_context()
+    context.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(pki.root.certificate.der))
+    return context
+
+
+def send(
+    url: str, message: Message, *, verify: ssl.SSLContext | bool = True, local: str | None = None
+) -> httpx.Response:
+    """Send a message as it stands, from a local address if one is given."""
+    headers = [(name.encode(), value.encode("latin-1")) for name, value in message.headers]
+    transport = httpx.HTTPTransport(verify=verify, local_address=local, trust_env=False)
+    with httpx.Client(transport=transport, timeout=20) as client:
+        return client.request(message.method, url + message.target, headers=headers, content=message.body)

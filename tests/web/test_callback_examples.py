@@ -11,8 +11,8 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
-from serving import Response, Server, request, running
 
 from tppkit.callbacks import sign_callback
 from tppkit.seals import load_private_key

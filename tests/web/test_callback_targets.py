@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from callback_apps import ORIGIN, PATHS
+from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from serving import Response, Server, request, running
 
 from tppkit.callbacks import sign_callback
 

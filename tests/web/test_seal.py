@@ -9,11 +9,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from asgi import BODY, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
+from asgi import AT, BODY, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conftest import AT
 from tppkit.errors import ConfigurationError, SignatureRejected
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, make_provider

@@ -14,11 +14,12 @@ from tppkit.certificates.pair import check_pair
 from tppkit.certificates.psd2_statement import Psd2Statement, RoleOfPsp
 from tppkit.certificates.qcstatements import PdsLocation, QcStatements, parse_qc_statements
 from tppkit.certificates.renewal import check_renewal
-from tppkit.certificates.rules import Use, check_certificate
+from tppkit.certificates.rules import Use, check_certificate, check_statement
 from tppkit.certificates.sources import Source, read_sources
 
 __all__ = [
     "DistinguishedName", "EidasCertificate", "EidasRequest", "ExtensionFacts", "KeyFacts", "OrganizationIdentifier",
     "PdsLocation", "Psd2Statement", "QcStatements", "RoleOfPsp", "Source", "Use", "check_certificate", "check_pair",
-    "check_renewal", "load_certificates", "parse_name", "parse_organization_identifier", "parse_qc_statements", "read_sources",
+    "check_renewal", "check_statement", "load_certificates", "parse_name", "parse_organization_identifier",
+    "parse_qc_statements", "read_sources",
 ]  # fmt: skip

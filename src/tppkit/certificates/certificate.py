@@ -33,7 +33,18 @@ _EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.1
 
 
 @dataclass(frozen=True)
-class _Subject:
+class Subject:
+    """What certificates and requests have alike.
+
+    Attributes:
+        der: the bytes.
+        subject: who holds or asks.
+        organization_identifier: the subject's organizationIdentifier, or None.
+        key: type and size of the public key.
+        extensions: what the extensions say.
+        x509: the same as `cryptography` has it.
+    """
+
     der: bytes
     subject: DistinguishedName
     organization_identifier: OrganizationIdentifier | None
@@ -113,7 +124,7 @@ class _Subject:
 
 
 @dataclass(frozen=True)
-class EidasCertificate(_Subject):
+class EidasCertificate(Subject):
     """A certificate, read.
 
     Attributes:
@@ -230,7 +241,7 @@ class EidasCertificate(_Subject):
 
 
 @dataclass(frozen=True)
-class EidasRequest(_Subject):
+class EidasRequest(Subject):
     """A certificate signing request (PKCS#10), read.
 
     Attributes:

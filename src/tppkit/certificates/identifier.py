@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tppkit._encoding import shown
+from tppkit._iso_codes import COUNTRIES
 from tppkit.errors import FormatError
 
 MAX_LENGTH = 256
+
+# EN 319 412-1 LEG-5.1.4-03: beside ISO 3166, and for VAT the tax system's own codes of Greece and Northern Ireland.
+_COUNTRIES_OF_ALL = COUNTRIES | {"EU", "EZ", "SU", "UN"}
+_COUNTRIES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {"VAT": _COUNTRIES_OF_ALL | {"EL", "XI"}, "LEI": frozenset({"XG"})}
+)
 
 _PSD = re.compile(r"PSD([A-Z]{2})-([A-Z]{2,8})-(.+)")
 _LEGAL = re.compile(r"(VAT|NTR|LEI(?=XG))([A-Z]{2})-(.+)")
@@ -50,6 +59,16 @@ class OrganizationIdentifier:
     def nca_id(self) -> str | None:
         """Country and authority as TS 119 495 writes an NCAId (`LT-BL`), None when the scheme is not PSD."""
         return f"{self.country}-{self.authority}" if self.authority else None
+
+    @property
+    def has_known_country(self) -> bool:
+        """Whether the country is one that its scheme may name (EN 319 412-1 LEG-5.1.4-03); not when the form is unknown."""
+        return self.country in _COUNTRIES.get(self.scheme or "", _COUNTRIES_OF_ALL)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the scheme is one of a country's own (`xx:`, EN 319 412-1 LEG-5.1.4-05)."""
+        return self.scheme is not None and self.scheme.endswith(":")
 
     @property
     def is_usable(self) -> bool:

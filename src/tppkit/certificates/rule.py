@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.editions import Edition
 from tppkit.errors import Severity
 
@@ -15,6 +15,8 @@ from tppkit.errors import Severity
 Fault = tuple[str, dict[str, str]]
 # Judges a certificate at a time (which only the rules of validity need); None when it keeps the rule.
 Check = Callable[[EidasCertificate, datetime], Fault | None]
+# Asks only for what a request has as well.
+SubjectCheck = Callable[[Subject, datetime], Fault | None]
 
 
 class Use(StrEnum):

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from tppkit._clock import as_utc
 from tppkit.certificates import oids
-from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.checks import extensions, key_usage, names, psd2, qualified, validity
 from tppkit.certificates.editions import (
     BALLOT_193,
@@ -30,10 +30,10 @@ from tppkit.certificates.editions import (
     TS_119_495_V1_8_1,
     find_edition,
 )
-from tppkit.certificates.rule import Rule, Use
+from tppkit.certificates.rule import Rule, SubjectCheck, Use
 from tppkit.errors import Finding, Severity
 
-__all__ = ["RULES", "Rule", "Use", "check_certificate", "first_error"]
+__all__ = ["RULES", "Rule", "Use", "check_certificate", "check_statement", "first_error"]
 
 
 def check_certificate(
@@ -62,6 +62,21 @@ def check_certificate(
         if (rule.since is not None or rule.until is not None) and not rule.holds_on(issued, judged_by=judged_by):
             continue
         fault = rule.check(certificate, at)
+        if fault is not None:
+            message, values = fault
+            findings.append(Finding(rule.code, rule.severity, message, rule.clause, MappingProxyType(values)))
+    return tuple(findings)
+
+
+def check_statement(subject: Subject) -> tuple[Finding, ...]:
+    """What is wrong with the PSD2 statement of a certificate or request, whatever it is used for and whenever.
+
+    These rules hold in every edition. Nothing is said where there is no statement.
+    """
+    findings = []
+    for rule in RULES:
+        check = _OF_STATEMENT.get(rule.code)
+        fault = check(subject, datetime.max) if check else None  # none of them asks for the time
         if fault is not None:
             message, values = fault
             findings.append(Finding(rule.code, rule.severity, message, rule.clause, MappingProxyType(values)))
@@ -219,6 +234,21 @@ _ALL: Mapping[Use, tuple[Rule, ...]] = MappingProxyType(
 )
 _ESSENTIAL: Mapping[Use, tuple[Rule, ...]] = MappingProxyType(
     {use: tuple(rule for rule in rules if rule.essential) for use, rules in _ALL.items()}
+)
+_OF_STATEMENT: Mapping[str, SubjectCheck] = MappingProxyType(
+    {
+        "qcstatements.no-roles": psd2.no_roles,
+        "qcstatements.role-mismatch": psd2.role_mismatch,
+        "qcstatements.role-unspecified": psd2.unspecified_and_more,
+        "qcstatements.role-unknown": psd2.role_unknown,
+        "qcstatements.role-repeated": psd2.role_repeated,
+        "qcstatements.text-size": psd2.text_size,
+        "qcstatements.nca-name": psd2.name_not_latin,
+        "qcstatements.nca-id": psd2.nca_id_form,
+        "qcstatements.nca-exchanged": psd2.name_and_id_exchanged,
+        "qcstatements.nca-country": psd2.nca_country,
+        "organization-identifier.authority-mismatch": psd2.authority_mismatch,
+    }
 )
 # What reading notes and a row judges: said once, with the row's weight.
 _JUDGED = frozenset(rule.code for rule in RULES)

@@ -11,7 +11,14 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._text import printable
-from tppkit.certificates import EidasRequest, ExtensionFacts, OrganizationIdentifier, QcStatements, Source
+from tppkit.certificates import (
+    EidasRequest,
+    ExtensionFacts,
+    OrganizationIdentifier,
+    QcStatements,
+    Source,
+    check_statement,
+)
 from tppkit.cli.certificates import Read, find_sources, password_option, read_password, read_source
 from tppkit.cli.output import (
     HOLDS,
@@ -24,7 +31,7 @@ from tppkit.cli.output import (
     say,
     say_error,
 )
-from tppkit.errors import FormatError
+from tppkit.errors import Finding, FormatError
 
 Fact = tuple[str, str]
 
@@ -101,8 +108,12 @@ def _entry(name: str, source: Source, certificate: Read) -> dict[str, Any]:
             "authority": identifier.authority, "reference": identifier.reference,
         },
     }  # fmt: skip
-    findings = [finding_object(finding) for finding in certificate.findings]
+    findings = [finding_object(finding) for finding in _findings(certificate)]
     return entry | _qc_object(certificate.qc) | _extensions_object(certificate.extensions) | {"findings": findings}
+
+
+def _findings(certificate: Read) -> tuple[Finding, ...]:
+    return (*certificate.findings, *check_statement(certificate))
 
 
 def _issue_object(certificate: Read) -> dict[str, Any]:
@@ -178,7 +189,7 @@ def _print(entry: dict[str, Any], certificate: Read) -> None:
         *_extension_facts(certificate.extensions),
         ("sha256", certificate.sha256),
     ])  # fmt: skip
-    for finding in certificate.findings:
+    for finding in _findings(certificate):
         place = "" if finding.offset is None else f" at byte {finding.offset}"
         click.echo(f"  {finding.severity}: {printable(finding.message)}{place} [{finding.code}]")
     click.echo()

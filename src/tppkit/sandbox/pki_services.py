@@ -22,8 +22,9 @@ from tppkit._clock import utc_now
 from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.sandbox.listening import QuietServer, listen, make_config
+from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
-from tppkit.testpki.folder import REVOCATIONS, PkiFolder, open_pki
+from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.testpki.trusted_lists import LIST_FILES
 from tppkit.web import read_message

@@ -1,15 +1,9 @@
-"""A whole test PKI in memory: a root, issuing authorities, what they issue, and the services that vouch for it.
-
-pki = make_pki(at=utc_now())
-pki.qwac.certificate, pki.qwac.key, pki.qseal.certificate, make_anchors(pki.authorities)
-"""
+"""A test PKI in memory: a root, issuing authorities, what they have issued, and what they issue further."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
@@ -21,26 +15,14 @@ from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Draft, attributes_of, extension_of, write_name
+from tppkit.testpki.draft import Draft, extension_of, write_name
 from tppkit.testpki.issued import Drafted, Issued, for_key, sign_draft
-from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, require_kind
-from tppkit.testpki.profiles import Provider, make_other_provider, make_provider
-from tppkit.testpki.service_profiles import list_signer_extensions, responder_extensions, timestamping_extensions
+from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, public_key_der, require_kind
+from tppkit.testpki.provider import Provider
 
 DEFAULT_DAYS = 365
 MAX_DAYS = 36_500
 CRL_DAYS = 7
-CALLBACK_KEYS = ("callback-test", "callback-live")
-_AUTHORITY_DAYS = 3650
-_CERTIFIED = (
-    "root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "other-qwac", "other-qseal", "server",
-    "ocsp-qwac", "ocsp-qseal", "tsa", "lotl-signer", "list-signer",
-)  # fmt: skip
-_LOCAL_NAMES: tuple[x509.GeneralName, ...] = (
-    x509.DNSName("localhost"),
-    x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-    x509.IPAddress(ipaddress.ip_address("::1")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +119,36 @@ class Pki:
         """The root and both issuing authorities, for `trust.make_anchors`."""
         return tuple(issuer.certificate for issuer in self.issuers)
 
+    def issuing_from(
+        self, at: datetime, *, days: int | None = None, policy: str | None = None, qscd: bool | None = None
+    ) -> Pki:
+        """The same PKI, with what it issues valid from midnight UTC of another day; options not given stay.
+
+        Args:
+            at: a time of the day, aware.
+            days: validity of leaf certificates in days; by default as before, or what is left of the authorities'.
+            policy: of QWACs, one of `profiles.QWAC_POLICIES`.
+            qscd: QSealCs state a qualified device.
+
+        Raises:
+            ConfigurationError: `pki.days`: not within the validity of the authorities; `pki.policy`.
+        """
+        start, authority = midnight(at), self.root.certificate
+        left = (authority.not_after - start).days + 1
+        chosen = min(self.days, left) if days is None else days
+        if start < authority.not_before or not 1 <= chosen <= left:
+            span = f"{format_time(authority.not_before)} to {format_time(authority.not_after)}"
+            asked = "" if days is None else f" for {days} days"
+            message = f"a validity from {format_time(start)}{asked} is not within that of the authorities, {span}"
+            raise ConfigurationError("pki.days", message)
+        return replace(
+            self,
+            not_before=start,
+            days=chosen,
+            policy=self.policy if policy is None else profiles.require_policy(policy),
+            qscd=self.qscd if qscd is None else qscd,
+        )
+
     def responder(self, issuer: Issued) -> Issued:
         """Who answers by OCSP for one of `issuers`: its delegated responder, or the root for itself."""
         return self.members.get(issuer.label.replace("issuing-ca", "ocsp"), issuer)
@@ -172,10 +184,10 @@ class Pki:
             kind: `qwac` or `qseal`.
             label: short name.
         """
-        issuer = self.qwac_ca if kind == "qwac" else self.qseal_ca
-        drafted = self.draft_qwac(provider, label=label) if kind == "qwac" else self.draft_qseal(provider, label=label)
+        issuer, make_draft = (self.qwac_ca, self.draft_qwac) if kind == "qwac" else (self.qseal_ca, self.draft_qseal)
+        draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
         public = request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return EidasCertificate.from_der(for_key(drafted.draft, public).sign(issuer.key))
+        return EidasCertificate.from_der(for_key(draft, public).sign(issuer.key))
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.
@@ -218,7 +230,7 @@ class Pki:
         issuer: Issued | None,
         label: str,
         kind: str,
-        name: x509.Name,
+        name: profiles.Name,
         extensions: Sequence[profiles.Extension],
         *,
         days: int | None = None,
@@ -230,7 +242,7 @@ class Pki:
         self,
         issuer: Issued | None,
         label: str,
-        name: x509.Name,
+        name: profiles.Name,
         extensions: Sequence[profiles.Extension],
         *,
         key: str | None = None,
@@ -239,11 +251,10 @@ class Pki:
         private = self.keys.make_key(label, kind=key)
         public = private.public_key()
         identifiers = profiles.key_identifiers(public, issuer.key.public_key() if issuer else public)
-        subject = attributes_of(name)
         draft = Draft(
-            subject=subject,
-            issuer=issuer.name if issuer else write_name(subject),
-            public_key=Drafted.public_key_of(private),
+            subject=name,
+            issuer=issuer.name if issuer else write_name(name),
+            public_key=public_key_der(private),
             serial=self.keys.make_serial(label),
             not_before=self.not_before,
             not_after=self.not_before + timedelta(days=days or self.days) - timedelta(seconds=1),
@@ -256,89 +267,6 @@ def _require_tls_kind(key: str | None) -> str | None:
     return key if key is None else require_kind(key, KEY_KINDS)
 
 
-def make_pki(
-    *,
-    at: datetime,
-    provider: Provider | None = None,
-    key: str = "p256",
-    days: int = DEFAULT_DAYS,
-    seed: int | None = None,
-    services_url: str = profiles.SERVICES_URL,
-    policy: str = "gen",
-    qscd: bool = False,
-    seal_key: str | None = None,
-) -> Pki:
-    """A fresh test PKI.
-
-    Args:
-        at: the present, aware; everything is valid from midnight UTC of that day.
-        provider: who QWAC and QSealC are for; an example provider when absent.
-        key: kind of every key but those of callbacks, one of `testpki.KEY_KINDS`.
-        days: validity of leaf certificates in days.
-        seed: the same seed and day give the same bytes again.
-        services_url: where its services answer, as certificates and lists name it; without a slash at its end.
-        policy: of QWACs: `gen` (QNCP-w-gen, for payment services only) or `ev` (QEVCP-w, which browsers take as well).
-        qscd: QSealCs state a qualified device.
-        seal_key: kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; that of all other keys by default.
-
-    Raises:
-        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`, `pki.policy`.
-    """
-    if not 1 <= days <= MAX_DAYS:
-        raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
-    keys = KeySource(key, seed=seed)
-    start = as_utc(at).replace(hour=0, minute=0, second=0, microsecond=0)
-    if not 1950 <= start.year < 9900:  # what a certificate can say (RFC 5280 section 4.1.2.5), and MAX_DAYS more
-        raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
-    keys.prepare(_CERTIFIED)
-    members: dict[str, Issued] = {}
-    provider = provider or make_provider()
-    pki = Pki(
-        provider=provider,
-        other_provider=make_other_provider(provider),
-        members=MappingProxyType(members),  # which is filled below, from the top down
-        callback_keys=MappingProxyType({label: keys.make_key(label, kind="p256") for label in CALLBACK_KEYS}),
-        keys=keys,
-        not_before=start,
-        days=days,
-        services_url=_require_url(services_url),
-        policy=_require_policy(policy),
-        qscd=qscd,
-        seal_key=seal_key,
-    )
-    for issued in _issue_all(pki):
-        members[issued.label] = issued
-    return pki
-
-
-def _require_url(url: str) -> str:
-    if not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+(/[A-Za-z0-9._~/-]+)?", url) or url.endswith("/"):
-        raise ConfigurationError("pki.services-url", f"{url[:80]!r} is not an http address without a slash at its end")
-    return url
-
-
-def _require_policy(policy: str) -> str:
-    if policy not in profiles.QWAC_POLICIES:
-        raise ConfigurationError(
-            "pki.policy", f"the policy {policy!r} is not one of {', '.join(profiles.QWAC_POLICIES)}"
-        )
-    return policy
-
-
-def _issue_all(pki: Pki) -> Iterator[Issued]:
-    """Every certificate; each is a member before the next is made."""
-    name, long = profiles.authority_name, max(_AUTHORITY_DAYS, pki.days)
-    root, issuing = profiles.authority_extensions(path_length=None), profiles.authority_extensions(path_length=0)
-    yield pki.issue(None, "root", "root", name("tppkit TEST Root CA"), root, days=long)
-    yield pki.issue(pki.root, "issuing-ca-qwac", "issuing-ca", name("tppkit TEST QWAC CA"), issuing, days=long)
-    yield pki.issue(pki.root, "issuing-ca-qseal", "issuing-ca", name("tppkit TEST QSealC CA"), issuing, days=long)
-    yield pki.issue_qwac(pki.provider, label="qwac")
-    yield pki.issue_qseal(pki.provider, label="qseal")
-    yield pki.issue_qwac(pki.other_provider, label="other-qwac")
-    yield pki.issue_qseal(pki.other_provider, label="other-qseal")
-    yield pki.issue(pki.qwac_ca, "server", "server", name("localhost"), profiles.server_extensions(_LOCAL_NAMES))
-    for ca, label in ((pki.qwac_ca, "ocsp-qwac"), (pki.qseal_ca, "ocsp-qseal")):
-        yield pki.issue(ca, label, "ocsp", name(f"tppkit TEST OCSP {label}"), responder_extensions())
-    yield pki.issue(pki.qseal_ca, "tsa", "tsa", name("tppkit TEST TSA"), timestamping_extensions(), days=long)
-    for label in ("lotl-signer", "list-signer"):
-        yield pki.issue(None, label, "list-signer", name(f"tppkit TEST {label}"), list_signer_extensions(), days=long)
+def midnight(at: datetime) -> datetime:
+    """The midnight (UTC) at which the day of a time (aware) began."""
+    return as_utc(at).replace(hour=0, minute=0, second=0, microsecond=0)

@@ -11,12 +11,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tppkit.certificates import der, oids
-from tppkit.testpki.draft import Extension, write_extension, write_time
+from tppkit.testpki.draft import Extension, write_extension, write_extensions, write_time
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
 _CRL_NUMBER, _REASON_CODE = "2.5.29.20", "2.5.29.21"
 
+HOLD, NO_LONGER = "certificateHold", "removeFromCRL"
 # RFC 5280 section 5.3.1.
 REASONS: Mapping[str, int] = MappingProxyType({
     "unspecified": 0, "keyCompromise": 1, "cACompromise": 2, "affiliationChanged": 3, "superseded": 4,
@@ -72,7 +73,7 @@ def write_crl(
         write_time(this_update),
         write_time(next_update) if next_update else b"",
         der.write_element(der.SEQUENCE, *entries) if entries else b"",
-        der.write_element(0xA0, der.write_element(der.SEQUENCE, *map(write_extension, extensions))),
+        der.write_element(0xA0, write_extensions(extensions)),
     )
     return sign_der(to_be_signed, key, hash_name=hash_name)
 

@@ -5,6 +5,7 @@ Source: RFC 5280 section 4.1.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, Self
@@ -12,7 +13,7 @@ from typing import NamedTuple, Self
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 
@@ -37,12 +38,14 @@ class Extension(NamedTuple):
     critical: bool = False
 
 
-def attributes_of(name: x509.Name) -> tuple[Attribute, ...]:
+def attribute_of(oid: str, text: str) -> Attribute:
+    """The attribute with the string type that RFC 5280 wants for it."""
+    return Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING)
+
+
+def attributes_of(name: DistinguishedName) -> tuple[Attribute, ...]:
     """The attributes of a name, each with the string type that RFC 5280 wants for it."""
-    pairs = ((attribute.oid.dotted_string, str(attribute.value)) for attribute in name)
-    return tuple(
-        Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING) for oid, text in pairs
-    )
+    return tuple(attribute_of(oid, text) for rdn in name.rdns for oid, text in rdn)
 
 
 def extension_of(extension: x509.ExtensionType, critical: bool) -> Extension:
@@ -103,8 +106,8 @@ class Draft:
         """The draft that a certificate was signed from, for one that `cryptography` can read in full."""
         known = certificate.x509
         return cls(
-            subject=attributes_of(known.subject),
-            issuer=known.issuer.public_bytes(),
+            subject=attributes_of(certificate.subject),
+            issuer=certificate.issuer_der,
             public_key=known.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo),
             serial=certificate.serial,
             not_before=certificate.not_before,
@@ -131,12 +134,17 @@ class Draft:
         algorithm = signature_algorithm(key, hash_name or default_hash(key))
         version = der.write_element(0xA0, der.write_integer(self.version)) if self.version else b""
         validity = der.write_element(der.SEQUENCE, write_time(self.not_before), write_time(self.not_after))
-        extensions = der.write_element(der.SEQUENCE, *map(write_extension, self.extensions))
+        extensions = write_extensions(self.extensions)
         to_be_signed = der.write_element(
             der.SEQUENCE, version, der.write_integer(self.serial), algorithm, self.issuer, validity,
             write_name(self.subject), self.public_key, der.write_element(0xA3, extensions) if self.extensions else b"",
         )  # fmt: skip
         return sign_der(to_be_signed, key, hash_name=hash_name)
+
+
+def write_extensions(extensions: Iterable[Extension]) -> bytes:
+    """DER of a SEQUENCE of them."""
+    return der.write_element(der.SEQUENCE, *map(write_extension, extensions))
 
 
 def write_extension(extension: Extension) -> bytes:

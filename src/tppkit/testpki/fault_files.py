@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError
 from tppkit.testpki.authority import Pki
-from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase
+from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase, judged_at
 from tppkit.testpki.faults.sound import sound_pki
 from tppkit.testpki.pem import PkiFile, pem_block
 
@@ -20,7 +20,7 @@ def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
     """The manifest's entry and the files of every fault.
 
     An entry names, beside what every entry has, the use that the certificate claims (`as`), the time at which it is judged
-    (`at`), the revocation lists and OCSP answers to judge it with, and what is wrong (`summary`).
+    (`at`), the revocation lists and OCSP answers to judge it with, the whole `command`, and what is wrong (`summary`).
 
     Args:
         pki: the PKI whose authorities and keys they are made with.
@@ -43,7 +43,7 @@ def _files(fault: Fault, case: FaultCase) -> Iterator[PkiFile]:
 
 
 def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dict[str, Any]:
-    leaf = EidasCertificate.from_der(case.leaf)
+    leaf, at = EidasCertificate.from_der(case.leaf), format_time(judged_at(bench.pki))
     sound = bench.issued(fault.use)
     return {
         "path": names[0],
@@ -53,12 +53,20 @@ def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dic
         "not_after": format_time(leaf.not_after),
         "expected": list(fault.expected),
         "as": fault.use.value,
-        "at": format_time(bench.at),
+        "at": at,
         "crl": [name for name in names if name.endswith(".crl")],
         "ocsp": [name for name in names if name.endswith(".ocsp")],
         "further_paths": names[1:],
+        "command": _command(names, use=fault.use, at=at),
         "summary": fault.summary,
     }
+
+
+def _command(names: list[str], *, use: Use, at: str) -> str:
+    """The check, to be run in the PKI's folder."""
+    path, *answers = names
+    kept = "".join(f" --{'crl' if name.endswith('.crl') else 'ocsp'} {name}" for name in answers)
+    return f"tppkit cert check {path} --as {use.value} --trust root.pem --at {at}{kept}"
 
 
 def _has_key_of(leaf: EidasCertificate, sound: EidasCertificate) -> bool:

@@ -3,18 +3,21 @@
 For each certificate LABEL: `LABEL.pem`, `LABEL.der`, `LABEL.key` (mode 0600). For a leaf also `LABEL-chain.pem` (the issuing
 authority behind it), `LABEL.p12` (password `test`), `LABEL.csr` and `LABEL.b64` (one line, for TPP-Signature-Certificate).
 For each authority `LABEL.crl`. The trusted lists stand in `trusted-lists`, with the signer of the list of lists as
-`trust.load_trusted_lists` wants it. An entry of the manifest names the other files of a certificate in `further_paths`.
+`trust.load_trusted_lists` wants it. An entry of the manifest names the other files of a certificate in `further_paths`; its
+`sha256` is that of the certificate's DER, of all else that of the file's bytes; `not_after` of a list is its next update.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
@@ -28,7 +31,7 @@ from tppkit.testpki.guide import make_guide
 from tppkit.testpki.issued import Issued
 from tppkit.testpki.pem import PkiFile, certificate_pem, key_pem, pem_block
 from tppkit.testpki.request import write_request
-from tppkit.testpki.trusted_lists import LIST_FILES, make_trusted_lists
+from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lists
 
 MANIFEST, GUIDE = "manifest.json", "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
@@ -36,6 +39,7 @@ _LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
 _LEAVES = frozenset({"qwac", "qseal", "server"})
 _LEAF_ENDINGS = ("-chain.pem", ".b64", ".csr", ".p12")
+Listed = tuple[dict[str, Any], list[PkiFile]]  # an entry of the manifest, and the files that it names
 ENDINGS = (".pem", ".der", ".key", *_LEAF_ENDINGS)
 
 
@@ -57,37 +61,25 @@ def write_pki(
         ConfigurationError: `file.exists`, `file.unwritable`.
     """
     everything = (*pki.issued, *further)
-    manifest = make_manifest(pki, everything)
     faults = list(make_faults(pki)) if with_faults else []
-    manifest["files"] += [entry for entry, _ in faults]
-    with new_folder(directory) as folder:
-        for issued in everything:
-            write_files(folder, files_of(pki, issued))
-        write_files(folder, callback_files(pki))
-        write_files(folder, crl_files(pki, at=pki.not_before))
-        (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
-        write_files(folder, list_files(pki, at=pki.not_before))
-        if faults:
-            (folder / FAULTS_FOLDER).mkdir()
-        for _, files in faults:
-            write_files(folder, files)
-        write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD, with_faults=with_faults).encode())
-        write_new(folder / MANIFEST, manifest_json(manifest))
-    return manifest
-
-
-def make_manifest(pki: Pki, everything: tuple[Issued, ...]) -> dict[str, Any]:
-    """What stands in the folder, as CLI.md describes it."""
-    entries = [entry_of(issued) for issued in everything]
-    entries += [_entry(f"{label}.pub", "callback-key", key_path=f"{label}.key") for label in pki.callback_keys]
-    entries += [_entry(f"{issuer.label}.crl", "crl") for issuer in pki.issuers]
-    entries += [_entry(f"{TRUSTED_LISTS}/{LIST_FILES[0]}", "trusted-list", further=[_LOTL_SIGNER])]
-    entries += [_entry(f"{TRUSTED_LISTS}/{name}", "trusted-list") for name in LIST_FILES[1:]]
-    return {
+    others = [*_callback_keys(pki), *_crls(pki), *_trusted_lists(pki), *faults]
+    entries = [*map(entry_of, everything), *(entry for entry, _ in others)]
+    manifest = {
         "organization_identifier": pki.provider.organization_identifier.text,
         "roles": list(pki.provider.roles),
         "files": entries,
     }
+    with new_folder(directory) as folder:
+        (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
+        if faults:
+            (folder / FAULTS_FOLDER).mkdir()
+        for issued in everything:
+            write_files(folder, files_of(pki, issued))
+        for _, files in others:
+            write_files(folder, files)
+        write_new(folder / GUIDE, make_guide(pki, password=P12_PASSWORD, with_faults=with_faults).encode())
+        write_new(folder / MANIFEST, manifest_json(manifest))
+    return manifest
 
 
 def manifest_json(manifest: dict[str, Any]) -> bytes:
@@ -114,14 +106,19 @@ def certificate_entry(
         kind: as CLI.md names it.
         further: its other files.
     """
-    entry = _entry(f"{label}.pem", kind, further=further)
-    return entry | {"sha256": certificate.sha256, "not_after": format_time(certificate.not_after)}
-
-
-def _entry(path: str, kind: str, *, key_path: str | None = None, further: Sequence[str] = ()) -> dict[str, Any]:
     return {
-        "path": path, "kind": kind, "key_path": key_path, "sha256": None, "not_after": None, "expected": [],
-        "further_paths": list(further),
+        "path": f"{label}.pem", "kind": kind, "key_path": None, "sha256": certificate.sha256,
+        "not_after": format_time(certificate.not_after), "expected": [], "further_paths": list(further),
+    }  # fmt: skip
+
+
+def _file_entry(
+    file: PkiFile, kind: str, *, not_after: datetime | None = None, further: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The manifest's entry of what is no certificate: `sha256` is of the file's bytes."""
+    return {
+        "path": file.name, "kind": kind, "key_path": None, "sha256": hashlib.sha256(file.content).hexdigest(),
+        "not_after": format_time(not_after) if not_after else None, "expected": [], "further_paths": list(further),
     }  # fmt: skip
 
 
@@ -157,21 +154,34 @@ def request_pem(issued: Issued) -> bytes:
     return pem_block("CERTIFICATE REQUEST", write_request(draft.subject, draft.extensions, issued.key))
 
 
-def callback_files(pki: Pki) -> Iterator[PkiFile]:
-    """Private and public keys of the legacy interface's callbacks."""
+def _callback_keys(pki: Pki) -> Iterator[Listed]:
     for label, key in pki.callback_keys.items():
-        yield PkiFile(f"{label}.key", key_pem(key), PRIVATE)
-        yield PkiFile(f"{label}.pub", key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+        public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        file = PkiFile(f"{label}.pub", public)
+        entry = _file_entry(file, "callback-key") | {"key_path": f"{label}.key"}
+        yield entry, [file, PkiFile(f"{label}.key", key_pem(key), PRIVATE)]
 
 
-def list_files(pki: Pki, *, at: datetime) -> Iterator[PkiFile]:
-    """The trusted lists, and the certificate that the list of lists is verified with."""
-    for name, content in make_trusted_lists(pki, at=at).items():
-        yield PkiFile(f"{TRUSTED_LISTS}/{name}", content)
-    yield PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
+def _crls(pki: Pki) -> Iterator[Listed]:
+    for file in crl_files(pki, at=pki.not_before):
+        yield crl_entry(file), [file]
+
+
+def _trusted_lists(pki: Pki) -> Iterator[Listed]:
+    """The lists, and beside the list of lists the certificate that it is verified with."""
+    signer = PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
+    end = pki.not_before + timedelta(days=LIST_DAYS)
+    for name, content in make_trusted_lists(pki, at=pki.not_before).items():
+        file, further = PkiFile(f"{TRUSTED_LISTS}/{name}", content), [signer] if name == LIST_FILES[0] else []
+        yield _file_entry(file, "trusted-list", not_after=end, further=[s.name for s in further]), [file, *further]
 
 
 def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:
     """The revocation list of each authority, issued at a time and good for as long as the leaf certificates."""
     for issuer in pki.issuers:
         yield PkiFile(f"{issuer.label}.crl", pki.crl(issuer, at=at, number=number, days=pki.days))
+
+
+def crl_entry(file: PkiFile) -> dict[str, Any]:
+    """The manifest's entry of a revocation list; it ends when the next one should come."""
+    return _file_entry(file, "crl", not_after=x509.load_der_x509_crl(file.content).next_update_utc)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from tppkit._clock import format_time
 from tppkit.testpki.authority import Pki
+from tppkit.testpki.faults import judged_at
 
 _GUIDE = """# Test PKI of {name}
 
@@ -27,6 +29,15 @@ Every certificate also stands as `.der`, its private key as `.key` (PKCS#8 PEM, 
 certificate has four more forms: `-chain.pem` (with its issuing authority, what a TLS side sends), `.p12` (PKCS#12, password
 `{password}`), `.csr` (the request for it) and `.b64` (one line, the value of the TPP-Signature-Certificate header).
 
+The commands below are for a shell in this folder.
+
+## openssl
+
+    openssl x509 -in qwac.pem -noout -text
+    openssl verify -CAfile root.pem -untrusted issuing-ca-qwac.pem qwac.pem
+    openssl pkcs12 -in qwac.p12 -passin pass:{password} -noenc
+    openssl s_server -accept 8443 -cert server.pem -cert_chain issuing-ca-qwac.pem -key server.key -CAfile root.pem -Verify 2 -www
+
 ## curl
 
     curl --cert qwac-chain.pem --key qwac.key --cacert root.pem https://localhost:8443/
@@ -40,27 +51,50 @@ certificate has four more forms: `-chain.pem` (with its issuing authority, what 
 
 ## nginx
 
-    ssl_certificate         server-chain.pem;
-    ssl_certificate_key     server.key;
-    ssl_client_certificate  root.pem;
-    ssl_verify_client       on;
-    ssl_verify_depth        2;
-    proxy_set_header        X-Client-Cert $ssl_client_escaped_cert;
+A server that lets in only who shows a QWAC. nginx takes relative paths from its own folder: write this one's, which `pwd` tells,
+in the place of /DIR.
+
+    server {{
+        listen                  127.0.0.1:8443 ssl;
+        server_name             localhost;
+        ssl_certificate         /DIR/server-chain.pem;
+        ssl_certificate_key     /DIR/server.key;
+        ssl_client_certificate  /DIR/root.pem;
+        ssl_verify_client       on;
+        ssl_verify_depth        2;
+        location / {{
+            proxy_pass          http://127.0.0.1:8080;
+            proxy_set_header    X-Client-Cert $ssl_client_escaped_cert;
+        }}
+    }}
 
 ## tppkit
 
     tppkit cert check qwac-chain.pem --as qwac --trust .
     tppkit cert check qwac-chain.pem --as qwac --trust . --crl issuing-ca-qwac.crl --crl root.crl
     tppkit trust status qwac.pem --trusted-lists trusted-lists
-    tppkit pki serve .          # OCSP, revocation lists, time stamps and trusted lists over HTTP
     tppkit pki issue qwac .     # one more certificate
     tppkit pki revoke qwac.pem  # and new revocation lists
+    tppkit pki serve .          # OCSP, revocation lists, time stamps and trusted lists on http://localhost:8448
+
+While it serves:
+
+    openssl ocsp -issuer issuing-ca-qwac.pem -cert qwac.pem -url http://localhost:8448/ocsp -CAfile root.pem -no_nonce
+    curl -O http://localhost:8448/issuing-ca-qwac.crl
+{trying}"""
+
+
+_FAULTS = "| `faults/` | what must be refused, one fault each; the manifest says why, with which command, and the codes that it gives |\n"
+_TRYING = """
+## Faults
+
+    tppkit cert check faults/role-mismatch.pem --as qwac --trust root.pem --at {at}
+    tppkit cert check faults/revoked-by-crl.pem --as qwac --trust root.pem --at {at} --crl faults/revoked-by-crl-1.crl
+
+Each fault is one from the day of creation on (without `--at` it is judged now). The whole command for any of them:
+
+    python3 -c "import json; print(*(e['command'] for e in json.load(open('manifest.json'))['files'] if 'command' in e), sep='\\n')"
 """
-
-
-_FAULTS = (
-    "| `faults/` | what must be refused, one fault each; the manifest says why, and with which options and codes |\n"
-)
 
 
 def make_guide(pki: Pki, *, password: str, with_faults: bool = False) -> str:
@@ -78,4 +112,5 @@ def make_guide(pki: Pki, *, password: str, with_faults: bool = False) -> str:
         other=pki.other_provider.organization_identifier.text,
         password=password,
         faults=_FAULTS if with_faults else "",
+        trying=_TRYING.format(at=format_time(judged_at(pki))) if with_faults else "",
     )

@@ -6,11 +6,9 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from tppkit.certificates import EidasCertificate, der, oids
 from tppkit.testpki.draft import Draft, Extension
-from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.keys import PrivateKey, public_key_der
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ class Issued:
     @property
     def name(self) -> bytes:
         """DER of the subject's name."""
-        return self.certificate.x509.subject.public_bytes()
+        return self.certificate.subject_der
 
     @property
     def key_identifier(self) -> bytes:
@@ -44,7 +42,7 @@ class Issued:
     @property
     def public_key_der(self) -> bytes:
         """DER of the SubjectPublicKeyInfo."""
-        return Drafted.public_key_of(self.key)
+        return public_key_der(self.key)
 
     def __repr__(self) -> str:
         return f"Issued(label={self.label!r}, kind={self.kind!r}, subject={str(self.certificate.subject)!r})"
@@ -55,11 +53,6 @@ class Drafted(NamedTuple):
 
     draft: Draft
     key: PrivateKey
-
-    @staticmethod
-    def public_key_of(key: PrivateKey) -> bytes:
-        """DER of the key's SubjectPublicKeyInfo."""
-        return key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def sign_draft(

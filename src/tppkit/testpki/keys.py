@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.seeded_rsa import PUBLIC_EXPONENT, make_rsa_key
@@ -100,6 +100,11 @@ class KeySource:
         if self._seed is None:
             return secrets.token_bytes(size)
         return hashlib.shake_256(f"tppkit test pki\0{self._seed}\0{label}".encode()).digest(size)
+
+
+def public_key_der(key: PrivateKey) -> bytes:
+    """DER of the key's SubjectPublicKeyInfo."""
+    return key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def require_kind(kind: str, kinds: Sequence[str]) -> str:

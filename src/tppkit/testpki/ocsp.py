@@ -17,7 +17,7 @@ from tppkit.testpki.keys import PrivateKey
 from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
 
 _ENUMERATED = 0x0A
-_BASIC, _NONCE = "1.3.6.1.5.5.7.48.1.1", "1.3.6.1.5.5.7.48.1.2"
+_BASIC, NONCE = "1.3.6.1.5.5.7.48.1.1", "1.3.6.1.5.5.7.48.1.2"
 HASH_NAMES = {"1.3.14.3.2.26": "sha1", "2.16.840.1.101.3.4.2.1": "sha256"}
 _HASH_OIDS = {name: oid for oid, name in HASH_NAMES.items()}
 
@@ -83,7 +83,7 @@ def write_answer(
         nonce: DER of the request's nonce value, repeated; None writes none.
         hash_name: one of `signing.HASHES`; the one that fits the key by default.
     """
-    extensions = write_extension(Extension(_NONCE, nonce)) if nonce is not None else b""
+    extensions = write_extension(Extension(NONCE, nonce)) if nonce is not None else b""
     data = der.write_element(
         der.SEQUENCE,
         der.write_element(0xA2, der.write_element(der.OCTET_STRING, responder_key_hash)),

@@ -1,4 +1,4 @@
-"""The certificates of a test PKI: names, extensions and validity, as production profiles have them.
+"""The certificates of a test PKI: names and extensions, as production profiles have them.
 
 Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities). Every authority says TEST in
 its name, and every provider's certificate in the organisation's name or in its policy, so that none can be taken for one of
@@ -9,140 +9,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsageOID
 
+from tppkit._encoding import shown
 from tppkit.certificates import (
     EidasCertificate,
-    EidasRequest,
     OrganizationIdentifier,
     PdsLocation,
     Psd2Statement,
     RoleOfPsp,
     der,
     oids,
-    parse_organization_identifier,
 )
-from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.certificates.write_qcstatements import write_qc_statements
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError
+from tppkit.testpki.draft import Attribute, attribute_of
+from tppkit.testpki.provider import Provider
 
 Extension = tuple[x509.ExtensionType, bool]
+Name = tuple[Attribute, ...]
 
-_ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
 SERVICES_URL = "http://pki.test.example.com"
-_COUNTRY = re.compile(r"[A-Z]{2}")
-_DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-# Countries that only identifiers have: VAT's codes of Greece and Northern Ireland, and LEI's of the whole world.
-_ESTABLISHED = {"EL": "GR", "XI": "GB", "XG": ""}
-_UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # name no authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
-_TEXT_LIMIT = 64
+_REGISTRAR = (
+    "https://pki.test.example.com/register"  # of names by a scheme of a country's own (EN 319 412-1 LEG-5.1.4-05)
+)
+_JURISDICTION, _BUSINESS_CATEGORY = "1.3.6.1.4.1.311.60.2.1.3", "2.5.4.15"
+_SERIAL_NUMBER, _LOCALITY = "2.5.4.5", "2.5.4.7"
+_PRINTABLE_STRING = re.compile(r"[A-Za-z0-9 '()+,./:=?-]{1,64}")
 _QCP_L_QSCD = "0.4.0.194112.1.3"
 # Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
 QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("2.23.140.1.1", "0.4.0.194112.1.4")}
 )
-_NCA_NAME_LIMIT = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Provider:
-    """A payment provider that certificates are made for.
-
-    Attributes:
-        organization_identifier: for example `PSDLT-BL-LB000000`.
-        name: the organisation's name (O), 1 to 64 bytes of printable UTF-8.
-        country: two letters (C).
-        roles: of `oids.ROLE_OIDS`, for example `("PSP_PI", "PSP_AI")`.
-        nca_name: the competent authority's name.
-        nca_id: the competent authority's identifier, `CC-AUTHORITY`.
-        dns_name: the name in the QWAC.
-    """
-
-    organization_identifier: OrganizationIdentifier
-    name: str
-    country: str
-    roles: tuple[str, ...]
-    nca_name: str
-    nca_id: str
-    dns_name: str
-
-
-DEFAULT_ORGANIZATION_IDENTIFIER = "PSDLT-BL-LB000000"
-DEFAULT_NAME = "Example Payments TEST"
-DEFAULT_ROLES = ("PSP_PI", "PSP_AI")
-DEFAULT_DNS_NAME = "tpp.test.example.com"
-
-
-def make_provider(
-    *,
-    organization_identifier: str = DEFAULT_ORGANIZATION_IDENTIFIER,
-    name: str = DEFAULT_NAME,
-    country: str | None = None,
-    roles: Sequence[str] = DEFAULT_ROLES,
-    nca_name: str | None = None,
-    dns_name: str = DEFAULT_DNS_NAME,
-) -> Provider:
-    """A provider, checked against the rules that its certificates will be read by.
-
-    Args:
-        organization_identifier: any form of EN 319 412-1 clause 5.1.4 or TS 119 495 GEN-5.2.1-3.
-        name: the organisation's name.
-        country: two letters; that of the organizationIdentifier when absent (an LEI has none).
-        roles: names of TS 119 495, at least one, none twice.
-        nca_name: the competent authority's name; looked up, or made from its identifier, when absent; `NA` for central banks
-            and public authorities.
-        dns_name: the name in the QWAC, lower case.
-
-    Raises:
-        ConfigurationError: `pki.organization-identifier`, `pki.name`, `pki.country`, `pki.role`, `pki.dns-name`.
-    """
-    try:
-        identifier = parse_organization_identifier(organization_identifier)
-    except FormatError as e:
-        raise ConfigurationError("pki.organization-identifier", e.message, clause=e.clause) from e
-    country = country or _ESTABLISHED.get(identifier.country or "", identifier.country or "")
-    nca_id = identifier.nca_id or f"{country}-TEST"
-    if _UNSUPERVISED.intersection(roles):
-        nca_id, nca_name = "NA", nca_name or "NA"
-    provider = Provider(
-        identifier,
-        name,
-        country,
-        tuple(roles),
-        nca_name or AUTHORITIES.get(nca_id) or f"Competent authority {nca_id}",
-        nca_id,
-        dns_name,
-    )
-    _check(provider)
-    return provider
-
-
-def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
-    """The provider that a test certificate or request was made for.
-
-    Raises:
-        ConfigurationError: as `make_provider`.
-    """
-    identifier, psd2 = certificate.organization_identifier, certificate.qc.psd2
-    values = certificate.subject.values
-    return make_provider(
-        organization_identifier=identifier.text if identifier else "",
-        name=" ".join(values(oids.ORGANIZATION)),
-        country=" ".join(values(oids.COUNTRY)),
-        roles=certificate.roles,
-        nca_name=psd2.nca_name if psd2 else None,
-        dns_name=next(iter(certificate.extensions.dns_names), DEFAULT_DNS_NAME),
-    )
-
-
-def is_dns_name(text: str) -> bool:
-    """Whether a text is a DNS name in lower case, as certificates have it."""
-    return _DNS_NAME.fullmatch(text) is not None
 
 
 def policy_of(qwac: EidasCertificate) -> str:
@@ -150,83 +52,63 @@ def policy_of(qwac: EidasCertificate) -> str:
     return next((name for name, stated in QWAC_POLICIES.items() if stated == qwac.extensions.policies), "gen")
 
 
-def make_other_provider(provider: Provider) -> Provider:
-    """Another organisation, for what must be refused: one of two, whichever `provider` is not."""
-    for identifier in ("PSDDE-BAFIN-999999", "PSDFI-FINFSA-9999999-9"):
-        if identifier != provider.organization_identifier.text:
-            break
-    return make_provider(
-        organization_identifier=identifier, name="Another Provider TEST", dns_name="other.test.example.com"
-    )
+def require_policy(policy: str) -> str:
+    """The policy, when it is one of `QWAC_POLICIES`.
+
+    Raises:
+        ConfigurationError: `pki.policy`.
+    """
+    if policy not in QWAC_POLICIES:
+        raise ConfigurationError("pki.policy", f"the policy {policy!r} is not one of {', '.join(QWAC_POLICIES)}")
+    return policy
 
 
-def _check(provider: Provider) -> None:
-    if not _COUNTRY.fullmatch(provider.country):
-        raise ConfigurationError(
-            "pki.country", f"the country {provider.country!r} is not two capital letters (ISO 3166)"
-        )
-    name_bytes = len(provider.name.encode("utf-8", "replace"))  # `cryptography` takes X.520's limit in bytes
-    for what, text, size, limit in (
-        ("organisation's", provider.name, name_bytes, _TEXT_LIMIT),
-        ("authority's", provider.nca_name, len(provider.nca_name), _NCA_NAME_LIMIT),
-    ):
-        if not 1 <= size <= limit or not text.isprintable():
-            raise ConfigurationError("pki.name", f"the {what} name {text[:80]!r} is empty, too long or not printable")
-    unknown = [role for role in provider.roles if role not in oids.ROLE_OIDS]
-    if unknown or not provider.roles or len(set(provider.roles)) != len(provider.roles):
-        raise ConfigurationError(
-            "pki.role",
-            f"the roles {', '.join(provider.roles) or 'none'} are not one or more, each once, of {', '.join(oids.ROLE_OIDS)}",
-        )
-    if not is_dns_name(provider.dns_name) or len(provider.dns_name) > _TEXT_LIMIT:
-        raise ConfigurationError("pki.dns-name", f"{provider.dns_name[:80]!r} is not a lower-case DNS name")
-
-
-def authority_name(common_name: str) -> x509.Name:
+def authority_name(common_name: str) -> Name:
     """The name of a test authority."""
     return _name(
-        {
-            NameOID.COUNTRY_NAME: "LT",
-            NameOID.ORGANIZATION_NAME: "tppkit TEST Trust Services",
-            _ORGANIZATION_IDENTIFIER: "NTRLT-000000000",
-            NameOID.COMMON_NAME: common_name,
-        }
+        (oids.COUNTRY, "LT"),
+        (oids.ORGANIZATION, "tppkit TEST Trust Services"),
+        (oids.ORGANIZATION_IDENTIFIER, "NTRLT-000000000"),
+        (oids.COMMON_NAME, common_name),
     )
 
 
-def qwac_name(provider: Provider, *, policy: str = "gen") -> x509.Name:
+def qwac_name(provider: Provider, *, policy: str = "gen") -> Name:
     """The name of a QWAC; one with the EV policy also says how the organisation is registered (EV guidelines 7.1.4.2)."""
+    country, *others = provider_name(provider, provider.dns_name)
     if policy != "ev":
-        return provider_name(provider, provider.dns_name)
-    country, reference = provider.country, provider.organization_identifier.reference or ""
-    return _name(
-        {
-            NameOID.JURISDICTION_COUNTRY_NAME: country,
-            NameOID.BUSINESS_CATEGORY: "Private Organization",
-            NameOID.SERIAL_NUMBER: reference,
-            NameOID.COUNTRY_NAME: country,
-            NameOID.LOCALITY_NAME: "TEST",
-            NameOID.ORGANIZATION_NAME: provider.name,
-            _ORGANIZATION_IDENTIFIER: provider.organization_identifier.text,
-            NameOID.COMMON_NAME: provider.dns_name,
-        }
+        return country, *others
+    registered = _name(
+        (_JURISDICTION, provider.country),
+        (_BUSINESS_CATEGORY, "Private Organization"),
+        (_SERIAL_NUMBER, _registration_number(provider.organization_identifier)),
     )
+    return *registered, country, *_name((_LOCALITY, "TEST")), *others
 
 
-def provider_name(provider: Provider, common_name: str) -> x509.Name:
+def _registration_number(identifier: OrganizationIdentifier) -> str:
+    reference = identifier.reference or ""
+    if not _PRINTABLE_STRING.fullmatch(reference):
+        clause = "RFC 5280 appendix A.1"
+        message = (
+            f"{shown(reference)} is no serialNumber, as the policy ev wants it: 1 to 64 characters of PrintableString"
+        )
+        raise ConfigurationError("pki.organization-identifier", f"{message} ({clause})", clause=clause)
+    return reference
+
+
+def provider_name(provider: Provider, common_name: str) -> Name:
     """The name of a provider's certificate (EN 319 412-3 clause 4.2.1)."""
     return _name(
-        {
-            NameOID.COUNTRY_NAME: provider.country,
-            NameOID.ORGANIZATION_NAME: provider.name,
-            _ORGANIZATION_IDENTIFIER: provider.organization_identifier.text,
-            NameOID.COMMON_NAME: common_name,
-        }
+        (oids.COUNTRY, provider.country),
+        (oids.ORGANIZATION, provider.name),
+        (oids.ORGANIZATION_IDENTIFIER, provider.organization_identifier.text),
+        (oids.COMMON_NAME, common_name),
     )
 
 
-def _name(attributes: dict[x509.ObjectIdentifier, str]) -> x509.Name:
-    return x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes.items()])
+def _name(*attributes: tuple[str, str]) -> Name:
+    return tuple(attribute_of(oid, text) for oid, text in attributes)
 
 
 def key_usage(*names: str) -> Extension:
@@ -236,6 +118,11 @@ def key_usage(*names: str) -> Extension:
         "key_cert_sign", "crl_sign", "encipher_only", "decipher_only",
     )  # fmt: skip
     return x509.KeyUsage(**{name: name in names for name in fields}), True
+
+
+def tls_purposes() -> Extension:
+    """The extended key usage of a QWAC: it serves and calls."""
+    return x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False
 
 
 def authority_extensions(*, path_length: int | None) -> list[Extension]:
@@ -254,13 +141,14 @@ def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, pol
         services_url: where the authority's services answer.
         policy: one of `QWAC_POLICIES`.
     """
+    identifier = provider.organization_identifier
     return [
         key_usage("digital_signature"),
-        (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), False),
+        tls_purposes(),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
         _policies(provider, *QWAC_POLICIES[policy]),
         _qc_statements(provider, "web"),
-        *([_registration(provider.organization_identifier)] if policy == "ev" else []),
+        *([_registration(identifier)] if policy == "ev" and not identifier.is_local else []),
         *_information("qwac", services_url),
     ]
 
@@ -326,6 +214,7 @@ def _qc_statements(provider: Provider, qc_type: str, *, sscd: bool = False) -> E
         ),
         pds=(PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),),
         sscd=sscd,
+        name_registration_authorities=(_REGISTRAR,) if provider.organization_identifier.is_local else (),
     )
     return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value), False
 

@@ -20,6 +20,7 @@ from tppkit.testpki.issued import Issued, key_identifier, public_key_bits
 from tppkit.testpki.ocsp import (
     HASH_NAMES,
     MALFORMED_REQUEST,
+    NONCE,
     UNAUTHORIZED,
     CertId,
     Single,
@@ -31,7 +32,6 @@ from tppkit.testpki.timestamps import answer_timestamp_request
 
 MAX_REQUEST_BYTES = 64 * 1024
 ANSWER_HOURS = 24
-_NONCE = "1.3.6.1.5.5.7.48.1.2"
 
 
 class OcspRequest(NamedTuple):
@@ -81,7 +81,7 @@ def _cert_id(data: bytes, element: der.Element) -> CertId:
 def _nonce(data: bytes, extensions: der.Element) -> bytes | None:
     for extension in _children(data, _children(data, extensions)[0]):
         parts = _children(data, der.expect(extension, der.SEQUENCE))
-        if der.read_oid(data, parts[0]) == _NONCE:
+        if der.read_oid(data, parts[0]) == NONCE:
             return data[parts[-1].start : parts[-1].end]
     return None
 

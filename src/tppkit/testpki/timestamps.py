@@ -150,9 +150,7 @@ def _signer_info(info: bytes, sha256: bytes, certificate: EidasCertificate, key:
         ]
     )
     signature = sign_bytes(key, der.write_element(der.SET, *attributes), "sha256")
-    issuer = der.write_element(
-        der.SEQUENCE, certificate.x509.issuer.public_bytes(), der.write_integer(certificate.serial)
-    )
+    issuer = der.write_element(der.SEQUENCE, certificate.issuer_der, der.write_integer(certificate.serial))
     return der.write_element(
         der.SEQUENCE, der.write_integer(1), issuer, sha256, der.write_element(0xA0, *attributes),
         signature_algorithm(key, "sha256"), der.write_element(der.OCTET_STRING, signature),

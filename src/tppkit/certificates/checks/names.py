@@ -14,14 +14,6 @@ from tppkit.certificates.identifier import MAX_LENGTH, parse_organization_identi
 from tppkit.certificates.rule import Check, Fault
 from tppkit.errors import FormatError
 
-# EN 319 412-1 LEG-5.1.4-03: beside ISO 3166, and for VAT the tax system's own codes of Greece and Northern Ireland.
-_TRANSNATIONAL = frozenset({"EU", "EZ", "SU", "UN"})
-_IDENTIFIER_COUNTRIES = {
-    "VAT": COUNTRIES | _TRANSNATIONAL | {"EL", "XI"},
-    "LEI": frozenset({"XG"}),
-    "PSD": COUNTRIES | _TRANSNATIONAL,
-    "NTR": COUNTRIES | _TRANSNATIONAL,
-}
 # RFC 5280 section 4.1.2.4 and appendix A.1: string types, and upper bounds in characters. Organisation, unit and common
 # name may be longer (EN 319 412-3 LEG-4.2.1-9), but not in a public website certificate.
 _ANY_STRING = frozenset({der.UTF8_STRING, der.PRINTABLE_STRING})
@@ -161,8 +153,7 @@ def identifier_country(certificate: EidasCertificate, at: datetime) -> Fault | N
     identifier = certificate.organization_identifier
     if identifier is None or identifier.scheme is None or identifier.country is None:
         return None
-    known = _IDENTIFIER_COUNTRIES.get(identifier.scheme, _IDENTIFIER_COUNTRIES["NTR"])
-    if identifier.country in known:
+    if identifier.has_known_country:
         return None
     message = (
         f"{shown(identifier.text)} names the country {identifier.country}, which {identifier.scheme} does not have"
@@ -194,8 +185,7 @@ def identifier_is_name(certificate: EidasCertificate, at: datetime) -> Fault | N
 def local_scheme_unregistered(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A national scheme (`xx:`) without the address of who registers its names."""
     identifier = certificate.organization_identifier
-    local = identifier is not None and identifier.scheme is not None and identifier.scheme.endswith(":")
-    if identifier is None or not local or certificate.qc.name_registration_authorities:
+    if identifier is None or not identifier.is_local or certificate.qc.name_registration_authorities:
         return None
     message = f"{shown(identifier.text)} is of a national scheme, but no nameRegistrationAuthorities says whose"
     return message, {"organization_identifier": identifier.text}

@@ -11,8 +11,8 @@ from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import oids
 from tppkit.certificates.authorities import AUTHORITIES
-from tppkit.certificates.certificate import EidasCertificate
-from tppkit.certificates.rule import Check, Fault
+from tppkit.certificates.certificate import Subject
+from tppkit.certificates.rule import Fault, SubjectCheck
 
 _NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")
 _MAX_TEXT = 256  # characters of NCAName, NCAId and roleOfPspName (TS 119 495 annex A)
@@ -22,18 +22,18 @@ _UNSUPERVISED = frozenset({oids.ROLE_OIDS["PSP_CB"], oids.ROLE_OIDS["PSP_PA"]})
 _UNSPECIFIED = oids.ROLE_OIDS["Unspecified"]
 
 
-def no_statement(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def no_statement(certificate: Subject, at: datetime) -> Fault | None:
     """No PSD2 statement."""
     return None if certificate.qc.psd2 else ("no PSD2 QcStatement can be read", {})
 
 
-def no_roles(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def no_roles(certificate: Subject, at: datetime) -> Fault | None:
     """A PSD2 statement without roles."""
     psd2 = certificate.qc.psd2
     return ("the PSD2 QcStatement names no role", {}) if psd2 and not psd2.roles else None
 
 
-def role_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def role_mismatch(certificate: Subject, at: datetime) -> Fault | None:
     """A role's name is another's."""
     for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
         if role.oid in oids.PSP_ROLES and role.name != role.standard_name:
@@ -42,7 +42,7 @@ def role_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return None
 
 
-def unspecified_and_more(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def unspecified_and_more(certificate: Subject, at: datetime) -> Fault | None:
     """The role is unspecified, and yet there are others."""
     psd2 = certificate.qc.psd2
     if psd2 is None or len(psd2.roles) < 2 or all(role.oid != _UNSPECIFIED for role in psd2.roles):
@@ -51,14 +51,14 @@ def unspecified_and_more(certificate: EidasCertificate, at: datetime) -> Fault |
     return f"the role Unspecified stands beside others ({shown(stated)})", {"roles": stated}
 
 
-def role_repeated(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def role_repeated(certificate: Subject, at: datetime) -> Fault | None:
     """The same role twice."""
     found = Counter(role.oid for role in certificate.qc.psd2.roles if role.oid) if certificate.qc.psd2 else Counter()
     twice = sorted(oid for oid, times in found.items() if times > 1)
     return (f"a role stands more than once ({', '.join(twice)})", {"oids": ", ".join(twice)}) if twice else None
 
 
-def role_unknown(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def role_unknown(certificate: Subject, at: datetime) -> Fault | None:
     """A role that TS 119 495 does not list: it gives no right here, and may be registered elsewhere."""
     for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
         if role.oid and role.oid not in oids.PSP_ROLES:
@@ -67,11 +67,11 @@ def role_unknown(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return None
 
 
-def role_of_later(*names: str) -> Check:
+def role_of_later(*names: str) -> SubjectCheck:
     """A role that a later edition than the one that counts brought."""
     later = frozenset(oids.ROLE_OIDS[name] for name in names)
 
-    def check(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    def check(certificate: Subject, at: datetime) -> Fault | None:
         for role in certificate.qc.psd2.roles if certificate.qc.psd2 else ():
             if role.oid in later:
                 message = f"the role {role.standard_name} came with a later edition than the one that this certificate follows"
@@ -81,7 +81,7 @@ def role_of_later(*names: str) -> Check:
     return check
 
 
-def text_size(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def text_size(certificate: Subject, at: datetime) -> Fault | None:
     """A text of the PSD2 statement is empty or too long."""
     psd2 = certificate.qc.psd2
     if psd2 is None:
@@ -94,7 +94,7 @@ def text_size(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return None
 
 
-def name_not_latin(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def name_not_latin(certificate: Subject, at: datetime) -> Fault | None:
     """The authority's name is in another alphabet; accents and digits are Latin text too."""
     name = certificate.qc.psd2.nca_name if certificate.qc.psd2 else ""
     if name.isascii():
@@ -106,7 +106,7 @@ def name_not_latin(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return None
 
 
-def nca_id_form(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def nca_id_form(certificate: Subject, at: datetime) -> Fault | None:
     """The authority's identifier is not CC-AUTHORITY."""
     psd2 = certificate.qc.psd2
     if psd2 is None or not psd2.nca_id or _NCA_ID.fullmatch(psd2.nca_id) or _names_no_authority(certificate):
@@ -114,7 +114,7 @@ def nca_id_form(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"NCAId {shown(psd2.nca_id)} is not CC-AUTHORITY in 2 and 2 to 8 capital letters", {"nca_id": psd2.nca_id}
 
 
-def name_and_id_exchanged(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def name_and_id_exchanged(certificate: Subject, at: datetime) -> Fault | None:
     """The authority's identifier stands where its name belongs, and something else in its place."""
     psd2 = certificate.qc.psd2
     if psd2 is None or not _NCA_ID.fullmatch(psd2.nca_name) or _NCA_ID.fullmatch(psd2.nca_id):
@@ -125,7 +125,7 @@ def name_and_id_exchanged(certificate: EidasCertificate, at: datetime) -> Fault 
     return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
 
 
-def nca_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def nca_country(certificate: Subject, at: datetime) -> Fault | None:
     """The authority's country is not in ISO 3166."""
     form = _NCA_ID.fullmatch(certificate.qc.psd2.nca_id) if certificate.qc.psd2 else None
     if form is None or form.group(1) in COUNTRIES:
@@ -133,7 +133,7 @@ def nca_country(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"the country {form.group(1)} of NCAId {form.group()} is not in ISO 3166-1", {"nca_id": form.group()}
 
 
-def authority_where_none_is(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def authority_where_none_is(certificate: Subject, at: datetime) -> Fault | None:
     """A central bank or public authority names an authority, where `NA` belongs."""
     psd2 = certificate.qc.psd2
     if psd2 is None or not _is_unsupervised(certificate) or psd2.nca_name == psd2.nca_id == _NOT_APPLICABLE:
@@ -142,7 +142,7 @@ def authority_where_none_is(certificate: EidasCertificate, at: datetime) -> Faul
     return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
 
 
-def authority_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def authority_mismatch(certificate: Subject, at: datetime) -> Fault | None:
     """The organizationIdentifier and the PSD2 statement name different authorities."""
     identifier, psd2 = certificate.organization_identifier, certificate.qc.psd2
     if identifier is None or identifier.nca_id is None or psd2 is None or not psd2.nca_id:
@@ -153,7 +153,7 @@ def authority_mismatch(certificate: EidasCertificate, at: datetime) -> Fault | N
     return message, {"organization_identifier": identifier.text, "nca_id": psd2.nca_id}
 
 
-def authority_unknown(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def authority_unknown(certificate: Subject, at: datetime) -> Fault | None:
     """An authority that the list, which binds nobody, does not have."""
     nca_id = certificate.qc.psd2.nca_id if certificate.qc.psd2 else ""
     if nca_id in AUTHORITIES or not _NCA_ID.fullmatch(nca_id):
@@ -161,11 +161,11 @@ def authority_unknown(certificate: EidasCertificate, at: datetime) -> Fault | No
     return f"{nca_id} is not in the informative list of authorities", {"nca_id": nca_id}
 
 
-def _is_unsupervised(certificate: EidasCertificate) -> bool:
+def _is_unsupervised(certificate: Subject) -> bool:
     psd2 = certificate.qc.psd2
     return psd2 is not None and any(role.oid in _UNSUPERVISED for role in psd2.roles)
 
 
-def _names_no_authority(certificate: EidasCertificate) -> bool:
+def _names_no_authority(certificate: Subject) -> bool:
     psd2 = certificate.qc.psd2
     return psd2 is not None and psd2.nca_id == _NOT_APPLICABLE and _is_unsupervised(certificate)

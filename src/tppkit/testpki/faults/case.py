@@ -11,10 +11,16 @@ from tppkit.certificates import Use, der, oids
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.crl import Revocation, write_crl
 from tppkit.testpki.draft import Draft, Extension, write_name
+from tppkit.testpki.faults.edits import with_attribute
 from tppkit.testpki.issued import Drafted, Issued, for_key, key_identifier, public_key_bits, sign_draft
+from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 
 QWAC, SEAL = Use.QWAC, Use.QSEALC
+DAY = timedelta(days=1)
+# What is sound in a fault holds from the PKI's first midnight for so long; what is to come begins at the end of it, and what
+# is past ended before that midnight: so each fault is one from the moment in which it is made.
+LASTING = timedelta(days=7)
 Change = Callable[[Draft], Draft]
 
 
@@ -66,9 +72,18 @@ class Bench:
     name: str
 
     @property
-    def at(self) -> datetime:
-        """When faults are judged: a day and a half after the PKI begins."""
-        return judged_at(self.pki)
+    def start(self) -> datetime:
+        """The midnight at which what is sound begins, aware UTC."""
+        return self.pki.not_before
+
+    @property
+    def later(self) -> datetime:
+        """When what is to come begins, aware UTC."""
+        return self.start + LASTING
+
+    def expired(self, draft: Draft) -> Draft:
+        """The draft with a validity that ended at noon of the day before the PKI begins."""
+        return replace(draft, not_before=self.start - 90 * DAY, not_after=self.start - DAY / 2)
 
     def issued(self, use: Use) -> Issued:
         """The sound certificate of that use."""
@@ -86,6 +101,10 @@ class Bench:
         """A case whose chain is sound."""
         return FaultCase(leaf, (self.issuer(use).certificate.der,), **further)
 
+    def changed(self, use: Use, change: Change) -> FaultCase:
+        """The sound certificate of that use but for what `change` makes of it; its chain is sound."""
+        return self.case(use, change(self.draft(use)).sign(self.issuer(use).key))
+
     def sound(self, **further: Any) -> FaultCase:
         """The sound QWAC, about which something is said."""
         return self.case(QWAC, self.pki.qwac.certificate.der, **further)
@@ -102,29 +121,19 @@ class Bench:
             hash_name: as for `Draft.sign`.
         """
         issuer = issuer or self.pki.root
-        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft = Draft.of(self.pki.qwac_ca.certificate)
-        subject = tuple(
-            attribute._replace(text=label) if attribute.oid == oids.COMMON_NAME else attribute
-            for attribute in draft.subject
-        )
-        draft = _identified(draft, Drafted.public_key_of(key), issuer)
-        draft = replace(draft, subject=subject, serial=self._serial(label))
+        key, draft = self._another(self.pki.qwac_ca, label)
+        draft = _identified(with_attribute(draft, oids.COMMON_NAME, label), public_key_der(key), issuer)
         return sign_draft(
             Drafted(change(draft) if change else draft, key), issuer, label, "issuing-ca", hash_name=hash_name
         )
 
     def root(self, label: str) -> Issued:
         """Another root with a P-256 key of its own, that nobody believes."""
-        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
-        draft = Draft.of(self.pki.root.certificate)
-        subject = tuple(
-            attribute._replace(text=label) if attribute.oid == oids.COMMON_NAME else attribute
-            for attribute in draft.subject
+        key, draft = self._another(self.pki.root, label)
+        draft, public = with_attribute(draft, oids.COMMON_NAME, label), public_key_der(key)
+        return sign_draft(
+            Drafted(_for(draft, public, write_name(draft.subject), key_identifier(public)), key), None, label, "root"
         )
-        public, name = Drafted.public_key_of(key), write_name(subject)
-        draft = replace(_for(draft, public, name, key_identifier(public)), subject=subject, serial=self._serial(label))
-        return sign_draft(Drafted(draft, key), None, label, "root")
 
     def below(self, *authorities: Issued, change: Change | None = None) -> FaultCase:
         """A sound QWAC of the first authority; all of them are sent along."""
@@ -139,43 +148,47 @@ class Bench:
         issuer = issuer or self.pki.qwac_ca
         stated: dict[str, Any] = {
             "issuer": issuer.name, "key": issuer.key, "authority_key_identifier": issuer.key_identifier, "revoked": revoked,
-            "this_update": self.at - timedelta(hours=12), "next_update": self.at + timedelta(days=7), "number": 2,
+            "this_update": self.start, "next_update": self.later, "number": 2,
         }  # fmt: skip
         return write_crl(**(stated | changes))
 
     def revoked(self, reason: str = "keyCompromise") -> Revocation:
-        """The revocation of the sound QWAC, twelve hours before it is judged."""
-        return Revocation(self.pki.qwac.certificate.serial, self.at - timedelta(hours=12), reason)
+        """The revocation of the sound QWAC, from its first moment."""
+        return Revocation(self.pki.qwac.certificate.serial, self.start, reason)
 
     def single(self, **changes: Any) -> Single:
         """What a sound OCSP answer says of the sound QWAC: good; but for what is changed (fields of `Single`)."""
         issuer, leaf = self.pki.qwac_ca, self.pki.qwac.certificate
         cert_id = make_cert_id(issuer.name, public_key_bits(issuer.public_key_der), leaf.serial)
-        return Single(cert_id, None, self.at - timedelta(hours=1), self.at + timedelta(hours=23))._replace(**changes)
+        return Single(cert_id, None, self.start, self.later)._replace(**changes)
 
     def ocsp(self, single: Single | None = None, *, responder: Issued | None = None, **changes: Any) -> bytes:
         """DER of an OCSP answer of the delegated responder, sound but for what is changed (arguments of `write_answer`)."""
         responder = responder or self.pki.responder(self.pki.qwac_ca)
         stated: dict[str, Any] = {
             "responder_key_hash": key_identifier(responder.public_key_der), "key": responder.key,
-            "certificates": (responder.certificate.der,), "produced_at": self.at - timedelta(hours=1),
+            "certificates": (responder.certificate.der,), "produced_at": self.start,
         }  # fmt: skip
         return write_answer([single or self.single()], **(stated | changes))
 
     def responder(self, issuer: Issued, *, change: Change | None = None) -> Issued:
         """Another delegated responder, sound but for what `change` makes of it."""
-        key = self.pki.keys.make_key(f"fault {self.name} responder", kind="p256")
-        draft = Draft.of(self.pki.responder(self.pki.qwac_ca).certificate)
-        draft = replace(_identified(draft, Drafted.public_key_of(key), issuer), serial=self._serial("responder"))
+        key, draft = self._another(self.pki.responder(self.pki.qwac_ca), "responder")
+        draft = _identified(draft, public_key_der(key), issuer)
         return sign_draft(Drafted(change(draft) if change else draft, key), issuer, "responder", "ocsp")
+
+    def _another(self, model: Issued, label: str) -> tuple[PrivateKey, Draft]:
+        """A new P-256 key, and the draft of a certificate like this one with a serial number of its own."""
+        key = self.pki.keys.make_key(f"fault {self.name} {label}", kind="p256")
+        return key, replace(Draft.of(model.certificate), serial=self._serial(label))
 
     def _serial(self, label: str) -> int:
         return self.pki.keys.make_serial(f"fault {self.name} {label}")
 
 
 def judged_at(pki: Pki) -> datetime:
-    """When the faults of a PKI are judged, aware UTC: a day and a half after it begins."""
-    return pki.not_before + timedelta(hours=36)
+    """When the manifest wants the faults of a PKI judged, aware UTC: at noon of its first day; any time of it does."""
+    return pki.not_before + DAY / 2
 
 
 def _identified(draft: Draft, public_key: bytes, issuer: Issued) -> Draft:

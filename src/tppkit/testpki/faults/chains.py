@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 from cryptography import x509
 
@@ -29,19 +28,15 @@ def strange_root(bench: Bench) -> FaultCase:
 @fault("path.expired")
 def expired_authority(bench: Bench) -> FaultCase:
     """The issuing authority expired."""
-    start = bench.pki.not_before
-
-    def change(draft: Draft) -> Draft:
-        return replace(draft, not_before=start - timedelta(days=90), not_after=start + timedelta(hours=12))
-
-    return bench.below(bench.authority("tppkit TEST Expired CA", change=change))
+    return bench.below(bench.authority("tppkit TEST Expired CA", change=bench.expired))
 
 
 @fault("path.not-yet-valid")
 def authority_not_yet_valid(bench: Bench) -> FaultCase:
-    """The issuing authority begins in a month."""
-    start = bench.pki.not_before + timedelta(days=30)
-    return bench.below(bench.authority("tppkit TEST Early CA", change=lambda draft: replace(draft, not_before=start)))
+    """The issuing authority begins in a week."""
+    return bench.below(
+        bench.authority("tppkit TEST Early CA", change=lambda draft: replace(draft, not_before=bench.later))
+    )
 
 
 @fault("path.no-authority")

@@ -40,7 +40,7 @@ def fault(*expected: str, use: Use = QWAC) -> Callable[[Making], Making]:
 def _draft_fault(use: Use, expected: tuple[str, ...]) -> Callable[[Drafting], Drafting]:
     def register(change: Drafting) -> Drafting:
         def make(bench: Bench) -> FaultCase:
-            return bench.case(use, change(bench.draft(use)).sign(bench.issuer(use).key))
+            return bench.changed(use, change)
 
         _add(change.__name__, change.__doc__, use, expected, make)
         return change

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 from cryptography import x509
 
 from tppkit.certificates import der, oids
-from tppkit.testpki.draft import Draft, Extension, extension_of
-from tppkit.testpki.faults.case import Bench, FaultCase
+from tppkit.testpki.draft import Extension, extension_of
+from tppkit.testpki.faults.case import DAY, Bench, FaultCase
 from tppkit.testpki.faults.registry import fault
 from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 from tppkit.testpki.profiles import key_usage
@@ -47,14 +46,14 @@ def revoked_authority(bench: Bench) -> FaultCase:
 
 @fault("revocation.stale")
 def stale_crl(bench: Bench) -> FaultCase:
-    """The revocation list should have been renewed an hour ago."""
-    return bench.sound(crls=(bench.crl(next_update=bench.at - timedelta(hours=1)),))
+    """The revocation list should have been renewed the day before."""
+    return bench.sound(crls=(bench.crl(this_update=bench.start - 8 * DAY, next_update=bench.start - DAY),))
 
 
 @fault("revocation.unknown")
 def crl_from_the_future(bench: Bench) -> FaultCase:
-    """The revocation list begins tomorrow."""
-    return bench.sound(crls=(bench.crl(this_update=bench.at + timedelta(days=1)),))
+    """The revocation list begins in a week."""
+    return bench.sound(crls=(bench.crl(this_update=bench.later, next_update=bench.later + 7 * DAY),))
 
 
 @fault("crl.undated", "revocation.unknown")
@@ -128,17 +127,18 @@ def crl_of_an_authority_that_may_not(bench: Bench) -> FaultCase:
 
 @fault("revocation.stale")
 def stale_ocsp(bench: Bench) -> FaultCase:
-    """The OCSP answer was good until an hour ago."""
-    times = {"this_update": bench.at - timedelta(hours=25), "next_update": bench.at - timedelta(hours=1)}
-    return bench.sound(ocsp=(bench.ocsp(bench.single(**times), produced_at=bench.at - timedelta(hours=25)),))
+    """The OCSP answer was good until the day before."""
+    produced = bench.start - 2 * DAY
+    single = bench.single(this_update=produced, next_update=bench.start - DAY)
+    earlier = bench.responder(bench.pki.qwac_ca, change=lambda draft: replace(draft, not_before=produced))
+    return bench.sound(ocsp=(bench.ocsp(single, responder=earlier, produced_at=produced),))
 
 
 @fault("revocation.unknown")
 def ocsp_from_the_future(bench: Bench) -> FaultCase:
-    """The OCSP answer is of tomorrow."""
-    tomorrow = bench.at + timedelta(days=1)
-    single = bench.single(this_update=tomorrow, next_update=tomorrow + timedelta(days=1))
-    return bench.sound(ocsp=(bench.ocsp(single, produced_at=tomorrow),))
+    """The OCSP answer begins in a week."""
+    single = bench.single(this_update=bench.later, next_update=bench.later + DAY)
+    return bench.sound(ocsp=(bench.ocsp(single, produced_at=single.this_update),))
 
 
 @fault(_UNPROVEN)
@@ -188,12 +188,7 @@ def ocsp_of_a_provider(bench: Bench) -> FaultCase:
 @fault("ocsp.stranger", "revocation.unknown")
 def expired_responder(bench: Bench) -> FaultCase:
     """The OCSP responder's certificate expired."""
-    start = bench.pki.not_before
-
-    def change(draft: Draft) -> Draft:
-        return replace(draft, not_before=start - timedelta(days=90), not_after=start + timedelta(hours=12))
-
-    return bench.sound(ocsp=(bench.ocsp(responder=bench.responder(bench.pki.qwac_ca, change=change)),))
+    return bench.sound(ocsp=(bench.ocsp(responder=bench.responder(bench.pki.qwac_ca, change=bench.expired)),))
 
 
 @fault("ocsp.stranger", "revocation.unknown")

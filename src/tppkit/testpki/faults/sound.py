@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from types import MappingProxyType
 
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.testpki import profiles
 from tppkit.testpki.authority import DEFAULT_DAYS, Pki
-from tppkit.testpki.draft import Draft
 from tppkit.testpki.issued import Issued, for_key
-from tppkit.testpki.profiles import Provider, make_provider
+from tppkit.testpki.provider import Provider, make_provider
 
 
 def sound_pki(pki: Pki) -> Pki:
@@ -27,7 +25,7 @@ def sound_pki(pki: Pki) -> Pki:
     plain = replace(
         pki, provider=provider, policy="gen", qscd=False, days=DEFAULT_DAYS, services_url=profiles.SERVICES_URL
     )
-    again = {issued.label: _again(plain, issued) for issued in pki.issued if issued.kind in ("qwac", "qseal", "ocsp")}
+    again = {issued.label: _again(plain, issued) for issued in pki.issued if issued.kind in ("qwac", "qseal")}
     return replace(plain, members=MappingProxyType({**pki.members, **again}))
 
 
@@ -42,15 +40,10 @@ def _plain(provider: Provider) -> Provider:
 
 def _again(plain: Pki, issued: Issued) -> Issued:
     """The certificate once more, with its key and a serial number of its own."""
-    issuer = plain.qseal_ca if issued.label.endswith("qseal") else plain.qwac_ca
+    issuer = plain.qwac_ca if issued.kind == "qwac" else plain.qseal_ca
     provider = plain.other_provider if issued.label.startswith("other-") else plain.provider
     label = f"fault {issued.label}"
-    if issued.kind == "qwac":
-        draft = plain.draft_qwac(provider, label=label, key="p256").draft
-    elif issued.kind == "qseal":
-        draft = plain.draft_qseal(provider, label=label, key="p256").draft
-    else:
-        end = plain.not_before + timedelta(days=plain.days, seconds=-1)
-        draft = replace(Draft.of(issued.certificate), serial=plain.keys.make_serial(label), not_after=end)
-    signed = for_key(draft, issued.public_key_der).sign(issuer.key)
+    make_draft = plain.draft_qwac if issued.kind == "qwac" else plain.draft_qseal
+    drafted = make_draft(provider, label=label, key="p256")
+    signed = for_key(drafted.draft, issued.public_key_der).sign(issuer.key)
     return replace(issued, certificate=EidasCertificate.from_der(signed))

@@ -3,41 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.certificates import der, oids
 from tppkit.testpki.draft import Attribute, Draft, write_name
-from tppkit.testpki.faults.case import QWAC, Bench, FaultCase
+from tppkit.testpki.faults.case import QWAC, SEAL, Bench, FaultCase
 from tppkit.testpki.faults.edits import psd2_of, twice_attribute, with_attribute, without_attribute
 from tppkit.testpki.faults.registry import fault, qwac_fault, seal_fault
-from tppkit.testpki.issued import Drafted
+from tppkit.testpki.keys import public_key_der
 from tppkit.testpki.seeded_rsa import make_rsa_key
 
 _TELETEX = 0x14
 
 
-@qwac_fault("certificate.expired")
-def qwac_expired(draft: Draft) -> Draft:
-    """The QWAC expired a day ago."""
-    return replace(
-        draft, not_before=draft.not_before - timedelta(days=90), not_after=draft.not_before + timedelta(hours=12)
-    )
+@fault("certificate.expired")
+def qwac_expired(bench: Bench) -> FaultCase:
+    """The QWAC expired the day before."""
+    return bench.changed(QWAC, bench.expired)
 
 
-@seal_fault("certificate.expired")
-def seal_expired(draft: Draft) -> Draft:
-    """The QSealC expired a day ago."""
-    return replace(
-        draft, not_before=draft.not_before - timedelta(days=90), not_after=draft.not_before + timedelta(hours=12)
-    )
+@fault("certificate.expired", use=SEAL)
+def seal_expired(bench: Bench) -> FaultCase:
+    """The QSealC expired the day before."""
+    return bench.changed(SEAL, bench.expired)
 
 
-@qwac_fault("certificate.not-yet-valid")
-def qwac_not_yet_valid(draft: Draft) -> Draft:
-    """The QWAC begins in a month."""
-    return replace(draft, not_before=draft.not_before + timedelta(days=30))
+@fault("certificate.not-yet-valid")
+def qwac_not_yet_valid(bench: Bench) -> FaultCase:
+    """The QWAC begins in a week."""
+    return bench.changed(QWAC, lambda draft: replace(draft, not_before=bench.later))
 
 
 @qwac_fault("certificate.serial-too-long")
@@ -50,7 +45,7 @@ def serial_too_long(draft: Draft) -> Draft:
 def weak_key(draft: Draft) -> Draft:
     """The key is RSA with 1024 bits."""
     return replace(
-        draft, public_key=Drafted.public_key_of(make_rsa_key(1024, draft.public_key + draft.issuer + draft.public_key))
+        draft, public_key=public_key_der(make_rsa_key(1024, draft.public_key + draft.issuer + draft.public_key))
     )
 
 
@@ -58,7 +53,7 @@ def weak_key(draft: Draft) -> Draft:
 def unusual_curve(draft: Draft) -> Draft:
     """The key lies on secp256k1, a curve of no trust service."""
     number = int.from_bytes(draft.public_key[-32:], "big") >> 1
-    return replace(draft, public_key=Drafted.public_key_of(ec.derive_private_key(number | 1, ec.SECP256K1())))
+    return replace(draft, public_key=public_key_der(ec.derive_private_key(number | 1, ec.SECP256K1())))
 
 
 @fault("certificate.broken-signature", "path.weak-signature")

@@ -1,0 +1,136 @@
+"""`tppkit pki csr`: a certificate request made, or a malformed one mended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from tppkit._files import PRIVATE, PUBLIC, write_new
+from tppkit._text import printable
+from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.cli.output import json_option, print_json, read_input, say
+from tppkit.cli.pki_options import (
+    PROVIDER,
+    policy_option,
+    provider_from,
+    provider_options,
+    qscd_option,
+    read_request,
+    refuse_options,
+)
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource, Provider, key_pem
+from tppkit.testpki.keys import PrivateKey, load_key, require_kind
+from tppkit.testpki.pem import pem_block
+from tppkit.testpki.repair import Change, changes_of, openssl_config, repair_request
+from tppkit.testpki.request import KINDS, make_request
+
+_Files = Sequence[tuple[str, bytes, int]]
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--kind", type=click.Choice(KINDS), help="What it is for; a QWAC by default, with --repair what OLD.csr says."
+)
+@provider_options()
+@policy_option(default="gen")
+@qscd_option
+@click.option("--key", "key_file", metavar="KEY", help="The private key (PEM); a new one is written by default.")
+@click.option(
+    "--key-kind", default="p256", show_default=True, type=click.Choice(SEAL_KEY_KINDS), help="Kind of a new key."
+)
+@click.option(
+    "--repair", metavar="OLD.csr", help="Mend this request: a new one with --key, an OpenSSL configuration without."
+)
+@json_option
+def csr(
+    file: str, kind: str | None, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, policy: str,
+    qscd: bool, key_file: str | None, key_kind: str, repair: str | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Write a certificate request for a QWAC or QSealC, with the PSD2 statement as trust service providers expect it.
+
+    A new private key is written beside it as FILE with the suffix .key, mode 0600. With --repair, a malformed request is read,
+    what it meant is written as it should be, and what was changed is told. FILE may be -.
+    """
+    _require_one_stream(file, key_file, repair, as_json=as_json)
+    given = None if key_file is None else _read_key(key_file)
+    if repair is not None:
+        refuse_options((*PROVIDER, "policy", "qscd", "key_kind"), because="with --repair all of it comes from OLD.csr")
+        changes, files = _repair(file, repair, given, kind)
+        _write_all(files)
+        _tell(files, as_json=as_json, changes=changes)
+        return
+    kind = kind or "qwac"
+    refuse_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
+    if given is not None:
+        refuse_options(("key_kind",), because="with --key no new key is made")
+    provider = provider_from(org_id, name, country, nca_name, roles, dns)
+    files = _request(file, provider, kind, given, key_kind, policy=policy, qscd=qscd)
+    _write_all(files)
+    _tell(files, as_json=as_json)
+
+
+def _require_one_stream(file: str, key_file: str | None, repair: str | None, *, as_json: bool) -> None:
+    if key_file == repair == "-":
+        raise click.UsageError("--key and --repair cannot both be standard input")
+    if file == "-" and as_json:
+        raise click.UsageError("standard output cannot hold both the request and JSON")
+    if file == "-" and key_file is None and repair is None:
+        raise click.UsageError("to standard output a request needs --key: a new key has no place there")
+
+
+def _read_key(name: str) -> PrivateKey:
+    if name in SEAL_KEY_KINDS and not Path(name).exists():
+        raise click.UsageError(f"--key names a file; a new key of the kind {name} is made with --key-kind {name}")
+    return load_key(read_input(name, max_bytes=MAX_SOURCE_BYTES))
+
+
+def _request(
+    file: str, provider: Provider, kind: str, given: PrivateKey | None, key_kind: str, *, policy: str, qscd: bool
+) -> _Files:
+    possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+    key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))
+    request = (file, _pem(make_request(provider, kind, key, policy=policy, qscd=qscd)), PUBLIC)
+    return [request] if given else [request, (str(Path(file).with_suffix(".key")), key_pem(key), PRIVATE)]
+
+
+def _repair(file: str, old_file: str, key: PrivateKey | None, kind: str | None) -> tuple[Sequence[Change], _Files]:
+    old = read_request(old_file)
+    mended = openssl_config(old, kind=kind).encode() if key is None else _pem(repair_request(old, key, kind=kind))
+    return changes_of(old, kind=kind), [(file, mended, PUBLIC)]
+
+
+def _pem(request: bytes) -> bytes:
+    return pem_block("CERTIFICATE REQUEST", request)
+
+
+def _write_all(files: _Files) -> None:
+    """Write new files, all or none; `-` is standard output."""
+    written: list[Path] = []
+    try:
+        for name, content, mode in files:
+            if name == "-":
+                click.echo(content, nl=False)
+            else:
+                write_new(Path(name), content, mode=mode)
+                written.append(Path(name))
+    except ConfigurationError:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _tell(files: _Files, *, as_json: bool, changes: Sequence[Change] | None = None) -> None:
+    written = [name for name, _, _ in files if name != "-"]
+    for field, before, after in changes or ():
+        say(printable(f"{field}: {before or 'nothing'} -> {after or 'nothing'}"))
+    if changes is not None and not changes:
+        say("nothing had to be changed")
+    if as_json:
+        told = {} if changes is None else {"changes": [change._asdict() for change in changes]}
+        print_json({"files": written, **told})
+    elif written:
+        click.echo("\n".join(written))

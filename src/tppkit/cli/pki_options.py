@@ -1,0 +1,130 @@
+"""Options that several commands of `tppkit pki` have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from tppkit.certificates import EidasRequest, read_sources
+from tppkit.certificates.sources import MAX_SOURCE_BYTES
+from tppkit.cli.output import read_input, read_time
+from tppkit.errors import FormatError
+from tppkit.testpki import Provider, make_provider
+from tppkit.testpki.profiles import QWAC_POLICIES
+from tppkit.testpki.provider import DEFAULT_DNS_NAME, DEFAULT_NAME, DEFAULT_ORGANIZATION_IDENTIFIER, DEFAULT_ROLES
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+# Their names as parameters of a command.
+PROVIDER = ("org_id", "name", "country", "nca_name", "roles", "dns")
+
+
+class _PathOnly(click.Path):
+    """A path that is not `-`: there is no stream for it."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | Path:  # what click.Path says of itself
+        if str(value) == "-":
+            self.fail("- is a stream; name a place on disk (a folder of that name is ./-)", param, ctx)
+        return super().convert(value, param, ctx)  # type: ignore[return-value]
+
+
+path_only = _PathOnly(path_type=Path)
+day_option = click.option(
+    "--at", metavar="TIME", callback=read_time, help="Valid from midnight UTC of this day; today by default."
+)
+qscd_option = click.option("--qscd", is_flag=True, help="QSealCs state a qualified device.")
+
+
+def policy_option(*, default: str | None) -> Callable[[_Command], _Command]:
+    """The policy of QWACs; None takes the PKI's own."""
+    return click.option(
+        "--policy", default=default, show_default=default is not None, type=click.Choice([*QWAC_POLICIES]),
+        help="Policy of QWACs: for payment services only (gen), or for browsers too (ev).",
+    )  # fmt: skip
+
+
+def provider_options(*, of_folder: bool = False) -> Callable[[_Command], _Command]:
+    """Who certificates are for: an example provider by default, or that of the PKI in the folder."""
+
+    def default(value: str) -> str | None:
+        return None if of_folder else value
+
+    whose = "; the PKI's provider's by default." if of_folder else "."
+    roles = ",".join(DEFAULT_ROLES)
+    # fmt: off
+    options = (
+        click.option("--org-id", default=default(DEFAULT_ORGANIZATION_IDENTIFIER), show_default=True, metavar="ID",
+                     help=f"organizationIdentifier{whose}"),
+        click.option("--name", default=default(DEFAULT_NAME), show_default=True, help=f"The organisation's name{whose}"),
+        click.option("--country", metavar="CC", help="Two letters; that of the organizationIdentifier by default."),
+        click.option("--nca-name", metavar="NAME", help="The competent authority's name."),
+        click.option("--roles", default=default(roles), show_default=True, help=f"PSD2 roles, separated by commas{whose}"),
+        click.option("--dns", default=default(DEFAULT_DNS_NAME), show_default=True, metavar="NAME",
+                     help=f"The QWAC's DNS name{whose}"),
+    )
+    # fmt: on
+
+    def add(command: _Command) -> _Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def provider_from(org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str) -> Provider:
+    """The provider that these options name.
+
+    Raises:
+        ConfigurationError: as `make_provider`.
+    """
+    return make_provider(
+        organization_identifier=org_id,
+        name=name,
+        country=country,
+        roles=split_roles(roles),
+        nca_name=nca_name,
+        dns_name=dns,
+    )
+
+
+def split_roles(roles: str) -> list[str]:
+    """The roles of an option."""
+    return [role.strip() for role in roles.split(",") if role.strip()]
+
+
+def refuse_options(names: Collection[str], *, because: str) -> None:
+    """Refuse options of the running command that would have no effect.
+
+    Args:
+        names: their names as parameters.
+        because: why they have none.
+
+    Raises:
+        click.UsageError: one of them was given.
+    """
+    ctx = click.get_current_context()
+    given = [
+        parameter.opts[0]
+        for parameter in ctx.command.params
+        if parameter.name in names and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
+    ]
+    if given:
+        raise click.UsageError(f"{', '.join(given)}: {because}")
+
+
+def read_request(name: str) -> EidasRequest:
+    """The first certificate request of a file, or of standard input for `-`.
+
+    Raises:
+        FormatError: `certificate.not-found`, `file.unreadable`, and those of `EidasRequest.from_der`.
+    """
+    for source in read_sources(read_input(name, max_bytes=MAX_SOURCE_BYTES)):
+        if source.kind == "csr":
+            return EidasRequest.from_der(source.der)
+    raise FormatError("certificate.not-found", f"no certificate request stands in {name}")

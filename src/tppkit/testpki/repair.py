@@ -1,0 +1,199 @@
+"""Malformed certificate requests mended: what they meant, written as it should be, and what was changed for it.
+
+Sources: ETSI TS 119 495 clause 5, RFC 2986 section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from cryptography import x509
+
+from tppkit._encoding import shown
+from tppkit.certificates import EidasRequest, ExtensionFacts, Psd2Statement, RoleOfPsp, der, oids
+from tppkit.certificates.extensions import read_extensions
+from tppkit.certificates.write_qcstatements import write_qc_statements
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import profiles
+from tppkit.testpki.draft import (
+    Attribute,
+    Extension,
+    attribute_of,
+    attributes_of,
+    extension_of,
+    write_extensions,
+    write_name,
+)
+from tppkit.testpki.keys import PrivateKey
+from tppkit.testpki.provider import is_dns_name
+from tppkit.testpki.request import ISSUERS_OWN, kind_of, write_request
+
+
+class Change(NamedTuple):
+    """What was changed: the field's name as `cert show` has it, its text before, and after; empty where there was none."""
+
+    field: str
+    before: str
+    after: str
+
+
+def repair_request(request: EidasRequest, key: PrivateKey, *, kind: str | None = None) -> bytes:
+    """DER of the request as it should be, signed with the same key.
+
+    Args:
+        request: the malformed one.
+        key: the private key that it is for.
+        kind: `qwac` or `qseal`; what the request says by default.
+
+    Raises:
+        ConfigurationError: `pki.request`; `pki.foreign-key`, the key is not the request's.
+    """
+    if key.public_key() != request.public_key:
+        raise ConfigurationError("pki.foreign-key", "the key is not the one that the request is for")
+    return write_request(_repaired_subject(request), _repaired_extensions(request, kind), key)
+
+
+def openssl_config(request: EidasRequest, *, kind: str | None = None) -> str:
+    """An OpenSSL configuration with which the holder of the key makes the request as it should be.
+
+    Use: `openssl req -new -config FILE -key KEY -out NEW.csr`. Arguments as for `repair_request`.
+
+    Raises:
+        ConfigurationError: `pki.request`.
+    """
+    subject = "\n".join(
+        f"{number}.{_OPENSSL_NAMES.get(oid, oid)} = {_config_value(text)}"
+        for number, (oid, text, _) in enumerate(_repaired_subject(request))
+    )
+    wanted = "\n".join(
+        f"{e.oid} = {'critical, ' if e.critical else ''}DER:{e.value.hex()}"
+        for e in _repaired_extensions(request, kind)
+    )
+    return _CONFIG.format(subject=subject, extensions=wanted)
+
+
+def changes_of(request: EidasRequest, *, kind: str | None = None) -> tuple[Change, ...]:
+    """Everything that a repair changes, field by field, and every encoding that it writes anew; arguments as above.
+
+    Raises:
+        ConfigurationError: `pki.request`.
+    """
+    holder = der.write_element(der.SET, write_extensions(_repaired_extensions(request, kind)))
+    new = read_extensions(holder, der.read_whole(holder, tag=der.SET))
+    facts = [Change(field, tell(request.extensions), tell(new)) for field, tell in _FIELDS.items()]
+    return (*(change for change in facts if change.before != change.after), *_encodings(request))
+
+
+def _encodings(request: EidasRequest) -> Iterator[Change]:
+    info = der.read_children(request.der, der.read_whole(request.der, tag=der.SEQUENCE))[0]
+    name = der.read_children(request.der, info)[1]
+    if request.der[name.offset : name.end] != write_name(_repaired_subject(request)):
+        yield Change("subject", "other string types or sets", "UTF8String or PrintableString, each attribute alone")
+    for finding in request.findings:
+        yield Change("encoding", finding.message, "written anew")
+
+
+def _roles(facts: ExtensionFacts) -> str:
+    return ", ".join(f"{role.oid} {role.name}" for role in facts.qc.psd2.roles) if facts.qc.psd2 else ""
+
+
+def _yes(fact: bool) -> str:
+    return "yes" if fact else ""
+
+
+# What a repair may change, by the names of `cert show --json`.
+_FIELDS: dict[str, Callable[[ExtensionFacts], str]] = {
+    "roles": _roles,
+    "nca_name": lambda facts: facts.qc.psd2.nca_name if facts.qc.psd2 else "",
+    "nca_id": lambda facts: facts.qc.psd2.nca_id if facts.qc.psd2 else "",
+    "qc_types": lambda facts: ", ".join(facts.qc.types),
+    "qc_compliance": lambda facts: _yes(facts.qc.compliance),
+    "qc_sscd": lambda facts: _yes(facts.qc.sscd),
+    "qc_pds": lambda facts: ", ".join(f"{place.url} ({place.language})" for place in facts.qc.pds),
+    "qc_semantics": lambda facts: facts.qc.semantics or "",
+    "qc_name_registration_authorities": lambda facts: ", ".join(facts.qc.name_registration_authorities),
+    "qc_statements": lambda facts: ", ".join(sorted(set(facts.qc.statement_oids))),
+    "key_usage": lambda facts: ", ".join(facts.key_usage),
+    "extended_key_usage": lambda facts: ", ".join(facts.extended_key_usage),
+    "dns_names": lambda facts: ", ".join(facts.dns_names),
+    "ip_addresses": lambda facts: ", ".join(facts.ip_addresses),
+    "extensions": lambda facts: ", ".join(sorted(set(facts.present) - ISSUERS_OWN)),
+    "critical_extensions": lambda facts: ", ".join(sorted(facts.critical)),
+}
+
+
+def _repaired_extensions(request: EidasRequest, kind: str | None) -> list[Extension]:
+    """The extensions that the request meant; what is absent is taken from the profile of the certificate's kind."""
+    kind = kind or kind_of(request)
+    statements = Extension(oids.QC_STATEMENTS, _repaired_statements(request, kind))
+    if kind == "qseal":
+        return [extension_of(*profiles.key_usage("content_commitment")), statements]
+    wanted = request.extensions.dns_names or request.subject.values(oids.COMMON_NAME)[:1]
+    names = [x509.DNSName(name) for name in wanted if is_dns_name(name)]
+    return [
+        extension_of(*profiles.key_usage("digital_signature")),
+        extension_of(*profiles.tls_purposes()),
+        *([extension_of(x509.SubjectAlternativeName(names), False)] if names else []),
+        statements,
+    ]
+
+
+def _repaired_statements(request: EidasRequest, kind: str) -> bytes:
+    """The roles are those that could be read by their identifiers, with their standard names."""
+    qc, psd2 = request.qc, request.qc.psd2
+    roles = tuple(
+        RoleOfPsp(role.oid, oids.PSP_ROLES[role.oid])
+        for role in (psd2.roles if psd2 else ())
+        if role.oid in oids.PSP_ROLES
+    )
+    if psd2 is None or not roles or not psd2.nca_id:
+        raise ConfigurationError(
+            "pki.request", "no role, or no authority, can be read from the request: make a new one"
+        )
+    nca_name = psd2.nca_name or f"Competent authority {psd2.nca_id}"
+    return write_qc_statements(
+        qc_type="web" if kind == "qwac" else "eseal",
+        psd2=Psd2Statement(tuple(dict.fromkeys(roles)), nca_name, psd2.nca_id),
+        pds=tuple(place for place in qc.pds if place.url.isascii() and place.language.isascii()),
+        sscd=qc.sscd and kind == "qseal",
+        semantics=qc.semantics if qc.semantics == oids.SEMANTICS_EIDAS_LEGAL else oids.SEMANTICS_LEGAL,
+        name_registration_authorities=tuple(filter(str.isascii, qc.name_registration_authorities)),
+    )
+
+
+def _repaired_subject(request: EidasRequest) -> tuple[Attribute, ...]:
+    for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
+        is_printable_string = attribute_of(oid, value).tag == der.PRINTABLE_STRING
+        if not value.isprintable() or (is_printable_string and not value.isascii()):
+            raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
+        if oid == oids.COUNTRY and len(value) != 2:
+            raise ConfigurationError(
+                "pki.request", f"the country {shown(value)} is not two letters: make a new request"
+            )
+    return attributes_of(request.subject)
+
+
+def _config_value(text: str) -> str:
+    for special in "\\$#\"'":
+        text = text.replace(special, f"\\{special}")
+    return text
+
+
+_OPENSSL_NAMES = {"2.5.4.97": "organizationIdentifier"} | {
+    oid: name for oid, name in oids.NAME_ATTRIBUTES.items() if name in ("C", "O", "OU", "CN", "L", "ST")
+}
+_CONFIG = """# openssl req -new -config THIS_FILE -key YOUR.key -out NEW.csr
+[ req ]
+prompt = no
+utf8 = yes
+string_mask = utf8only
+distinguished_name = subject
+req_extensions = extensions
+
+[ subject ]
+{subject}
+
+[ extensions ]
+{extensions}
+"""

@@ -1,0 +1,89 @@
+"""Uses of ids in Redis: for several hosts. Needs the extra `redis`.
+
+Redis forgets what it lost with its memory, and under an eviction policy other than `noeviction` also what it holds; a replay is
+then handled as new.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from tppkit._extras import missing_extra
+from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW
+from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
+
+PREFIX = "tppkit:request-id:"
+
+# One script a call, because Redis runs a script alone. Times are written by us; Redis only sweeps up.
+_CLAIM = """
+local use = redis.call('HMGET', KEYS[1], 'digest', 'first', 'claimed', 'answer')
+if use[1] and tonumber(use[2]) > tonumber(ARGV[3]) then
+  if use[1] ~= ARGV[1] then return {'other'} end
+  if use[4] then return {'same', use[4]} end
+  if tonumber(use[3]) > tonumber(ARGV[4]) then return {'running'} end
+  redis.call('HSET', KEYS[1], 'claimed', ARGV[2])
+  return {'again'}
+end
+redis.call('DEL', KEYS[1])
+redis.call('HSET', KEYS[1], 'digest', ARGV[1], 'first', ARGV[2], 'claimed', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[5])
+return {'first'}
+"""
+_KEEP = """
+local use = redis.call('HMGET', KEYS[1], 'digest', 'answer')
+if use[1] ~= ARGV[1] or use[2] then return 0 end
+if ARGV[2] == '1' then redis.call('HSET', KEYS[1], 'answer', ARGV[3]) else redis.call('HSET', KEYS[1], 'claimed', '0') end
+return 1
+"""
+
+
+class RedisReplayStore:
+    """A store in a Redis server.
+
+    Args:
+        url: its address, `redis://…`.
+        prefix: of every key.
+        keep_for: how long Redis keeps a use; at least the guard's window.
+
+    Raises:
+        ConfigurationError: `extra.missing`.
+        TransportError: `replay.unavailable`, when a call finds no server.
+    """
+
+    blocking = True
+
+    def __init__(self, url: str, *, prefix: str = PREFIX, keep_for: timedelta = IDEMPOTENCY_WINDOW) -> None:
+        try:
+            import redis
+        except ImportError as e:
+            raise missing_extra("redis", e) from e
+        self._redis = redis
+        self._client: Any = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
+        self._prefix = prefix
+        self._keep_ms = int(keep_for.total_seconds() * 1000)
+        self._claim = self._client.register_script(_CLAIM)
+        self._keep = self._client.register_script(_KEEP)
+
+    def claim(self, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
+        """See `ReplayStore.claim`."""
+        found = self._run(self._claim, key, [digest, bounds.at, bounds.forget, bounds.free, self._keep_ms])
+        return Claim(Verdict(found[0].decode()), found[1] if len(found) > 1 else None)
+
+    def keep(self, key: bytes, digest: bytes, answer: bytes | None) -> None:
+        """See `ReplayStore.keep`."""
+        self._run(self._keep, key, [digest, int(answer is not None), answer or b""])
+
+    def purge(self, *, forget: int, limit: int) -> int:
+        """Nothing: Redis forgets by itself."""
+        return 0
+
+    def close(self) -> None:
+        """Close every connection; the next call opens one again."""
+        self._client.close()
+
+    def _run(self, script: Any, key: bytes, arguments: list[Any]) -> Any:
+        try:
+            return script(keys=[self._prefix + key.hex()], args=arguments)
+        except (self._redis.RedisError, OSError) as e:
+            raise unavailable("Redis", e) from e

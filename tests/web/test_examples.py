@@ -1,0 +1,73 @@
+"""The examples, each as a real server: a sealed request is handled, a changed one is not, a lie about a certificate is not believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from asgi import sealed
+from serving import free_port, run_program, send
+
+from tppkit.certificates import EidasCertificate
+from tppkit.seals import Message, Seal
+from tppkit.testpki import Pki, certificate_pem
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+UVICORN = ("-m", "uvicorn", "--no-proxy-headers", "--port", "{port}")
+COMMANDS = {
+    "fastapi_bank": (*UVICORN, "fastapi_bank:app"),
+    "starlette_bank": (*UVICORN, "starlette_bank:app"),
+    "flask_bank": ("-m", "waitress", "--listen=127.0.0.1:{port}", "flask_bank:app"),
+    "django_bank": ("-m", "gunicorn", "--no-control-socket", "--bind", "127.0.0.1:{port}", "django_bank:application"),
+}
+TARGET = "/psd2/v1/payments/sepa-credit-transfers"
+BODY = b'{"creditorName":"Bookshop", "amount":"12.50"}'
+
+
+@contextmanager
+def serve(name: str, anchors: Path, scratch: Path) -> Iterator[str]:
+    port = free_port()
+    module = os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    environment = {"BANK_ANCHORS": str(anchors), "PYTHONPATH": module}
+    command = [sys.executable, *(part.format(port=port) for part in COMMANDS[name])]
+    with run_program(command, port=port, folder=scratch, environment=environment):
+        yield f"http://127.0.0.1:{port}"
+
+
+def forwarded(message: Message, certificate: EidasCertificate) -> Message:
+    """The message as nginx sends it on."""
+    return message.with_headers(("X-SSL-Client-Cert", quote(certificate_pem(certificate).decode(), safe="")))
+
+
+def test_every_example_is_tested() -> None:
+    assert sorted(COMMANDS) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_example_handles_what_was_sealed_and_nothing_else(
+    name: str, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
+    def fresh() -> Message:
+        return forwarded(sealed(live_seal, target=TARGET, body=BODY, request_id=None), live_pki.qwac.certificate)
+
+    with serve(name, live_folder, tmp_path) as url:
+        first = send(url, fresh())
+        tampered = send(url, fresh()._replace(body=BODY.replace(b"12.50", b"99.99")))
+        elsewhere = send(url, fresh()._replace(target=TARGET.replace("sepa", "instant-sepa")))
+        spoofed = send(url, fresh(), local="127.0.0.2")
+        last = fresh()
+        second = send(url, last)
+        again = send(url, last)
+    told = {"from": str(live_pki.provider.organization_identifier), "to": "Bookshop"}
+    assert (first.status_code, first.json()) == (201, {"paymentId": "1", **told}), first.text
+    assert (tampered.status_code, elsewhere.status_code, spoofed.status_code) == (401, 401, 401)
+    codes = [json.loads(answer.content)["tppMessages"][0]["code"] for answer in (tampered, elsewhere, spoofed)]
+    assert codes == ["SIGNATURE_INVALID", "SIGNATURE_INVALID", "CERTIFICATE_MISSING"]
+    assert second.json()["paymentId"] == "2"  # no handler ran in between
+    assert again.json()["paymentId"] == ("2" if name == "starlette_bank" else "3")

@@ -1,0 +1,250 @@
+"""The certificate of a proxy's client: believed from the proxy that was named, in its own form, and from nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit._encoding import encode_base64
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
+from tppkit.testpki import Pki, certificate_pem
+from tppkit.web import PeerCertificate, ProxyForm, TrustedProxy, peer_certificate
+
+PROXY = "10.0.0.5"
+STRANGER = "203.0.113.9"
+
+
+def pem(certificate: EidasCertificate) -> str:
+    return certificate_pem(certificate).decode()
+
+
+def scope(*headers: tuple[str, str], address: str | None = PROXY, port: int = 4000, **more: Any) -> dict[str, Any]:
+    fields = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
+    return {"type": "http", "headers": fields, "client": None if address is None else (address, port), **more}
+
+
+def environ(*headers: tuple[str, str], address: str = PROXY, **more: Any) -> dict[str, Any]:
+    fields = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in headers}
+    return {"REQUEST_METHOD": "GET", "REMOTE_ADDR": address, **fields, **more}
+
+
+def proxy(form: ProxyForm, **settings: Any) -> list[TrustedProxy]:
+    return [TrustedProxy("10.0.0.0/24", "2001:db8::/64", form=form, **settings)]
+
+
+@pytest.fixture(scope="session")
+def forwarded(pki: Pki) -> dict[ProxyForm, tuple[tuple[str, str], ...]]:
+    """What each proxy sends for the QWAC of `pki`."""
+    qwac = pki.qwac.certificate
+    escaped = quote(pem(qwac), safe="")
+    xfcc = f'By=spiffe://bank;Hash={sha256(qwac.der).hexdigest()};Subject="CN=a,O=\\"b;c\\"";URI=;Cert="{escaped}"'
+    return {
+        ProxyForm.NGINX: (("X-SSL-Client-Cert", escaped),),
+        ProxyForm.HAPROXY: (("X-SSL-Client-Cert", encode_base64(qwac.der)),),
+        ProxyForm.ENVOY: (("X-Forwarded-Client-Cert", xfcc),),
+        ProxyForm.RFC9440: (
+            ("Client-Cert", f":{encode_base64(qwac.der)}:"),
+            ("Client-Cert-Chain", f":{encode_base64(pki.qwac_ca.certificate.der)}:"),
+        ),
+    }  # fmt: skip
+
+
+Forwarded = dict[ProxyForm, tuple[tuple[str, str], ...]]
+
+
+@pytest.mark.parametrize("form", ProxyForm)
+@pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
+def test_the_named_proxy_is_believed(form: ProxyForm, make: Callable[..., Any], forwarded: Forwarded, pki: Pki) -> None:
+    found = peer_certificate(make(*forwarded[form]), trusted_proxies=proxy(form))
+    assert (found.source, found.tls_error, found.ignored) == (form.value, None, ())
+    assert EidasCertificate.from_pem(found.chain_pem[0]) == pki.qwac.certificate
+
+
+def test_the_chain_of_rfc_9440_follows_its_certificate(forwarded: Forwarded, pki: Pki) -> None:
+    found = peer_certificate(scope(*forwarded[ProxyForm.RFC9440]), trusted_proxies=proxy(ProxyForm.RFC9440))
+    assert [EidasCertificate.from_pem(text) for text in found.chain_pem] == [
+        pki.qwac.certificate,
+        pki.qwac_ca.certificate,
+    ]
+
+
+def test_the_chain_of_envoy_begins_with_its_certificate(pki: Pki) -> None:
+    chain = quote(pem(pki.qwac.certificate) + pem(pki.qwac_ca.certificate), safe="")
+    for value in (f"Chain={chain}", f"cert={quote(pem(pki.qwac.certificate))};chain={chain}"):
+        found = peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
+        assert len(found.chain_pem) == 2
+    other = f"Cert={quote(pem(pki.server.certificate))};Chain={chain}"
+    with pytest.raises(FormatError):
+        peer_certificate(scope(("X-Forwarded-Client-Cert", other)), trusted_proxies=proxy(ProxyForm.ENVOY))
+
+
+def test_of_several_elements_the_last_is_the_proxys_own(forwarded: Forwarded, pki: Pki) -> None:
+    ((name, good),) = forwarded[ProxyForm.ENVOY]
+    spoofed = f'Cert="{quote(pem(pki.server.certificate), safe="")}"'
+    found = peer_certificate(scope((name, f"{spoofed}, {good}")), trusted_proxies=proxy(ProxyForm.ENVOY))
+    assert EidasCertificate.from_pem(found.chain_pem[0]) == pki.qwac.certificate
+    with pytest.raises(CertificateRejected):  # the proxy's own element says that there was none
+        peer_certificate(scope((name, f"{good},By=spiffe://bank")), trusted_proxies=proxy(ProxyForm.ENVOY))
+
+
+@pytest.mark.parametrize("form", ProxyForm)
+@pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
+@pytest.mark.parametrize("address", [STRANGER, "10.0.1.5", "::ffff:203.0.113.9", "2001:db8:0:1::1", "not an address"])
+def test_headers_from_elsewhere_are_ignored_and_reported(
+    form: ProxyForm, make: Callable[..., Any], address: str, forwarded: Forwarded
+) -> None:
+    with pytest.raises(CertificateRejected) as caught:
+        peer_certificate(make(*forwarded[form], address=address), trusted_proxies=proxy(form))
+    assert caught.value.code == "certificate.missing"
+    assert forwarded[form][0][0].lower() in caught.value.message
+    assert address in caught.value.message
+
+
+@pytest.mark.parametrize("address", ["10.0.0.5", "::ffff:10.0.0.5", "2001:db8::7"])
+def test_an_address_in_any_writing_is_the_proxys(address: str, forwarded: Forwarded) -> None:
+    source = scope(*forwarded[ProxyForm.NGINX], address=address)
+    assert peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX)).source == "nginx"
+
+
+def test_without_trusted_proxies_no_header_counts(forwarded: Forwarded) -> None:
+    for headers in forwarded.values():
+        with pytest.raises(CertificateRejected):
+            peer_certificate(scope(*headers))
+
+
+def test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported(forwarded: Forwarded, pki: Pki) -> None:
+    tls = {"tls": {"client_cert_chain": (pem(pki.server.certificate),), "client_cert_error": None}}
+    source = scope(*forwarded[ProxyForm.RFC9440], address=STRANGER, extensions=tls)
+    found = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
+    ignored = ("client-cert", "client-cert-chain")
+    assert found == PeerCertificate((pem(pki.server.certificate),), None, "asgi-tls", ignored)
+
+
+def test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts(forwarded: Forwarded, pki: Pki) -> None:
+    # nginx removes X-SSL-Client-Cert of its clients, and lets every other header through.
+    with pytest.raises(CertificateRejected) as caught:
+        peer_certificate(scope(*forwarded[ProxyForm.RFC9440]), trusted_proxies=proxy(ProxyForm.NGINX))
+    assert "client-cert, client-cert-chain" in caught.value.message
+    both = (*forwarded[ProxyForm.NGINX], ("X-Forwarded-Client-Cert", "Cert=x"))
+    assert peer_certificate(scope(*both), trusted_proxies=proxy(ProxyForm.NGINX)).ignored == (
+        "x-forwarded-client-cert",
+    )
+
+
+def test_the_proxys_own_client_certificate_is_not_its_clients(pki: Pki) -> None:
+    tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
+    with pytest.raises(CertificateRejected):
+        peer_certificate(scope(extensions=tls), trusted_proxies=proxy(ProxyForm.NGINX))
+
+
+def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded: Forwarded) -> None:
+    # A server that believes X-Forwarded-For writes the address it found there, with the port 0.
+    with pytest.raises(CertificateRejected):
+        peer_certificate(scope(*forwarded[ProxyForm.NGINX], port=0), trusted_proxies=proxy(ProxyForm.NGINX))
+    fixed = environ(*forwarded[ProxyForm.NGINX]) | {"werkzeug.proxy_fix.orig": {"REMOTE_ADDR": STRANGER}}
+    with pytest.raises(CertificateRejected):
+        peer_certificate(fixed, trusted_proxies=proxy(ProxyForm.NGINX))
+
+
+def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
+    headers = forwarded[ProxyForm.NGINX]
+    named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
+    for source in (scope(*headers, address=None), environ(*headers, address="")):
+        assert peer_certificate(source, trusted_proxies=named).source == "nginx"
+        with pytest.raises(CertificateRejected):
+            peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
+    with pytest.raises(CertificateRejected):
+        peer_certificate(scope(*headers), trusted_proxies=named)
+
+
+@pytest.mark.parametrize("form", ProxyForm)
+def test_a_header_that_stands_twice_is_refused(form: ProxyForm, forwarded: Forwarded) -> None:
+    first = forwarded[form][0]
+    with pytest.raises(FormatError) as caught:
+        peer_certificate(scope(first, first), trusted_proxies=proxy(form))
+    assert caught.value.code == "header.duplicate"
+    joined = environ((first[0], f"{first[1]},{first[1]}"))
+    if form is not ProxyForm.ENVOY:  # whose header is a list
+        with pytest.raises(FormatError):
+            peer_certificate(joined, trusted_proxies=proxy(form))
+
+
+@pytest.mark.parametrize("form", ProxyForm)
+def test_an_empty_header_is_no_certificate(form: ProxyForm) -> None:
+    name = proxy(form)[0].header
+    for value in ("", "  "):
+        with pytest.raises(CertificateRejected) as caught:
+            peer_certificate(scope((name, value)), trusted_proxies=proxy(form))
+        assert caught.value.code == "certificate.missing"
+
+
+def test_a_header_of_another_name_is_read_where_it_was_configured(forwarded: Forwarded) -> None:
+    ((_, value),) = forwarded[ProxyForm.HAPROXY]
+    configured = proxy(ProxyForm.HAPROXY, header="X-TPP-Cert")
+    assert peer_certificate(scope(("x-tpp-cert", value)), trusted_proxies=configured).source == "haproxy"
+    with pytest.raises(CertificateRejected):
+        peer_certificate(scope(("X-SSL-Client-Cert", value)), trusted_proxies=configured)
+
+
+@pytest.mark.parametrize(
+    ("form", "value"),
+    [
+        (ProxyForm.NGINX, "-----BEGIN%20CERTIFICATE-----"),
+        (ProxyForm.NGINX, "-----BEGIN CERTIFICATE----- AAAA -----END CERTIFICATE-----"),
+        (ProxyForm.NGINX, "%zz"),
+        (ProxyForm.NGINX, "-----BEGIN%20CERTIFICATE-----AAAA-----END%20CERTIFICATE-----more"),
+        (ProxyForm.HAPROXY, "not base64!"),
+        (ProxyForm.HAPROXY, "AAA"),
+        (ProxyForm.ENVOY, "Cert"),
+        (ProxyForm.ENVOY, 'Cert="AAAA'),
+        (ProxyForm.ENVOY, "By=a;"),
+        (ProxyForm.ENVOY, "By=a;By=b"),
+        (ProxyForm.RFC9440, "AAAA"),
+        (ProxyForm.RFC9440, ":AAAA:, :AAAA:"),
+        (ProxyForm.RFC9440, ":AAA:"),
+        (ProxyForm.RFC9440, ":AAAA:;a=1"),
+    ],
+)
+def test_a_proxys_header_in_another_form_is_refused(form: ProxyForm, value: str) -> None:
+    with pytest.raises(FormatError):
+        peer_certificate(scope((proxy(form)[0].header, value)), trusted_proxies=proxy(form))
+
+
+def test_envoys_hash_must_be_that_of_its_certificate(pki: Pki) -> None:
+    cert = quote(pem(pki.qwac.certificate), safe="")
+    value = f"Hash={sha256(pki.server.certificate.der).hexdigest()};Cert={cert}"
+    with pytest.raises(FormatError) as caught:
+        peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
+    assert caught.value.code == "certificate.malformed"
+
+
+def test_a_header_beyond_its_bound_is_refused() -> None:
+    with pytest.raises(FormatError) as caught:
+        peer_certificate(scope(("X-SSL-Client-Cert", "A" * 70_000)), trusted_proxies=proxy(ProxyForm.HAPROXY))
+    assert caught.value.code == "certificate.too-large"
+
+
+@pytest.mark.parametrize("networks", [(), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
+def test_what_is_no_network_cannot_be_trusted(networks: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        TrustedProxy(*networks, form=ProxyForm.NGINX)
+    assert caught.value.code == "proxy.network"
+
+
+# Headers of Envoy's form, more or less.
+ELEMENTS = st.from_regex(r'([A-Z][a-z]+=("([^"\\]|\\.)*"|[a-z%0-9]*)[;,]? ?){0,4}', fullmatch=True)
+
+
+@given(form=st.sampled_from(ProxyForm), value=st.text(max_size=80) | ELEMENTS)
+def test_only_our_errors_escape_whatever_the_proxy_sends(form: ProxyForm, value: str) -> None:
+    value = value.encode("latin-1", "replace").decode("latin-1")
+    with suppress(FormatError, CertificateRejected):
+        peer_certificate(scope((proxy(form)[0].header, value)), trusted_proxies=proxy(form))

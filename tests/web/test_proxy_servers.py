@@ -1,0 +1,162 @@
+"""Real proxies that end the TLS connection, before a real server: the seal and the certificate arrive whole, a lie does not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from asgi import Recorder, sealed
+from serving import client_context, free_port, program, run_program, run_uvicorn, send
+
+from tppkit.seals import Seal, SealPolicy
+from tppkit.testpki import Pki, certificate_pem
+from tppkit.trust import PathVerifier
+from tppkit.web import (
+    ProxyForm,
+    QwacPolicy,
+    SealGate,
+    SealMiddleware,
+    TrustedProxy,
+    admitted_request,
+    verified_request,
+)
+
+NGINX = """
+daemon off; pid {folder}/nginx.pid; error_log stderr warn;
+{user}
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  server {{
+    listen 127.0.0.1:{port} ssl;
+    ssl_certificate {pki}/server-chain.pem; ssl_certificate_key {pki}/server.key;
+    ssl_verify_client optional_no_ca; ssl_verify_depth 4;
+    location / {{
+      proxy_pass http://127.0.0.1:{upstream};
+      proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert;
+    }}
+  }}
+}}
+"""
+HAPROXY = """
+defaults
+  mode http
+  timeout connect 10s
+  timeout client 20s
+  timeout server 20s
+frontend tls
+  bind 127.0.0.1:{port} ssl crt {folder}/server.pem ca-file {folder}/anchors.pem verify optional
+  http-request set-header X-SSL-Client-Cert %[ssl_c_der,base64]
+  default_backend app
+backend app
+  server app 127.0.0.1:{upstream}
+"""
+
+Front = Callable[[int], AbstractContextManager[str]]
+
+
+@pytest.fixture(params=[ProxyForm.NGINX, ProxyForm.HAPROXY], ids=lambda form: form.value)
+def form(request: pytest.FixtureRequest) -> ProxyForm:
+    found: ProxyForm = request.param
+    return found
+
+
+@pytest.fixture
+def front(form: ProxyForm, live_folder: Path, live_pki: Pki, tmp_path: Path) -> Front:
+    """Starts the proxy before a port of ours; gives its address."""
+
+    @contextmanager
+    def started(upstream: int) -> Iterator[str]:
+        port = free_port()
+        values = {"folder": tmp_path, "pki": live_folder, "port": port, "upstream": upstream}
+        if form is ProxyForm.NGINX:
+            user = "user root;" if os.geteuid() == 0 else ""
+            settings, name = NGINX.format(user=user, **values), "nginx"
+            command = [program("nginx", "nginx-light"), "-c", str(tmp_path / name), "-p", str(tmp_path)]
+        else:
+            both = (live_folder / "server-chain.pem").read_bytes() + (live_folder / "server.key").read_bytes()
+            (tmp_path / "server.pem").write_bytes(both)
+            anchors = b"".join(certificate_pem(authority) for authority in live_pki.authorities)
+            (tmp_path / "anchors.pem").write_bytes(anchors)
+            settings, name = HAPROXY.format(**values), "haproxy"
+            command = [program("haproxy", "haproxy"), "-db", "-f", str(tmp_path / name)]
+        (tmp_path / name).write_text(settings)
+        with run_program(command, port=port, folder=tmp_path):
+            yield f"https://localhost:{port}"
+
+    return started
+
+
+@pytest.fixture
+def app() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddleware:
+    return SealMiddleware(
+        app,
+        gate=SealGate(
+            qwacs=QwacPolicy(live_paths),
+            seals=SealPolicy(live_paths),
+            trusted_proxies=[TrustedProxy("127.0.0.1", form=form)],
+        ),
+    )
+
+
+def test_a_sealed_request_arrives_through_the_proxy(
+    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
+) -> None:
+    target = "/psd2/v1/payments/a%2Fb//%7Ec/%2e/d?x=%2F&y=+&z"
+    message = sealed(live_seal, target=target)
+    with run_uvicorn(door) as upstream, front(upstream) as url:
+        assert send(url, message, verify=client_context(live_pki, live_pki.qwac)).status_code == 201
+    admitted = admitted_request(app.scopes[0])
+    assert (admitted.peer.source, admitted.qwac) == (form.value, live_pki.qwac.certificate)
+    assert verified_request(app.scopes[0]).target == target
+
+
+def test_a_client_cannot_tell_the_proxy_its_certificate(
+    front: Front, door: SealMiddleware, app: Recorder, form: ProxyForm, live_pki: Pki, live_seal: Seal
+) -> None:
+    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
+    lies = [("X-SSL-Client-Cert", escaped), ("Client-Cert", ":AAAA:"), ("X-Forwarded-Client-Cert", f"Cert={escaped}")]
+    message = sealed(live_seal).with_headers(*lies)
+    with run_uvicorn(door) as upstream, front(upstream) as url:
+        refused = send(url, message, verify=client_context(live_pki, None))
+        accepted = send(url, message, verify=client_context(live_pki, live_pki.qwac))
+    assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")
+    assert accepted.status_code == 201
+    assert admitted_request(app.scopes[0]).peer.ignored == ("client-cert", "x-forwarded-client-cert")
+
+
+def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(
+    front: Front, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+) -> None:
+    message = sealed(live_seal)._replace(body=b"{}")
+    with run_uvicorn(door) as upstream, front(upstream) as url:
+        refused = send(url, message, verify=client_context(live_pki, live_pki.qwac))
+    assert (refused.status_code, app.scopes) == (401, [])
+
+
+@pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"proxy_headers": True, "forwarded_allow_ips": "*"}], ids=["plain", "believing"]
+)
+def test_whoever_passes_by_the_proxy_is_not_believed(
+    settings: dict[str, object], door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+) -> None:
+    # 127.0.0.2 is not the proxy; the second server takes its clients' word for their address.
+    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
+    message = sealed(live_seal).with_headers(("X-SSL-Client-Cert", escaped), ("X-Forwarded-For", "127.0.0.1"))
+    with run_uvicorn(door, **settings) as port:
+        url = f"http://127.0.0.1:{port}"
+        refused = send(url, message, local="127.0.0.2")
+    assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")
+    assert app.scopes == []

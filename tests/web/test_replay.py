@@ -1,0 +1,282 @@
+"""Repeated requests at the door: the same one is answered as before, another under its id is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asgi import AT, BODY, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
+
+from tppkit.errors import ConfigurationError
+from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, verify_request
+from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.trust import PathVerifier
+from tppkit.web import QwacPolicy, ReplayGuard, Requirement, SealGate, SealMiddleware, admitted_request
+from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore
+from tppkit.web.replay_stores.memory import MemoryReplayStore
+from tppkit.web.replay_stores.sqlite import SqliteReplayStore
+
+HOUR = timedelta(hours=1)
+
+
+class Clock:
+    """A clock that stands until it is moved."""
+
+    def __init__(self) -> None:
+        self.at = AT
+
+    def __call__(self) -> datetime:
+        return self.at
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReplayStore:
+    return MemoryReplayStore() if request.param == "memory" else SqliteReplayStore(tmp_path / "ids.sqlite")
+
+
+@pytest.fixture
+def app() -> Recorder:
+    return Recorder()
+
+
+Ask = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(paths: PathVerifier, policy: SealPolicy, clock: Clock, pki: Pki, app: Recorder, store: ReplayStore) -> Ask:
+    """Sends a message to the door of `app`, or of another application."""
+
+    def asked(message: Message, *, before: Any = app, qwac: Issued = pki.qwac, **settings: Any) -> Any:
+        guard = ReplayGuard(store, **settings)
+        gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=guard)
+        return call(SealMiddleware(before, gate=gate), scope_of(message, qwac), [message.body])
+
+    return asked
+
+
+def test_the_same_request_is_answered_as_before_and_handled_once(ask: Ask, app: Recorder, seal: Seal) -> None:
+    message = sealed(seal)
+    first, second = ask(message), ask(message)
+    assert first[:3] == second[:3] == (201, {"x-number": "1"}, b"done")
+    assert len(app.scopes) == 1
+
+
+def test_the_same_request_under_a_new_signature_is_the_same(ask: Ask, app: Recorder, seal: Seal) -> None:
+    assert sealed(seal) != sealed(seal)  # ECDSA signs anew each time
+    assert ask(sealed(seal)).status == ask(sealed(seal)).status == 201
+    assert len(app.scopes) == 1
+
+
+def test_an_id_in_other_letters_is_the_same_id(ask: Ask, app: Recorder, seal: Seal) -> None:
+    ask(sealed(seal, request_id=REQUEST_ID.lower()))
+    assert ask(sealed(seal, request_id=REQUEST_ID.upper(), body=b"other")).status == 409
+
+
+@pytest.mark.parametrize("other", [{"body": BODY + b" "}, {"target": TARGET + "&y"}, {"method": "PUT"}])
+def test_another_request_under_the_same_id_is_refused(
+    other: dict[str, Any], ask: Ask, app: Recorder, seal: Seal
+) -> None:
+    ask(sealed(seal))
+    told = ask(sealed(seal, **other))
+    assert (told.status, told.code, len(app.scopes)) == (409, "REQUEST_ID_REUSE", 1)
+
+
+def test_another_organisation_may_use_the_same_id(
+    ask: Ask, app: Recorder, seal: Seal, pki: Pki, other_qseal: Issued
+) -> None:
+    ask(sealed(seal))
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    theirs = sealed(Seal(other_qseal.certificate, KeySigner(other_qseal.key)), body=b"theirs")
+    assert ask(theirs, qwac=other).status == 201
+    assert len(app.scopes) == 2
+
+
+def test_after_the_window_an_id_is_new(ask: Ask, app: Recorder, clock: Clock, seal: Seal) -> None:
+    ask(sealed(seal))
+    clock.at = AT + HOUR - timedelta(microseconds=1)
+    assert ask(sealed(seal, body=b"other")).status == 409
+    clock.at = AT + HOUR
+    assert ask(sealed(seal, body=b"other")).status == 201
+
+
+def test_the_window_is_a_setting(ask: Ask, clock: Clock, seal: Seal) -> None:
+    ask(sealed(seal))
+    clock.at = AT + timedelta(minutes=5)
+    assert ask(sealed(seal, body=b"other"), window=timedelta(minutes=5)).status == 201
+
+
+def test_a_request_that_does_not_verify_uses_no_id(ask: Ask, app: Recorder, seal: Seal) -> None:
+    good = sealed(seal)
+    assert ask(good._replace(body=b"forged")).status == 401
+    assert ask(good).status == 201
+
+
+def test_an_unsealed_request_uses_no_id(paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki) -> None:
+    guard = ReplayGuard(MemoryReplayStore())
+    gate = SealGate(
+        qwacs=QwacPolicy(paths),
+        seals=policy,
+        now=lambda: AT,
+        replay=guard,
+        requirement=lambda *_: Requirement(sealed=False),
+    )
+    for body in (b"1", b"2"):
+        assert call(SealMiddleware(app, gate=gate), scope_of(request(), pki.qwac), [body]).status == 201
+
+
+async def crashing(scope: Any, receive: Any, send: Any) -> None:
+    raise RuntimeError("the handler fell over")
+
+
+def answering(status: int, body: bytes = b"") -> Any:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]})
+        for start in range(0, len(body), 1000):
+            await send({"type": "http.response.body", "body": body[start : start + 1000], "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return app
+
+
+def test_a_handler_that_crashed_is_asked_again_and_told_so(ask: Ask, app: Recorder, seal: Seal) -> None:
+    with pytest.raises(RuntimeError):
+        ask(sealed(seal), before=crashing)
+    assert ask(sealed(seal)).status == 201
+    assert admitted_request(app.scopes[0]).repeated
+
+
+def test_a_failure_of_the_server_is_no_answer_for_ever(ask: Ask, app: Recorder, seal: Seal) -> None:
+    assert ask(sealed(seal), before=answering(503)).status == 503
+    assert ask(sealed(seal)).status == 201
+    assert admitted_request(app.scopes[0]).repeated
+
+
+def test_a_refusal_by_the_handler_is_answered_again(ask: Ask, app: Recorder, seal: Seal) -> None:
+    ask(sealed(seal), before=answering(400, b"no"))
+    told = ask(sealed(seal))
+    assert (told.status, told.headers, told.body, app.scopes) == (400, {"content-type": "text/plain"}, b"no", [])
+
+
+def test_a_streamed_answer_is_kept_whole(ask: Ask, app: Recorder, seal: Seal) -> None:
+    whole = bytes(range(256)) * 256
+    assert len(whole) == MAX_ANSWER_BYTES
+    ask(sealed(seal), before=answering(200, whole))
+    assert ask(sealed(seal)).body == whole
+    assert app.scopes == []
+
+
+def test_an_answer_too_long_to_keep_lets_the_handler_answer_again(ask: Ask, app: Recorder, seal: Seal) -> None:
+    ask(sealed(seal), before=answering(200, b"x" * (MAX_ANSWER_BYTES + 1)))
+    assert ask(sealed(seal)).status == 201
+    assert admitted_request(app.scopes[0]).repeated
+
+
+def test_two_at_once_are_handled_once(
+    paths: PathVerifier, policy: SealPolicy, pki: Pki, seal: Seal, store: ReplayStore
+) -> None:
+    inside, release = asyncio.Event(), asyncio.Event()
+    handled = []
+
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        handled.append(scope)
+        inside.set()
+        await release.wait()
+        await answering(201)(scope, receive, send)
+
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(store))
+    door, message = SealMiddleware(slow, gate=gate), sealed(seal)
+
+    async def one(answers: list[Any]) -> None:
+        async def receive() -> Any:
+            return {"type": "http.request", "body": message.body}
+
+        async def send(event: Any) -> None:
+            answers.append(event)
+
+        await door(scope_of(message, pki.qwac), receive, send)
+
+    async def both() -> tuple[list[Any], list[Any]]:
+        first: list[Any] = []
+        second: list[Any] = []
+        running = asyncio.create_task(one(first))
+        await inside.wait()
+        await one(second)
+        release.set()
+        await running
+        return first, second
+
+    first, second = asyncio.run(both())
+    assert (first[0]["status"], second[0]["status"], len(handled)) == (201, 409, 1)
+    assert json.loads(second[1]["body"])["tppMessages"][0]["code"] == "STATUS_INVALID"
+
+
+def test_a_handler_that_died_with_its_process_is_asked_again_after_the_lease(
+    ask: Ask,
+    app: Recorder,
+    clock: Clock,
+    seal: Seal,
+    store: ReplayStore,
+    paths: PathVerifier,
+    policy: SealPolicy,
+    pki: Pki,
+) -> None:
+    message = sealed(seal)
+    verified = verify_request(message, qwac=pki.qwac.certificate, at=AT, policy=policy)
+    ReplayGuard(store).admit(verified, at=AT)  # and nothing after it
+    assert ask(message).code == "STATUS_INVALID"
+    clock.at = AT + LEASE
+    assert ask(message).status == 201
+    assert admitted_request(app.scopes[0]).repeated
+
+
+def test_without_answers_every_repetition_goes_to_the_handler(ask: Ask, app: Recorder, seal: Seal) -> None:
+    for _ in range(3):
+        assert ask(sealed(seal), answers=False).status == 201
+    assert [admitted_request(scope).repeated for scope in app.scopes] == [False, True, True]
+    assert ask(sealed(seal, body=b"other"), answers=False).status == 409
+
+
+def test_a_store_that_fails_lets_nothing_through(
+    paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal
+) -> None:
+    full = MemoryReplayStore(max_entries=0)
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(full))
+    told = call(SealMiddleware(app, gate=gate), scope_of(sealed(seal), pki.qwac), [BODY])
+    assert (told.status, told.code, app.scopes) == (503, "SERVICE_UNAVAILABLE", [])
+
+
+def test_evidence_is_kept_of_every_copy(
+    paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal
+) -> None:
+    kept: list[Any] = []
+    guard = ReplayGuard(MemoryReplayStore())
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=guard, keep=kept.append)
+    for body in (BODY, BODY, b"other"):
+        call(SealMiddleware(app, gate=gate), scope_of(sealed(seal, body=body), pki.qwac), [body])
+    assert (len(kept), len(app.scopes)) == (3, 1)
+
+
+def test_a_dialect_without_an_id_cannot_be_guarded(paths: PathVerifier) -> None:
+    without = next(profile for profile in PROFILES.values() if profile.request_id is None)
+    with pytest.raises(ConfigurationError) as caught:
+        SealGate(
+            qwacs=QwacPolicy(paths), seals=SealPolicy(paths, profile=without), replay=ReplayGuard(MemoryReplayStore())
+        )
+    assert caught.value.code == "replay.no-request-id"
+
+
+def test_a_guard_purges_by_its_window(seal: Seal, policy: SealPolicy, store: ReplayStore) -> None:
+    guard = ReplayGuard(store)
+    guard.admit(verify_request(sealed(seal), qwac=None, at=AT, policy=policy), at=AT)
+    assert guard.purge(at=AT + HOUR - timedelta(seconds=1)) == 0
+    assert guard.purge(at=AT + HOUR) == 1

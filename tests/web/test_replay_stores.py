@@ -1,0 +1,243 @@
+"""Every store of the replay guard, on its real database: one answer for one question, whoever else asks."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import stat
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
+from tppkit.web.replay_stores.memory import MemoryReplayStore
+from tppkit.web.replay_stores.postgresql import PostgresqlReplayStore
+from tppkit.web.replay_stores.redis import RedisReplayStore
+from tppkit.web.replay_stores.sqlite import SqliteReplayStore
+
+HOUR, MINUTE = 3_600_000_000, 60_000_000
+NOW = 1_780_000_000_000_000
+KINDS = ("memory", "sqlite", "postgresql", "redis")
+FIRST, AGAIN, RUNNING, SAME, OTHER = Verdict
+
+Make = Callable[[], Any]
+
+
+def bounds(at: int = NOW) -> Bounds:
+    return Bounds(at, at - HOUR, at - MINUTE)
+
+
+@pytest.fixture(params=KINDS)
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Opens the same store each time it is called; memory has one only."""
+    name = f"t{uuid4().hex}"
+    if request.param == "memory":
+        memory = MemoryReplayStore()
+        return lambda: memory
+    if request.param == "sqlite":
+        return lambda: SqliteReplayStore(tmp_path / "ids.sqlite")
+    url = request.getfixturevalue(f"{request.param}_url")
+    if request.param == "postgresql":
+        return lambda: PostgresqlReplayStore(url, table=name)
+    return lambda: RedisReplayStore(url, prefix=name)
+
+
+@pytest.fixture
+def store(make: Make) -> Iterator[ReplayStore]:
+    opened = make()
+    yield opened
+    if hasattr(opened, "close"):
+        opened.close()
+
+
+@pytest.fixture
+def key() -> bytes:
+    return os.urandom(32)
+
+
+@pytest.fixture
+def digest() -> bytes:
+    return os.urandom(32)
+
+
+def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    assert store.claim(key, digest, bounds()) == Claim(FIRST)
+
+
+def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.claim(key, digest, bounds())
+    assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
+    store.keep(key, digest, b"\x00answer\xff")
+    assert store.claim(key, digest, bounds(NOW + 1)) == Claim(SAME, b"\x00answer\xff")
+    assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
+
+
+def test_another_request_under_the_same_id_is_told_apart(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.claim(key, digest, bounds())
+    other = bytes(reversed(digest))
+    assert store.claim(key, other, bounds()) == Claim(OTHER)
+    store.keep(key, other, b"not its answer")
+    store.keep(key, digest, b"its answer")
+    assert store.claim(key, other, bounds(NOW + HOUR - 1)) == Claim(OTHER)
+    assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
+
+
+def test_an_id_is_new_again_when_its_window_is_over(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.claim(key, digest, bounds())
+    store.keep(key, digest, b"old")
+    other = bytes(reversed(digest))
+    assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(FIRST)
+    assert store.claim(key, digest, bounds(NOW + HOUR)) == Claim(OTHER)
+    assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(RUNNING)
+
+
+def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.claim(key, digest, bounds())
+    assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(AGAIN)
+    assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
+
+
+def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.claim(key, digest, bounds())
+    store.keep(key, digest, None)
+    assert store.claim(key, digest, bounds(NOW + 1)) == Claim(AGAIN)
+
+
+def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.claim(key, digest, bounds())
+    for answer in (b"first", b"second", None):
+        store.keep(key, digest, answer)
+    assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(SAME, b"first")
+
+
+def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
+    store.keep(key, digest, b"answer")
+    assert store.claim(key, digest, bounds()) == Claim(FIRST)
+
+
+def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
+    for _ in range(10):
+        key, digest, start = os.urandom(32), os.urandom(32), threading.Barrier(8)
+
+        def claim(_: int, key: bytes = key, digest: bytes = digest, start: threading.Barrier = start) -> Verdict:
+            start.wait()
+            return store.claim(key, digest, bounds()).verdict
+
+        with ThreadPoolExecutor(8) as pool:
+            assert Counter(pool.map(claim, range(8))) == {FIRST: 1, RUNNING: 7}
+
+
+def test_of_several_processes_one_is_first(request: pytest.FixtureRequest, make: Make) -> None:
+    if request.node.callspec.params["make"] == "memory":
+        return  # it is no store of several processes
+    make().close()
+    keys = [os.urandom(32) for _ in range(60)]
+    spawned = multiprocessing.get_context("fork")
+    results, start = spawned.Queue(), spawned.Barrier(3)
+
+    def work(digest: bytes) -> None:
+        store = make()
+        start.wait(30)
+        results.put([store.claim(key, digest, bounds()).verdict.value for key in keys])
+        store.close()
+
+    processes = [spawned.Process(target=work, args=(bytes([number]) * 32,)) for number in range(3)]
+    for process in processes:
+        process.start()
+    told = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(30)
+        assert process.exitcode == 0
+    for verdicts in zip(*told, strict=True):
+        assert sorted(verdicts) == ["first", "other", "other"]
+
+
+def test_a_purge_forgets_what_is_over_and_nothing_else(request: pytest.FixtureRequest, store: ReplayStore) -> None:
+    old, young = [os.urandom(32) for _ in range(5)], os.urandom(32)
+    for number, key in enumerate(old):
+        store.claim(key, key, bounds(NOW + number))
+    store.claim(young, young, bounds(NOW + HOUR // 2))
+    purged = [store.purge(forget=NOW + 4, limit=3), store.purge(forget=NOW + 4, limit=10)]
+    # Redis forgets by its own clock.
+    assert purged == ([0, 0] if isinstance(store, RedisReplayStore) else [3, 2])
+    assert store.claim(young, young, bounds(NOW + HOUR // 2)) == Claim(RUNNING)
+
+
+def test_first_uses_sweep_up_behind_them(store: ReplayStore) -> None:
+    if isinstance(store, RedisReplayStore):
+        client = store._client
+        store.claim(b"k" * 32, b"d" * 32, bounds())
+        assert 0 < client.pttl(store._prefix + (b"k" * 32).hex()) <= 3_600_000
+        return
+    for number in range(10):
+        store.claim(bytes([number]) * 32, b"d" * 32, bounds(NOW))
+    for number in range(10, 15):
+        store.claim(bytes([number]) * 32, b"d" * 32, bounds(NOW + HOUR))
+    assert store.purge(forget=NOW, limit=100) == 0
+
+
+def test_a_full_memory_refuses_rather_than_forgets() -> None:
+    store = MemoryReplayStore(max_entries=3)
+    for number in range(3):
+        assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
+    with pytest.raises(TransportError) as caught:
+        store.claim(b"x" * 32, b"d" * 32, bounds())
+    assert caught.value.code == "replay.unavailable"
+    assert store.claim(b"\x00" * 32, b"d" * 32, bounds()).verdict is RUNNING
+    assert store.claim(b"x" * 32, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
+
+
+def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
+    SqliteReplayStore(tmp_path / "ids.sqlite").claim(b"k" * 32, b"d" * 32, bounds())
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_a_sqlite_file_can_be_used_after_a_fork(tmp_path: Path) -> None:
+    store = SqliteReplayStore(tmp_path / "ids.sqlite")
+    store.claim(b"k" * 32, b"d" * 32, bounds())
+    forked = multiprocessing.get_context("fork")
+    results = forked.Queue()
+    process = forked.Process(target=lambda: results.put(store.claim(b"k" * 32, b"d" * 32, bounds()).verdict.value))
+    process.start()
+    assert results.get(timeout=30) == "running"
+    process.join(30)
+    assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        lambda folder: SqliteReplayStore(folder / "none" / "ids.sqlite"),
+        lambda folder: PostgresqlReplayStore("postgresql:///x?host=/nowhere"),
+        lambda folder: RedisReplayStore("redis://127.0.0.1:1/0").claim(b"k" * 32, b"d" * 32, bounds()),
+    ],
+    ids=["sqlite", "postgresql", "redis"],
+)
+def test_a_store_that_cannot_be_reached_says_so(opening: Callable[[Path], object], tmp_path: Path) -> None:
+    with pytest.raises(TransportError) as caught:
+        opening(tmp_path)
+    assert caught.value.code == "replay.unavailable"
+
+
+def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) -> None:
+    store = PostgresqlReplayStore(postgresql_url, table=f"t{uuid4().hex}")
+    store.claim(b"k" * 32, b"d" * 32, bounds())
+    assert store._connection is not None
+    with pytest.raises(TransportError):
+        store._run("SELECT pg_terminate_backend(pg_backend_pid())", {})
+    assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is RUNNING
+    store.close()
+
+
+@pytest.mark.parametrize("table", ["", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41])
+def test_a_table_has_a_plain_name(table: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteReplayStore(tmp_path / "ids.sqlite", table=table)
+    assert caught.value.code == "replay.table"

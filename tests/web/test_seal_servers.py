@@ -1,0 +1,56 @@
+"""The ASGI middleware under every common server: what was signed arrives byte for byte, what was not is refused."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+from asgi import BODY, sealed
+from serving import free_port, run_program, send
+
+from tppkit._encoding import encode_base64
+from tppkit.seals import Seal
+from tppkit.testpki import Pki
+
+SERVERS = {
+    "uvicorn, httptools": ("uvicorn", "--no-proxy-headers", "--http", "httptools", "--port", "{port}"),
+    "uvicorn, h11": ("uvicorn", "--no-proxy-headers", "--http", "h11", "--port", "{port}"),
+    "hypercorn": ("hypercorn", "--bind", "127.0.0.1:{port}"),
+    "granian": ("granian", "--interface", "asgi", "--port", "{port}"),
+}
+TARGET = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_sealed_request_is_let_through_and_no_other(
+    name: str, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
+    port = free_port()
+    module = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    environment = {"TPPKIT_ANCHORS": str(live_folder), "PYTHONPATH": module}
+    command = [sys.executable, "-m", *(part.format(port=port) for part in SERVERS[name]), "asgi_app:app"]
+    certificate = ("Client-Cert", f":{encode_base64(live_pki.qwac.certificate.der)}:")
+    good = sealed(live_seal, target=TARGET).with_headers(certificate)
+    url = f"http://127.0.0.1:{port}"
+    with run_program(command, port=port, folder=tmp_path, environment=environment):
+        accepted = send(url, good)
+        assert (accepted.status_code, accepted.json()) == (201, {"target": TARGET, "bytes": len(BODY)}), accepted.text
+        pieces = httpx.post(
+            url + TARGET, headers=list(good.headers), content=iter([BODY[:7], BODY[7:]]), trust_env=False
+        )
+        assert pieces.status_code == 201, pieces.text
+        for bad, status in (
+            (good._replace(body=BODY + b" "), 401),
+            (good._replace(target=TARGET.replace("%2F", "/")), 401),
+            (good._replace(target=TARGET.replace("%C5%BE", "%c5%be")), 401),
+            (good._replace(target=TARGET + "&"), 401),
+            (good.with_headers(("Digest", good.values("Digest")[0])), 400),
+            (good.with_headers(("Content-Encoding", "gzip")), 400),
+            (good._replace(body=b"x" * 2000), 413),
+        ):
+            answer = send(url, bad)
+            assert (answer.status_code, answer.headers["x-request-id"]) == (status, good.values("X-Request-ID")[0])
+        assert send(url, good, local="127.0.0.2").json()["tppMessages"][0]["code"] == "CERTIFICATE_MISSING"

@@ -1,0 +1,346 @@
+"""The WSGI middleware, in memory and under real servers: the target as it stood on the wire, or no request at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, make_server
+
+import httpx
+import pytest
+import waitress
+from asgi import AT, BODY, REQUEST_ID, TARGET, sealed
+from serving import free_port, run_program, send
+from wsgi_app import make_app
+
+from tppkit._encoding import encode_base64
+from tppkit.seals import Message, Seal, SealPolicy
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier
+from tppkit.web import (
+    ProxyForm,
+    QwacPolicy,
+    ReplayGuard,
+    Requirement,
+    SealGate,
+    TrustedProxy,
+    WsgiSealMiddleware,
+    verified_request,
+)
+from tppkit.web.replay_stores.memory import MemoryReplayStore
+
+PROXY = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
+
+
+class Body(BytesIO):
+    """A body that counts how often it is asked for."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        self.reads += 1
+        return super().read(size)
+
+
+class Recorder:
+    """A WSGI application that notes what it was handed."""
+
+    def __init__(self, chunks: tuple[bytes, ...] = (b"do", b"ne"), status: str = "201 Created") -> None:
+        self.environs: list[Any] = []
+        self.bodies: list[bytes] = []
+        self.closed = 0
+        self.chunks = chunks
+        self.status = status
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        self.environs.append(environ)
+        self.bodies.append(environ["wsgi.input"].read())
+        start_response(self.status, [("X-Number", str(len(self.bodies)))])
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.chunks)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def forwarded(message: Message, pki: Pki) -> Message:
+    """The message as the trusted proxy sends it on."""
+    return message.with_headers(("Client-Cert", f":{encode_base64(pki.qwac.certificate.der)}:"))
+
+
+def environ_of(message: Message, **more: Any) -> dict[str, Any]:
+    fields = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in message.headers}
+    fields["CONTENT_TYPE"] = fields.pop("HTTP_CONTENT_TYPE", "")
+    return {
+        "REQUEST_METHOD": message.method, "PATH_INFO": "/decoded", "RAW_URI": message.target, "REMOTE_ADDR": "127.0.0.1",
+        "wsgi.input": Body(message.body), "CONTENT_LENGTH": str(len(message.body)), **fields, **more,
+    }  # fmt: skip
+
+
+def call(app: Any, environ: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
+    started: list[Any] = []
+
+    def start_response(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
+        started[:] = [int(status[:3]), dict(headers)]
+        return started.append
+
+    chunks = app(environ, start_response)
+    body = b"".join(chunks)
+    if hasattr(chunks, "close"):
+        chunks.close()
+    return started[0], started[1], body
+
+
+def code(body: bytes) -> str:
+    found: str = json.loads(body)["tppMessages"][0]["code"]
+    return found
+
+
+@pytest.fixture
+def app() -> Recorder:
+    return Recorder()
+
+
+Door = Callable[..., WsgiSealMiddleware]
+
+
+@pytest.fixture
+def door(app: Recorder, paths: PathVerifier, policy: SealPolicy) -> Door:
+    def made(before: Any = app, **settings: Any) -> WsgiSealMiddleware:
+        gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[PROXY], **settings)
+        return WsgiSealMiddleware(before, gate=gate)
+
+    return made
+
+
+@pytest.fixture
+def good(seal: Seal, pki: Pki) -> Message:
+    return forwarded(sealed(seal), pki)
+
+
+@pytest.mark.parametrize("name", ["RAW_URI", "REQUEST_URI"])
+@pytest.mark.parametrize("prefix", ["", "http://bank.example", "HTTPS://bank.example:8443"])
+def test_a_sealed_request_reaches_its_handler(name: str, prefix: str, door: Door, app: Recorder, good: Message) -> None:
+    environ = environ_of(good)
+    del environ["RAW_URI"]
+    assert call(door(), environ | {name: prefix + TARGET})[0] == 201
+    verified = verified_request(app.environs[0])
+    assert (verified.target, verified.body, app.bodies) == (TARGET, BODY, [BODY])
+    assert app.environs[0]["CONTENT_LENGTH"] == str(len(BODY))
+    assert app.closed == 1
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [{}, {"RAW_URI": ""}, {"RAW_URI": TARGET, "REQUEST_URI": TARGET + "&y"}],
+    ids=["none", "empty", "two that differ"],
+)
+def test_without_one_raw_target_nothing_is_put_together_again(
+    targets: dict[str, str], door: Door, app: Recorder, good: Message
+) -> None:
+    environ = environ_of(good)
+    del environ["RAW_URI"]
+    path, _, query = TARGET.partition("?")
+    status, _, body = call(door(), environ | {"PATH_INFO": path, "QUERY_STRING": query} | targets)
+    assert (status, code(body), app.environs) == (400, "FORMAT_ERROR", [])
+    assert b"message.no-raw-path" in body
+
+
+@pytest.mark.parametrize(
+    "target", ["*", "bank.example:443", "http://bank.example", "http://bank.example?x", "//[#", "/a#b", "ž"]
+)
+def test_a_target_that_is_no_path_is_refused(target: str, door: Door, app: Recorder, good: Message) -> None:
+    assert call(door(), environ_of(good, RAW_URI=target))[0] in (400, 401)
+    assert app.environs == []
+
+
+@pytest.mark.parametrize("target", [TARGET + "&y", TARGET.replace("%2F", "/"), "/decoded"])
+def test_another_target_is_refused_without_reading_the_body(
+    target: str, door: Door, app: Recorder, good: Message
+) -> None:
+    environ = environ_of(good, RAW_URI=target)
+    status, headers, body = call(door(), environ)
+    assert (status, code(body), headers["X-Request-ID"]) == (401, "SIGNATURE_INVALID", REQUEST_ID)
+    assert (environ["wsgi.input"].reads, app.environs) == (0, [])
+
+
+def test_another_body_is_refused_before_the_handler(door: Door, app: Recorder, good: Message) -> None:
+    status, _, body = call(door(), environ_of(good._replace(body=b"{}")))
+    assert (status, code(body), app.environs) == (401, "SIGNATURE_INVALID", [])
+
+
+@pytest.mark.parametrize("name", ["DIGEST", "SIGNATURE", "TPP_SIGNATURE_CERTIFICATE", "X_REQUEST_ID", "CLIENT_CERT"])
+@pytest.mark.parametrize("joint", [",", ", "])
+def test_a_header_that_the_server_joined_is_refused(
+    name: str, joint: str, door: Door, app: Recorder, good: Message
+) -> None:
+    environ = environ_of(good)
+    value = environ["HTTP_" + name]
+    status = call(door(), environ | {"HTTP_" + name: f"{value}{joint}{value}"})[0]
+    assert (status in (400, 401), app.environs) == (True, [])
+
+
+def test_a_chunked_body_is_read_to_its_end_where_the_server_marks_it(door: Door, app: Recorder, good: Message) -> None:
+    marked = environ_of(good, CONTENT_LENGTH="", HTTP_TRANSFER_ENCODING="chunked")
+    assert call(door(), marked | {"wsgi.input_terminated": True})[0] == 201
+    assert "HTTP_TRANSFER_ENCODING" not in app.environs[0]
+    assert call(door(), environ_of(good, CONTENT_LENGTH="", HTTP_TRANSFER_ENCODING="chunked"))[0] == 400
+
+
+def test_without_length_and_chunks_there_is_no_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:
+    empty = forwarded(sealed(seal, method="GET", body=b""), pki)
+    environ = environ_of(empty, CONTENT_LENGTH="", **{"wsgi.input": Body(b"the next request")})
+    assert call(door(), environ)[0] == 201
+    assert (environ["wsgi.input"].reads, app.bodies) == (0, [b""])
+
+
+def test_no_more_than_the_length_is_read(door: Door, app: Recorder, good: Message) -> None:
+    assert call(door(), environ_of(good, **{"wsgi.input": Body(BODY + b"the next request")}))[0] == 201
+    assert app.bodies == [BODY]
+
+
+def test_a_body_shorter_than_its_length_is_refused(door: Door, app: Recorder, good: Message) -> None:
+    assert call(door(), environ_of(good, CONTENT_LENGTH=str(len(BODY) + 1)))[0] == 400
+    assert app.environs == []
+
+
+def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, good: Message) -> None:
+    announced = environ_of(good)
+    assert call(door(max_body_bytes=10), announced)[0] == 413
+    assert announced["wsgi.input"].reads == 0
+    endless = Body(b"x" * 1_000_000)
+    chunked = environ_of(good, CONTENT_LENGTH="", **{"wsgi.input_terminated": True, "wsgi.input": endless})
+    assert call(door(max_body_bytes=10), chunked)[0] == 413
+    assert endless.reads == 1
+
+
+def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good: Message) -> None:
+    guard = ReplayGuard(MemoryReplayStore())
+    first = call(door(replay=guard), environ_of(good))
+    assert call(door(replay=guard), environ_of(good)) == first == (201, {"X-Number": "1"}, b"done")
+    assert (len(app.environs), app.closed) == (1, 1)
+
+
+def test_a_handler_that_crashed_is_asked_again(door: Door, app: Recorder, good: Message) -> None:
+    def crashing(environ: Any, start_response: Any) -> Any:
+        raise RuntimeError("the handler fell over")
+
+    guard = ReplayGuard(MemoryReplayStore())
+    with pytest.raises(RuntimeError):
+        call(door(crashing, replay=guard), environ_of(good))
+    assert call(door(replay=guard), environ_of(good))[0] == 201
+
+
+def test_where_the_sink_fails_or_must_be_awaited_no_handler_runs(door: Door, app: Recorder, good: Message) -> None:
+    async def awaited(admitted: Any) -> None: ...
+
+    def failing(admitted: Any) -> None:
+        raise OSError("no space")
+
+    for sink in (awaited, failing):
+        status, _, body = call(door(keep=sink), environ_of(good))
+        assert (status, code(body), app.environs) == (503, "SERVICE_UNAVAILABLE", [])
+
+
+def test_a_request_of_which_nothing_is_required_passes(door: Door, app: Recorder, good: Message) -> None:
+    gate = door(requirement=lambda method, path: None if path == "/health" else Requirement())
+    environ = environ_of(good, RAW_URI="/health")
+    assert call(gate, environ)[0] == 201
+    assert app.environs[0] is environ
+
+
+@contextmanager
+def run_gunicorn(folder: Path, scratch: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "gunicorn", "--no-control-socket", "--bind", "127.0.0.1:{port}", "wsgi_app:app"]
+    with _process(command, folder, scratch) as url:
+        yield url
+
+
+@contextmanager
+def run_granian(folder: Path, scratch: Path) -> Iterator[str]:
+    command = [sys.executable, "-m", "granian", "--interface", "wsgi", "--port", "{port}", "wsgi_app:app"]
+    with _process(command, folder, scratch) as url:
+        yield url
+
+
+@contextmanager
+def run_waitress(folder: Path, scratch: Path) -> Iterator[str]:
+    server = waitress.create_server(make_app(folder), host="127.0.0.1", port=0)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.effective_port}"
+    finally:
+        server.task_dispatcher.shutdown()
+        server.close()
+        thread.join(10)
+
+
+@contextmanager
+def run_wsgiref(folder: Path, scratch: Path) -> Iterator[str]:
+    class Quiet(WSGIRequestHandler):
+        def log_message(self, *parts: Any) -> None: ...
+
+    server = make_server("127.0.0.1", 0, make_app(folder), handler_class=Quiet)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(10)
+
+
+@contextmanager
+def _process(command: list[str], folder: Path, scratch: Path) -> Iterator[str]:
+    port = free_port()
+    module = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]).strip(os.pathsep)
+    environment = {"TPPKIT_ANCHORS": str(folder), "PYTHONPATH": module}
+    command = [part.format(port=port) for part in command]
+    with run_program(command, port=port, folder=scratch, environment=environment):
+        yield f"http://127.0.0.1:{port}"
+
+
+@pytest.mark.parametrize("run", [run_gunicorn, run_waitress])
+def test_servers_that_hand_over_the_target_let_the_sealed_request_through_and_no_other(
+    run: Any, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
+    target = "/psd2/v1/a%2Fb//%C5%BE/%2e?x=%2F&y=+&z"
+    good = forwarded(sealed(live_seal, target=target), live_pki)
+    with run(live_folder, tmp_path) as url:
+        accepted = send(url, good)
+        assert (accepted.status_code, accepted.json()) == (201, {"target": target, "bytes": len(BODY)})
+        in_pieces = httpx.post(
+            url + target, headers=[(n, v) for n, v in good.headers], content=iter([BODY[:7], BODY[7:]]), trust_env=False
+        )
+        assert in_pieces.status_code == 201, in_pieces.text
+        for bad, status in (
+            (good._replace(body=BODY + b" "), 401),
+            (good._replace(target=target.replace("%2F", "/")), 401),
+            (good._replace(target=target.replace("%C5%BE", "%c5%be")), 401),
+            (good.with_headers(("Digest", good.values("Digest")[0])), 401),  # joined to another value than was signed
+            (good._replace(body=b"x" * 2000), 413),
+        ):
+            assert send(url, bad).status_code == status
+        spoofed = send(url, good, local="127.0.0.2")
+        assert (spoofed.status_code, code(spoofed.content)) == (401, "CERTIFICATE_MISSING")
+
+
+@pytest.mark.parametrize("run", [run_wsgiref, run_granian])
+def test_servers_that_hand_over_no_target_let_nothing_through(
+    run: Any, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
+    with run(live_folder, tmp_path) as url:
+        refused = send(url, forwarded(sealed(live_seal), live_pki))
+    assert (refused.status_code, code(refused.content)) == (400, "FORMAT_ERROR")
+    assert "message.no-raw-path" in refused.text
