@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
@@ -11,12 +11,10 @@ from tppkit.errors import TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.message import Receive, Scope, read_body
 from tppkit.web.refusing import Answer
+from tppkit.web.seal import AsgiApp, Send, send_answer
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
-
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 class CallbackMiddleware:
@@ -40,10 +38,7 @@ class CallbackMiddleware:
         if target is None:
             await self._app(scope, receive, send)
             return
-        answer = await self._answer(scope, receive, target)
-        headers = [(name.encode(), value.encode()) for name, value in answer.headers]
-        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-        await send({"type": "http.response.body", "body": answer.body})
+        await send_answer(send, await self._answer(scope, receive, target))
 
     async def _answer(self, scope: Scope, receive: Receive, target: str) -> Answer:
         received = None

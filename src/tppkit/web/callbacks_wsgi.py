@@ -5,8 +5,7 @@ How long a request may take is the server's setting: nothing here can end a slow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from http import HTTPStatus
+from collections.abc import Iterable
 from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
@@ -14,10 +13,7 @@ from tppkit.errors import FormatError, TransportError
 from tppkit.web.callback_gate import CallbackGate
 from tppkit.web.message import environ_headers
 from tppkit.web.refusing import Answer
-
-Environ = dict[str, Any]
-StartResponse = Callable[..., Callable[[bytes], object]]
-WsgiApp = Callable[[Environ, StartResponse], Iterable[bytes]]
+from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
 
 
 class WsgiCallbackMiddleware:
@@ -36,9 +32,7 @@ class WsgiCallbackMiddleware:
         target = self._gate.find(environ)
         if target is None:
             return self._app(environ, start_response)
-        answer = self._answer(environ, target)
-        start_response(f"{answer.status} {HTTPStatus(answer.status).phrase}", list(answer.headers))
-        return [answer.body]
+        return give_answer(start_response, self._answer(environ, target))
 
     def _answer(self, environ: Environ, target: str) -> Answer:
         try:
