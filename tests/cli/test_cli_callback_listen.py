@@ -334,3 +334,10 @@ def test_a_kept_callback_is_its_owners(tmp_path):
     KeptCallbacks(tmp_path / "new").add(ReceivedCallback("POST", "/", (), b"{}"))
     assert (tmp_path / "new" / "1.http").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_background_job_of_a_shell_stops_on_sigint_too(tmp_path):
+    # Such a job starts with SIGINT ignored.
+    script = f'"{TPPKIT}" callback listen --port 0 2> err & job=$!; until test -s err; do sleep 0.05; done; kill -INT $job; wait $job'
+    assert subprocess.run(["sh", "-c", script], cwd=tmp_path, timeout=30, check=False).returncode == 0
+    assert (tmp_path / "err").read_text("utf-8").endswith("stopped\n")

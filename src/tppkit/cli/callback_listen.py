@@ -130,7 +130,8 @@ def listen(listener: Listener, *, port: int, show: Callable[[Heard], None]) -> N
     Raises:
         ConfigurationError: `listen.port`, the port is taken.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job would ignore SIGINT else
+        signal.signal(number, _interrupt)
     try:
         server = _Server(listener, port, show)
     except OSError as e:
