@@ -44,7 +44,7 @@ def verifying(message: Message) -> Iterator[Line]:
         ("httpsig", httpsig_verify(sealed), 0.05),
     )
     for what, theirs, limit in peers:
-        yield against("seal verify RSA-2048, known", ours, theirs, what=what, limit=limit, rounds=300)
+        yield against("seal verify RSA-2048, known", ours, theirs, what=what, limit=limit, rounds=60, block=20)
 
 
 def key_of(certificate: str) -> CertificatePublicKeyTypes:

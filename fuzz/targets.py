@@ -56,19 +56,23 @@ from tppkit.errors import (
     VerificationError,
 )
 from tppkit.evidence.record import EvidenceRecord
-from tppkit.httpsig.cavage import parse_signature_header
+from tppkit.httpsig.cavage import Reading, parse_signature_header
 from tppkit.httpsig.components import Component, Origin, component_value
 from tppkit.httpsig.content_digest import parse_content_digest
 from tppkit.httpsig.digest import parse_digest
+from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detached_jws
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
-from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.seals import PROFILES, CertificateForm, KeySigner, Message, Seal, sign_request
+from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
+from tppkit.seals.certificate_header import write_certificate
+from tppkit.seals.key_id import verify_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
-from tppkit.testpki.profiles import provider_name, qwac_extensions
+from tppkit.testpki.request import make_request
 from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
@@ -161,10 +165,7 @@ def certificates() -> list[bytes]:
 
 def requests() -> list[bytes]:
     """A request with the extensions of a QWAC."""
-    builder = x509.CertificateSigningRequestBuilder().subject_name(provider_name(pki().provider, "web"))
-    for extension, critical in qwac_extensions(pki().provider):
-        builder = builder.add_extension(extension, critical)
-    return [builder.sign(pki().qwac.key, hashes.SHA256(), ecdsa_deterministic=True).public_bytes(Encoding.DER)]
+    return [make_request(pki().provider, "qwac", pki().qwac.key)]
 
 
 def sources() -> list[bytes]:
@@ -271,6 +272,36 @@ def timestamp_requests() -> list[bytes]:
     imprint = der.write_element(der.SEQUENCE, sha256, der.write_element(der.OCTET_STRING, bytes(32)))
     further = der.write_oid("1.2.3"), der.write_integer(7), b"\x01\x01\xff"
     return [der.write_element(der.SEQUENCE, der.write_integer(1), imprint, *further)]
+
+
+def read_loosely(data: bytes) -> None:
+    """A Signature header with everything that any dialect or draft tolerates; what is strict reads the same."""
+    text = data.decode("latin-1")
+    with suppress(FormatError):
+        strict = parse_signature_header(text)
+        if parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True)) != strict:
+            raise AssertionError("the tolerant reader read another thing")
+    with suppress(FormatError):
+        parse_signature_header(text, reading=Reading(any_case=True, bare_signature=True, absent_headers=("date",)))
+
+
+def read_key_id(data: bytes) -> None:
+    """A keyId in the style of every dialect."""
+    for style in {row.key_id for row in PROFILES.values()}:
+        with suppress(FormatError, SignatureRejected):
+            verify_key_id(data.decode("latin-1"), pki().qseal.certificate, style=style)
+
+
+def read_certificate_header(data: bytes) -> None:
+    """A header with a certificate, in each form."""
+    for form in CertificateForm:
+        with suppress(FormatError):
+            read_sent_certificate(data.decode("latin-1"), form)
+
+
+def certificate_headers() -> list[bytes]:
+    """One certificate in each form."""
+    return [write_certificate(pki().qseal.certificate, form).encode() for form in CertificateForm]
 
 
 def read_code(data: bytes) -> None:
@@ -388,6 +419,10 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "organization-identifier": Target(
         text_target(parse_organization_identifier), texts("PSDLT-BL-LB000000", "VATDE-1", "LEIXG-AEYE00EKXESVZUUEBP67", "xx:DE-1")),
     "signature-header": Target(text_target(parse_signature_header), header("signature")),
+    "loose-signature-header": Target(read_loosely, header("signature")),
+    "key-id": Target(read_key_id, texts("SN=9FA1,CA=CN=A%20B,C=DE", "SN=9fa1,CA=CN=A,2.5.4.97=#0c0161", "40865", "https://a.example/x")),
+    "certificate-header": Target(read_certificate_header, certificate_headers),
+    "http-date": Target(text_target(parse_http_date), texts("Tue, 15 Nov 1994 08:12:31 GMT")),
     "digest-header": Target(text_target(parse_digest), texts("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=")),
     "signature-input": Target(
         read_signature_input, texts('sig1=("@method" "x";key="b" "date";bs "@query-param";name="a");created=1;alg="ed25519"')),

@@ -88,9 +88,9 @@ def profiles() -> Iterator[str]:
         notes = [row.order.value] * (row.order is not Order.LISTED) + ["nothing else"] * row.only_these
         algorithms = ", ".join(dict.fromkeys(wire for wire, _ in row.algorithms))
         quoted = "" if row.signature_quoted else ", without quotes"
-        certificate = (
-            f"{row.certificate_header}: {row.certificate_form.value}" if row.certificate_header else "known to the bank"
-        )
+        certificate = "x5c of the signature" if row.sends_x5c else "known to the bank"
+        if row.certificate_header:
+            certificate = f"{row.certificate_header}: {row.certificate_form.value}"
         yield (
             f"| `{row.name}` | {'; '.join([f'`{covered}`', *notes])} | {_key_id(row.key_id)} | {algorithms} "
             f"| {row.digest_algorithm}; {row.empty_body.value} | {row.carrier}{quoted} | {certificate} |"

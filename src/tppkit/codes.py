@@ -592,6 +592,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "TPP-Redirect-URI is no usable https address",
             "send an https address of at most 2048 characters",
         ),
+        "identity.environment": Code(
+            "an environment variable of the identity cannot be used",
+            "set each part once, as PEM, base64 or the path of a file (with _FILE behind the name)",
+        ),
+        "identity.expired": Code(
+            "a certificate of the identity has expired",
+            "renew it; banks refuse it",
+        ),
+        "identity.expires": Code(
+            "a certificate of the identity expires soon",
+            "order its renewal and put it in place, then reload",
+        ),
         "identity.incomplete": Code(
             "a seal certificate without key, or the other way round",
             "give both or none",
@@ -599,6 +611,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "identity.key-mismatch": Code(
             "the private key does not belong to the QWAC",
             "give the key that the certificate was issued for",
+        ),
+        "identity.no-source": Code(
+            "the identity was made in memory, so there is nothing to read again",
+            "make a new one and give it to renew",
+        ),
+        "identity.not-valid": Code(
+            "the renewed certificate is not valid now, so it was not taken",
+            "put a certificate in place that is valid now; the present one stays in use",
+        ),
+        "identity.not-yet-valid": Code(
+            "a certificate of the identity is not valid yet",
+            "use it from the beginning of its validity",
         ),
         "identity.other-organisation": Code(
             "QWAC and QSealC have different organizationIdentifiers",
@@ -1632,6 +1656,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signer does not sign for the seal certificate",
             "give the key that the certificate was issued for",
         ),
+        "seal.origin": Code(
+            "a request to another origin was not sealed",
+            "make a SealAuth for that bank, or mend the address",
+        ),
         "seal.other-organisation": Code(
             "seal and QWAC have different organizationIdentifiers",
             "use certificates of one provider",
@@ -1639,6 +1667,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.own-signature": Code(
             "the signer's signature does not verify with the certificate's key",
             "nothing was sent; check the device or service that signs",
+        ),
+        "seal.request-id-reused": Code(
+            "an X-Request-ID was given to a second, different request, which was not sent",
+            "give every new request a new X-Request-ID; repeat one only with all of its request",
         ),
         "seal.target-uncovered": Code(
             "the profile's seals do not cover method and target",
@@ -1716,13 +1748,41 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
         ),
+        "signer.key-not-found": Code(
+            "the device or service has no such key, or several",
+            "name the token and the key by a label or id that only one has, with its public key or certificate beside it",
+        ),
+        "signer.module": Code(
+            "the PKCS#11 library cannot be loaded",
+            "give the path of the device's library for this machine's architecture",
+        ),
         "signer.no-function": Code(
             "the signer has no function to sign with",
             "give sign, sign_async or both",
         ),
+        "signer.pin": Code(
+            "the device refuses the PIN",
+            "mend the PIN before the next start: a few wrong ones lock the device",
+        ),
+        "signer.refused": Code(
+            "the signing service does not let us use this key",
+            "check credentials, region, permissions (kms:GetPublicKey, kms:Sign), and that the key is enabled and for signing",
+        ),
         "signer.sync-only": Code(
             "the signer would hold up the event loop",
             "give it sign_async, for example through asyncio.to_thread",
+        ),
+        "signer.throttled": Code(
+            "the signing service has had too many requests",
+            "send fewer at once, or have the account's quota raised",
+        ),
+        "signer.timeout": Code(
+            "the signing service did not answer in time",
+            "try again; nothing was signed that anybody has seen",
+        ),
+        "signer.unavailable": Code(
+            "the device or service does not sign now",
+            "check that it is present and running, then try again",
         ),
         "structured.duplicate": Code(
             "a structured field gives a member or parameter twice",

@@ -62,3 +62,50 @@ def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_pat
     assert result.exit_code == 2
     assert "key.unreadable" in result.stderr
     assert "c2VjcmV0" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("profile", "options", "known"),
+    [
+        ("berlin-group", ("--header", "PSU-ID: max"), ()),
+        ("cavage-12", (), ()),
+        ("bng", (), ()),
+        ("wso2", ("--header", "PSU-ID: max"), ()),
+        ("stet", ("--key-id", "https://tpp.example/s.pem"), ("--known", "https://tpp.example/s.pem=certs/qseal.pem")),
+        ("chebanca", ("--key-id", "client=1"), ()),
+    ],
+)
+def test_a_request_is_sealed_and_verified_in_a_banks_dialect(tppkit, tmp_path, profile, options, known):
+    tppkit("pki", "create", "certs")
+    signed = tppkit(
+        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET",
+        "--url", "/v1/accounts?x=%2F", "--profile", profile, *options,
+    )  # fmt: skip
+    assert signed.exit_code == 0, signed.stderr
+    raw = f"GET /v1/accounts?x=%2F HTTP/1.1\n{signed.stdout}\n"
+    (tmp_path / "request.http").write_bytes(raw.encode())
+    verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--profile", profile, *known, "--json")
+    assert verified.exit_code == 0, verified.stdout + verified.stderr
+    covers_target = profile not in ("berlin-group", "wso2")
+    assert verified.json["target"] == ("/v1/accounts?x=%2F" if covers_target else None)
+    assert verified.json["profile"] == profile
+
+
+def test_a_dialect_that_needs_a_key_id_says_so(tppkit):
+    tppkit("pki", "create", "certs")
+    signed = tppkit(
+        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
+        "--profile", "stet",
+    )  # fmt: skip
+    assert signed.exit_code == 2
+    assert "seal.key-id-needed" in signed.stderr
+
+
+def test_a_key_that_a_dialect_has_no_algorithm_for_says_so(tppkit):
+    tppkit("pki", "create", "certs")
+    signed = tppkit(
+        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/",
+        "--profile", "rabobank",
+    )  # fmt: skip
+    assert signed.exit_code in (2, 3)
+    assert "key.unsupported" in signed.stderr

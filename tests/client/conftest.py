@@ -12,6 +12,7 @@ import pytest
 
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
+from tppkit.httpsig import CallableSigner
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import Pki, make_pki, write_pki
@@ -76,6 +77,20 @@ def identity(bank_pki: Pki) -> Identity:
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key))
     qwac = bank_pki.qwac
     return Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[bank_pki.root.certificate])
+
+
+@pytest.fixture
+def awaited(bank_pki: Pki) -> Identity:
+    """An identity whose seal signs only with await."""
+
+    async def sign(data: bytes) -> bytes:
+        await asyncio.sleep(0.01)
+        return KeySigner(bank_pki.qseal.key).sign(data)
+
+    signer = CallableSigner(bank_pki.qseal.certificate.public_key, sign_async=sign)
+    seal = asyncio.run(Seal.make_async(bank_pki.qseal.certificate, signer))
+    qwac = bank_pki.qwac
+    return Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
 
 
 @pytest.fixture(scope="module")

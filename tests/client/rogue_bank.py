@@ -49,12 +49,16 @@ class RogueBank:
         url: its address.
         requests: the requests as they came.
         connections: how many were accepted.
+        shown: the certificate of each connection.
+        resumed: whether each connection resumed a session.
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
         self.requests: list[bytes] = []
         self.connections = 0
+        self.shown: list[bytes | None] = []
+        self.resumed: list[bool] = []
 
     def message(self, number: int = 0) -> Message:
         """A request as a message, the headers that HTTP itself needs included."""
@@ -89,6 +93,8 @@ def rogue_bank(
         def serve(plain: socket.socket) -> None:
             bank.connections += 1
             with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
+                bank.shown.append(connection.getpeercert(binary_form=True))
+                bank.resumed.append(bool(connection.session_reused))
                 while request := _read_request(connection):
                     bank.requests.append(request)
                     connection.sendall(answer(request))
@@ -97,6 +103,31 @@ def rogue_bank(
 
         with _accepting(listener, serve):
             yield bank
+
+
+@contextmanager
+def trickling(context: ssl.SSLContext, *, every_s: float, first: bytes = b"") -> Iterator[int]:
+    """Sends `first` and then a byte now and then, and reads nothing; gives its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    end = threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError):
+            plain, _ = listener.accept()
+            plain.settimeout(10)
+            with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
+                connection.sendall(first)
+                while not end.wait(every_s):
+                    connection.sendall(b".")
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        end.set()
+        listener.close()
+        thread.join(20)
 
 
 @contextmanager

@@ -6,8 +6,11 @@ import socket
 import ssl
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -19,9 +22,9 @@ from rogue_bank import server_context
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.seals import KeySigner, Seal
-from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki, make_provider
 
 PASSWORD = b"correct horse"
 
@@ -210,3 +213,195 @@ def test_a_certificate_file_may_hold_the_whole_chain(bank_pki: Pki, bank_pki_fol
     path = tmp_path / "bundle.pem"
     path.write_bytes(b"".join(map(certificate_pem, (bank_pki.qwac.certificate, *bank_pki.qwac.chain))))
     assert Identity.from_files(**files(bank_pki_folder) | {"qwac": path}).qwac == bank_pki.qwac.certificate
+
+
+def test_nothing_is_said_of_certificates_that_hold_for_long(identity: Identity, bank_pki: Pki) -> None:
+    assert identity.check(at=bank_pki.qwac.certificate.not_before) == ()
+
+
+@pytest.mark.parametrize(
+    ("days", "found"),
+    [
+        (-1, {("identity.not-yet-valid", "QWAC"), ("identity.not-yet-valid", "QSealC")}),
+        (None, {("identity.expires", "QWAC"), ("identity.expires", "QSealC")}),
+        (1000, {("identity.expired", "QWAC"), ("identity.expired", "QSealC")}),
+    ],
+)
+def test_what_begins_or_ends_is_said(
+    days: int | None, found: set[tuple[str, str]], identity: Identity, bank_pki: Pki
+) -> None:
+    qwac = bank_pki.qwac.certificate
+    at = qwac.not_before + timedelta(days=days) if days is not None else qwac.not_after - timedelta(days=20, hours=1)
+    findings = identity.check(at=at)
+    assert found <= {(finding.code, finding.values["certificate"]) for finding in findings}
+    assert days is not None or {finding.values["days"] for finding in findings} == {"20"}
+
+
+def test_how_early_an_end_is_said_can_be_chosen(identity: Identity, bank_pki: Pki) -> None:
+    at = bank_pki.qwac.certificate.not_after - timedelta(days=20)
+    assert identity.check(at=at, warn_days=10) == ()
+
+
+def replace_files(pki: Pki, folder: Path, *, qwac: Issued, qseal: Issued) -> None:
+    write = {
+        "qwac-chain.pem": b"".join(map(certificate_pem, (qwac.certificate, *qwac.chain))),
+        "qwac.key": key_pem(qwac.key),
+        "qseal.pem": certificate_pem(qseal.certificate),
+        "qseal.key": key_pem(qseal.key),
+        "root.pem": certificate_pem(pki.root.certificate),
+    }
+    for name, data in write.items():
+        (folder / name).write_bytes(data)
+
+
+@pytest.fixture
+def renewable(bank_pki: Pki, tmp_path: Path) -> tuple[Identity, Path]:
+    """An identity, and the folder of the files it was read from."""
+    folder = tmp_path / "identity"
+    folder.mkdir()
+    replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    return Identity.from_files(**files(folder)), folder
+
+
+def test_files_that_did_not_change_change_nothing(renewable: tuple[Identity, Path]) -> None:
+    identity, _ = renewable
+    before = (identity.seal, identity._context)
+    assert identity.reload(at=utc_now()) is False
+    assert (identity.seal, identity._context) == before
+
+
+def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(
+    renewable: tuple[Identity, Path], bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    identity, folder = renewable
+    qwac, qseal = (
+        bank_pki.issue_qwac(bank_pki.provider, label="new"),
+        bank_pki.issue_qseal(bank_pki.provider, label="new-seal"),
+    )
+    context = server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem")
+    seen: list[bytes | None] = []
+    with serving(context, seen) as port:
+        held = identity.tls_context
+        for renew in (False, False, True):
+            if renew:
+                replace_files(bank_pki, folder, qwac=qwac, qseal=qseal)
+                assert identity.reload(at=utc_now()) is True
+            ask(held, port)
+    assert seen == [bank_pki.qwac.certificate.der] * 2 + [qwac.certificate.der]
+    assert identity.seal is not None
+    assert (identity.qwac, identity.seal.certificate) == (qwac.certificate, qseal.certificate)
+
+
+def serving(context: ssl.SSLContext, seen: list[bytes | None]) -> AbstractContextManager[int]:
+    @contextmanager
+    def run() -> Iterator[int]:
+        listener = socket.create_server(("127.0.0.1", 0))
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    plain, _ = listener.accept()
+                    with context.wrap_socket(plain, server_side=True) as connection:
+                        seen.append(connection.getpeercert(binary_form=True))
+                        connection.sendall(b"x")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join(10)
+            listener.close()
+
+    return run()
+
+
+def ask(context: ssl.SSLContext, port: int) -> None:
+    plain = socket.create_connection(("127.0.0.1", port), timeout=10)
+    with context.wrap_socket(plain, server_hostname="localhost") as connection:
+        assert connection.recv(1) == b"x"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "code"),
+    [
+        (lambda folder: (folder / "qwac.key").write_bytes(b"half a fi"), "key.unreadable"),
+        (lambda folder: (folder / "qwac-chain.pem").unlink(), "file.unreadable"),
+        (lambda folder: (folder / "qseal.key").write_bytes((folder / "qwac.key").read_bytes()), "seal.key-mismatch"),
+        (lambda folder: (folder / "root.pem").write_bytes(b""), "certificate.not-found"),
+    ],
+)
+def test_broken_new_files_leave_the_identity_as_it_was(
+    spoil: Any, code: str, renewable: tuple[Identity, Path], bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    identity, folder = renewable
+    before = (identity.qwac, identity.seal)
+    spoil(folder)
+    with pytest.raises(TppkitError) as caught:
+        identity.reload(at=utc_now())
+    assert caught.value.code == code
+    assert (identity.qwac, identity.seal) == before
+    seen: list[bytes | None] = []
+    with serving(server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem"), seen) as port:
+        ask(identity.tls_context, port)
+    assert seen == [bank_pki.qwac.certificate.der]
+
+
+@pytest.mark.parametrize("years", [-2, 5])
+def test_a_renewed_certificate_that_is_not_valid_is_not_taken(years: int, renewable: Any, bank_pki: Pki) -> None:
+    identity, folder = renewable
+    replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now() + timedelta(days=365 * years))
+    assert caught.value.code == "identity.not-valid"
+    assert identity.qwac == bank_pki.qwac.certificate
+
+
+def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: Any, bank_pki: Pki) -> None:
+    identity, folder = renewable
+    other = make_provider(organization_identifier="PSDDE-BAFIN-999999")
+    qwac, qseal = bank_pki.issue_qwac(other, label="other-qwac"), bank_pki.issue_qseal(other, label="other-qseal")
+    replace_files(bank_pki, folder, qwac=qwac, qseal=qseal)
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now())
+    assert caught.value.code == "identity.other-organisation"
+    assert identity.qwac == bank_pki.qwac.certificate
+
+
+def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
+    identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key)
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now())
+    assert caught.value.code == "identity.no-source"
+    new = bank_pki.issue_qwac(bank_pki.provider, label="new")
+    identity.renew(Identity(new.certificate, new.key), at=utc_now())
+    assert identity.qwac == new.certificate
+
+
+def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(
+    bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    first, second = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="new", key="rsa2048")
+    given = {"server_anchors": [bank_pki.root.certificate]}
+    made = [Identity(one.certificate, one.key, chain=one.chain, **given) for one in (first, second)]
+    identity = Identity(first.certificate, first.key, chain=first.chain, **given)
+    end = threading.Event()
+
+    def renew() -> None:
+        while not end.is_set():
+            for other in made:
+                identity.renew(other, at=utc_now())
+
+    seen: list[bytes | None] = []
+    renewing = threading.Thread(target=renew)
+    with serving(server_context(bank_pki_folder, client_anchors=bank_pki_folder / "root.pem"), seen) as port:
+        renewing.start()
+        try:
+            for _ in range(40):
+                ask(identity.tls_context, port)
+        finally:
+            end.set()
+            renewing.join()
+    assert len(seen) == 40
+    assert set(seen) <= {first.certificate.der, second.certificate.der}

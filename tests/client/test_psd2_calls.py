@@ -140,3 +140,17 @@ def test_cookies_of_the_bank_are_not_sent_back(driver: Any, identity: Identity, 
         driver.run(bank.url, identity, *[lambda client: client.payment_status("p-1")] * 2)
     assert len(bank.requests) == 2
     assert bank.message(1).values("Cookie") == ()
+
+
+def test_a_signer_that_is_only_awaited_seals_for_asyncio(
+    driver: Any, awaited: Identity, bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        if "Async" in type(driver).__name__:
+            driver.run(bank.url, awaited, lambda client: client.initiate_payment(PAYMENT))
+            policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+            verify_request(bank.message(), qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy)
+        else:
+            with pytest.raises(ConfigurationError) as caught:
+                driver.run(bank.url, awaited, lambda client: client.initiate_payment(PAYMENT))
+            assert (caught.value.code, bank.requests) == ("signer.async-only", [])

@@ -60,8 +60,8 @@ def test_pem_may_have_spaces_where_its_line_breaks_were(gap: str, pki: Pki) -> N
 def test_pem_with_anything_else_is_refused(template: str, pki: Pki) -> None:
     body = encode_base64(pki.qseal.certificate.der)
     value = template.format(pem=f"{BEGIN}{body}{END}", body=body)
-    assert fault(value, CertificateForm.PEM) == "certificate.malformed"
-    assert fault(encode_base64(value.encode()), CertificateForm.BASE64_PEM) == "certificate.malformed"
+    for text, form in ((value, CertificateForm.PEM), (encode_base64(value.encode()), CertificateForm.BASE64_PEM)):
+        assert fault(text, form) in {"certificate.malformed", "base64.malformed"}
 
 
 @given(st.text() | st.text(alphabet=f"{BEGIN}{END}MII= \n", max_size=200), st.sampled_from(CertificateForm))

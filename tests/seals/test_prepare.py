@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from sealing import AT, REQUEST, fresh_policy, policy_of, request_for, seal_of, verdict
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, LocalProtocolError
 from tppkit.httpsig import Message
 from tppkit.httpsig.signers import CallableSigner
 from tppkit.seals import PROFILES, Seal, SealProfile, prepare_request, sign_request, sign_request_async
@@ -126,3 +126,21 @@ def test_the_memory_of_ways_to_cover_is_bounded(rsa_pki: Pki) -> None:
     for number in range(200):
         prepare_request(request_for(row).with_headers((f"PSU-{number}", "a")), seal=seal)
         assert len(seal._heads) <= 64
+
+
+@ROWS
+def test_a_header_that_no_dialect_covers_may_stand_twice(row: SealProfile, rsa_pki: Pki) -> None:
+    doubled = request_for(row).with_headers(("X-Tag", "a"), ("x-tag", "b"))
+    sealed = sign_request(doubled, seal=seal_of(row, rsa_pki.qseal), at=AT)
+    assert verdict(sealed, policy_of(row, rsa_pki)) == "holds"
+
+
+@ROWS
+def test_what_sealing_writes_or_covers_may_not_stand_there_already(row: SealProfile, rsa_pki: Pki) -> None:
+    seal = seal_of(row, rsa_pki.qseal)
+    written = [row.carrier, row.digest_field, *([row.certificate_header] if row.certificate_header else [])]
+    covered = [name for name in row.covered_if_present if not name.endswith("*")]
+    for names in (*([name] for name in written), *([name, name.upper()] for name in covered)):
+        with pytest.raises(LocalProtocolError) as caught:
+            sign_request(request_for(row).with_headers(*((name, "x") for name in names)), seal=seal, at=AT)
+        assert caught.value.code == "seal.header-present"

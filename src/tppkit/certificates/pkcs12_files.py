@@ -40,19 +40,24 @@ def read_pkcs12(data: bytes, password: bytes | None) -> tuple[bytes, ...]:
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
+    bundle = open_pkcs12(data, password)
+    certificates: list[x509.Certificate] = [
+        c.certificate for c in (bundle.cert, *bundle.additional_certs) if c is not None
+    ]
+    return tuple(certificate.public_bytes(Encoding.DER) for certificate in certificates)
+
+
+def open_pkcs12(data: bytes, password: bytes | None) -> pkcs12.PKCS12KeyAndCertificates:
+    """What a PKCS#12 file holds, its key included. Arguments and errors as `read_pkcs12`."""
     _require_bounded_work(data, password)
     try:
-        bundle = pkcs12.load_pkcs12(data, password)
+        return pkcs12.load_pkcs12(data, password)
     except ValueError as e:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
     except (TypeError, UnsupportedAlgorithm) as e:
         raise FormatError(
             "pkcs12.unreadable", "this PKCS#12 file has a key or cipher of a kind that is not read"
         ) from e
-    certificates: list[x509.Certificate] = [
-        c.certificate for c in (bundle.cert, *bundle.additional_certs) if c is not None
-    ]
-    return tuple(certificate.public_bytes(Encoding.DER) for certificate in certificates)
 
 
 def _require_bounded_work(data: bytes, password: bytes | None) -> None:

@@ -38,7 +38,7 @@ class Call(Generic[Result]):
 
     Attributes:
         endpoint: its row.
-        message: exactly what is sent (the HTTP library adds Host and lengths).
+        message: exactly what is sent (the HTTP library adds Host and lengths), once it is sealed.
         request_id: its X-Request-ID.
         read_body: reads the body of a success.
     """

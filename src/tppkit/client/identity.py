@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import ssl
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Lock
+from types import MappingProxyType
 from typing import Self
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
-from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.signers import KeySigner, load_private_key
-from tppkit.seals import PSD2_V1, Seal, SealProfile
+from tppkit._clock import as_utc
+from tppkit.certificates import EidasCertificate
+from tppkit.client.identity_sources import (
+    MakeSeal,
+    Material,
+    Password,
+    read_environment,
+    read_files,
+    read_material,
+)
+from tppkit.client.tls_context import IdentityContext, make_context
+from tppkit.errors import ConfigurationError, Finding, Severity
+from tppkit.httpsig.signers import Signer
+from tppkit.seals import Seal
 
-_MAX_KEY_BYTES = 64 * 1024
+WARN_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """What is swapped in one step."""
+
+    qwac: EidasCertificate
+    chain: tuple[EidasCertificate, ...]
+    seal: Seal | None
+    anchors: tuple[EidasCertificate, ...] | None
 
 
 class Identity:
@@ -29,8 +47,11 @@ class Identity:
         qwac: the website certificate.
         qwac_key: its private key.
         chain: authorities to send with it, the nearest first.
-        seal: seals requests; None when only reading.
+        seal: seals requests, with a signer of any kind; None when only reading.
         server_anchors: authorities that the bank's server certificate must chain to; None takes the system's.
+
+    Attributes:
+        tls_context: give it to any HTTP library. It stays the same object when the identity is renewed.
 
     Raises:
         ConfigurationError: `identity.key-mismatch`, `identity.other-organisation`, `identity.tls`, `trust.no-anchors` when
@@ -46,17 +67,26 @@ class Identity:
         seal: Seal | None = None,
         server_anchors: Sequence[EidasCertificate] | None = None,
     ) -> None:
-        if qwac_key.public_key() != qwac.public_key:
-            raise ConfigurationError("identity.key-mismatch", f"the private key is not the key of {qwac.subject}")
-        if seal is not None and seal.certificate.organization_identifier != qwac.organization_identifier:
-            raise ConfigurationError(
-                "identity.other-organisation",
-                f"the QWAC is {qwac.organization_identifier}'s, the QSealC {seal.certificate.organization_identifier}'s",
-            )
-        self.qwac = qwac
-        self.seal = seal
-        self.tls_context = _make_context(server_anchors)
-        _load_identity(self.tls_context, (qwac, *chain), qwac_key)
+        anchors = None if server_anchors is None else tuple(server_anchors)
+        material = Material(qwac, qwac_key, tuple(chain), seal, anchors)
+        self._present = _check(material)
+        self._context = make_context((qwac, *chain), qwac_key, server_anchors=anchors)
+        self.tls_context = IdentityContext(self._context)
+        self._read: Callable[[], Material] | None = None
+        self._renewing = Lock()
+
+    def __repr__(self) -> str:
+        return f"Identity(qwac={str(self.qwac.subject)!r}, sealed={self.seal is not None})"
+
+    @property
+    def qwac(self) -> EidasCertificate:
+        """The website certificate that new connections show."""
+        return self._present.qwac
+
+    @property
+    def seal(self) -> Seal | None:
+        """What new requests are sealed with."""
+        return self._present.seal
 
     @classmethod
     def from_files(
@@ -67,70 +97,245 @@ class Identity:
         qseal: Path | None = None,
         qseal_key: Path | None = None,
         server_anchors: Path | None = None,
-        password: bytes | None = None,
-        profile: SealProfile = PSD2_V1,
+        password: Password = None,
+        signer: Signer | None = None,
+        make_seal: MakeSeal = Seal,
     ) -> Self:
         """Read certificates and keys from files.
 
         Args:
             qwac: the website certificate in any form, with its chain behind it or without.
-            qwac_key: its private key, PEM.
+            qwac_key: its private key, PEM or DER.
             qseal: the seal certificate; absent when only reading.
-            qseal_key: its private key, PEM.
+            qseal_key: its private key, PEM or DER.
             server_anchors: authorities of the bank's server certificate; absent takes the system's.
-            password: of encrypted keys.
-            profile: how to seal.
+            password: of encrypted keys, or a function that gives it.
+            signer: of the seal, instead of `qseal_key`.
+            make_seal: how to seal, for example `partial(Seal, profile=…, verify_own=True)`.
 
         Raises:
             FormatError: `file.*`, `certificate.*`, `key.*`.
-            ConfigurationError: `key.unreadable`, `seal.key-mismatch`, and those of `Identity`.
+            ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`, and those of `Identity`.
         """
-        certificates = _read_certificates(qwac)
-        seal = None
-        if qseal is not None and qseal_key is not None:
-            seal = Seal(_read_certificates(qseal)[0], KeySigner(_read_key(qseal_key, password)), profile=profile)
-        elif qseal is not None or qseal_key is not None:
-            raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key")
-        anchors = None if server_anchors is None else _read_certificates(server_anchors)
-        return cls(
-            certificates[0], _read_key(qwac_key, password), chain=certificates[1:], seal=seal, server_anchors=anchors
+        paths = {
+            "QWAC": qwac,
+            "QWAC_KEY": qwac_key,
+            "QSEAL": qseal,
+            "QSEAL_KEY": qseal_key,
+            "SERVER_ANCHORS": server_anchors,
+        }
+        return cls._from(
+            lambda: read_material(read_files(paths), password=password, signer=signer, make_seal=make_seal)
         )
 
+    @classmethod
+    def from_pkcs12(
+        cls,
+        *,
+        qwac: Path,
+        qseal: Path | None = None,
+        server_anchors: Path | None = None,
+        password: Password = None,
+        signer: Signer | None = None,
+        make_seal: MakeSeal = Seal,
+    ) -> Self:
+        """Read certificates with their keys from PKCS#12 files.
 
-def _read_certificates(path: Path) -> tuple[EidasCertificate, ...]:
-    certificates = load_certificates(path)
-    if not certificates:
-        raise FormatError("certificate.not-found", f"{path} holds a certificate request, but no certificate")
-    return certificates
+        Args:
+            qwac: the website certificate with key and, where it holds one, chain.
+            qseal: the seal certificate with its key, or without when there is a `signer`; absent when only reading.
+            server_anchors: as for `from_files`.
+            password: of both files, or a function that gives it.
+            signer: as for `from_files`.
+            make_seal: as for `from_files`.
+
+        Raises:
+            FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
+            ConfigurationError: as for `from_files`.
+        """
+        paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
+        return cls._from(
+            lambda: read_material(read_files(paths), password=password, signer=signer, make_seal=make_seal)
+        )
+
+    @classmethod
+    def from_environment(
+        cls,
+        environment: Mapping[str, str],
+        *,
+        prefix: str = "TPPKIT_",
+        signer: Signer | None = None,
+        make_seal: MakeSeal = Seal,
+    ) -> Self:
+        """Read certificates and keys from environment variables, or from files that they name.
+
+        `TPPKIT_QWAC`, `TPPKIT_QWAC_KEY`, `TPPKIT_QSEAL`, `TPPKIT_QSEAL_KEY` and `TPPKIT_SERVER_ANCHORS` hold PEM (line
+        breaks may be written as backslash and n) or base64 of DER or PKCS#12; `TPPKIT_PASSWORD` a text. Each with `_FILE` behind its
+        name holds a path.
+
+        Args:
+            environment: `os.environ`; `reload` reads it again.
+            prefix: of the variables' names.
+            signer: as for `from_files`.
+            make_seal: as for `from_files`.
+
+        Raises:
+            FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
+            ConfigurationError: `identity.environment`, and as for `from_files`.
+        """
+
+        def read() -> Material:
+            found, password = read_environment(environment, prefix=prefix)
+            return read_material(found, password=password, signer=signer, make_seal=make_seal)
+
+        return cls._from(read)
+
+    @classmethod
+    def from_memory(
+        cls,
+        *,
+        qwac: bytes,
+        qwac_key: bytes | None = None,
+        qseal: bytes | None = None,
+        qseal_key: bytes | None = None,
+        server_anchors: bytes | None = None,
+        password: Password = None,
+        signer: Signer | None = None,
+        make_seal: MakeSeal = Seal,
+    ) -> Self:
+        """Take certificates and keys as bytes, PEM, DER or PKCS#12 (which holds its key), for example from a secret store.
+
+        Arguments and errors as for `from_files`. There is nothing to `reload`; `renew` takes over another identity.
+        """
+        found = {
+            "QWAC": qwac,
+            "QWAC_KEY": qwac_key,
+            "QSEAL": qseal,
+            "QSEAL_KEY": qseal_key,
+            "SERVER_ANCHORS": server_anchors,
+        }
+        return cls._made_of(read_material(found, password=password, signer=signer, make_seal=make_seal))
+
+    @classmethod
+    def _from(cls, read: Callable[[], Material]) -> Self:
+        identity = cls._made_of(read())
+        identity._read = read
+        return identity
+
+    @classmethod
+    def _made_of(cls, material: Material) -> Self:
+        return cls(
+            material.qwac,
+            material.qwac_key,
+            chain=material.chain,
+            seal=material.seal,
+            server_anchors=material.server_anchors,
+        )
+
+    def check(self, *, at: datetime, warn_days: int = WARN_DAYS) -> tuple[Finding, ...]:
+        """What is to be said about the validity of QWAC, its chain and QSealC.
+
+        Args:
+            at: the time to judge at, aware.
+            warn_days: a certificate that ends within so many days is a warning.
+
+        Returns:
+            Findings `identity.not-yet-valid`, `identity.expired` (errors) and `identity.expires` (a warning, with the days left).
+        """
+        return tuple(_check_validity(self._present, as_utc(at), timedelta(days=warn_days)))
+
+    def reload(self, *, at: datetime) -> bool:
+        """Read files or environment again and, where they changed, use what is there from now on.
+
+        New connections show the new certificate and new requests carry the new seal; open connections stay as they are. When
+        anything is wrong with what is there now, the identity stays as it was.
+
+        Args:
+            at: the present time, aware: certificates that are not valid are not taken.
+
+        Returns:
+            Whether anything changed.
+
+        Raises:
+            ConfigurationError: `identity.no-source`, it was not made of files or the environment; `identity.not-valid`,
+                `identity.other-organisation`; else as for `from_files` and `Identity`.
+            FormatError: as for `from_files`.
+        """
+        if self._read is None:
+            raise ConfigurationError("identity.no-source", "this identity was made in memory; give `renew` another one")
+        with self._renewing:
+            material = self._read()
+            if _facts(_check(material)) == _facts(self._present):
+                return False
+            self._take(type(self)._made_of(material), as_utc(at))
+        return True
+
+    def renew(self, other: Identity, *, at: datetime) -> None:
+        """Use another identity's certificates and keys from now on, as `reload` does.
+
+        Args:
+            other: of the same organisation.
+            at: the present time, aware.
+
+        Raises:
+            ConfigurationError: `identity.not-valid`, `identity.other-organisation`; the identity stays as it was.
+        """
+        with self._renewing:
+            self._take(other, as_utc(at))
+
+    def _take(self, other: Identity, at: datetime) -> None:
+        new = other._present
+        for finding in _check_validity(new, at, timedelta(0)):
+            raise ConfigurationError("identity.not-valid", finding.message)
+        if new.qwac.organization_identifier != self.qwac.organization_identifier:
+            raise ConfigurationError(
+                "identity.other-organisation",
+                f"the renewed QWAC is {new.qwac.organization_identifier}'s, the present one {self.qwac.organization_identifier}'s",
+            )
+        self._context = other._context
+        self._present = new
+        self.tls_context.renew(other._context)
 
 
-def _read_key(path: Path, password: bytes | None) -> PrivateKeyTypes:
-    return load_private_key(read_bounded(path, max_bytes=_MAX_KEY_BYTES), password=password)
+def _check(material: Material) -> _Present:
+    """Whether the parts fit each other."""
+    qwac, seal = material.qwac, material.seal
+    if material.qwac_key.public_key() != qwac.public_key:
+        raise ConfigurationError("identity.key-mismatch", f"the private key is not the key of {qwac.subject}")
+    if seal is not None and seal.certificate.organization_identifier != qwac.organization_identifier:
+        raise ConfigurationError(
+            "identity.other-organisation",
+            f"the QWAC is {qwac.organization_identifier}'s, the QSealC {seal.certificate.organization_identifier}'s",
+        )
+    return _Present(qwac, material.chain, seal, material.server_anchors)
 
 
-def _make_context(server_anchors: Sequence[EidasCertificate] | None) -> ssl.SSLContext:
-    if server_anchors is not None and not server_anchors:  # `ssl` would take the system's instead
-        raise ConfigurationError("trust.no-anchors", "there is no authority for the bank's server certificate")
-    authorities = (
-        None if server_anchors is None else "".join(ssl.DER_cert_to_PEM_cert(anchor.der) for anchor in server_anchors)
+def _facts(present: _Present) -> tuple[object, ...]:
+    seal = present.seal
+    return (
+        present.qwac.der,
+        tuple(certificate.der for certificate in present.chain),
+        None if seal is None else seal.certificate.der,
+        None if present.anchors is None else tuple(certificate.der for certificate in present.anchors),
     )
-    context = ssl.create_default_context(cadata=authorities)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return context
 
 
-def _load_identity(context: ssl.SSLContext, chain: Sequence[EidasCertificate], key: PrivateKeyTypes) -> None:
-    # OpenSSL through `ssl` reads keys from files only: a file that holds the key encrypted under a password that exists
-    # only here, and that is gone at once, never shows it.
-    password = secrets.token_bytes(32).hex().encode()
-    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
-    pem += b"".join(certificate.x509.public_bytes(Encoding.PEM) for certificate in chain)
-    descriptor, name = tempfile.mkstemp(prefix="tppkit-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(pem)
-        context.load_cert_chain(name, password=password)
-    except ssl.SSLError as e:
-        raise ConfigurationError("identity.tls", f"TLS does not take this certificate and key: {e.reason}") from e
-    finally:
-        os.unlink(name)
+def _check_validity(present: _Present, at: datetime, ahead: timedelta) -> Iterator[Finding]:
+    named = [("QWAC", present.qwac), *(("QWAC's authority", authority) for authority in present.chain)]
+    if present.seal is not None:
+        named.append(("QSealC", present.seal.certificate))
+    for name, certificate in named:
+        left = certificate.not_after - at
+        values = MappingProxyType(
+            {"certificate": name, "not_after": certificate.not_after.isoformat(), "days": str(left.days)}
+        )
+        what = f"the {name} {certificate.subject}"
+        if at < certificate.not_before:
+            message = f"{what} is valid from {certificate.not_before.isoformat()} only"
+            yield Finding("identity.not-yet-valid", Severity.ERROR, message, values=values)
+        elif left < timedelta(0):
+            message = f"{what} expired on {certificate.not_after.isoformat()}"
+            yield Finding("identity.expired", Severity.ERROR, message, values=values)
+        elif left < ahead:
+            message = f"{what} expires on {certificate.not_after.isoformat()}, in {left.days} days"
+            yield Finding("identity.expires", Severity.WARNING, message, values=values)

@@ -11,24 +11,22 @@ environment. Source: PSD2 document, part A.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
-from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 import httpx
 
-from tppkit._encoding import shown
 from tppkit.client.calls import MAX_ANSWER_BYTES, Call, ServerAnswer
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
+from tppkit.client.deadline import deadline
+from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError, TransportError
-from tppkit.httpsig.message import Header, Message
-from tppkit.protocol.endpoint import Endpoint
+from tppkit.client.psd2_calls import Model, Psd2Calls
+from tppkit.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from tppkit.protocol.psd2 import (
     PAYMENT,
     PaymentDetails,
@@ -38,114 +36,9 @@ from tppkit.protocol.psd2 import (
     PaymentStatus,
     TransactionStatus,
 )
-from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.models import WireModel
-from tppkit.protocol.psd2.rules import parse_redirect_uri
-from tppkit.seals import sign_request
 
-Model = TypeVar("Model", bound=WireModel)
-
-DEFAULT_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
-KEEP_ALIVE_S = 120.0
 WAIT_S = 600.0
-
-
-class Psd2Calls:
-    """Builds the requests of the PSD2 interface; sends nothing.
-
-    Args:
-        base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
-        identity: its seal signs what must be signed.
-        new_request_id: makes X-Request-IDs.
-
-    Raises:
-        ConfigurationError: `client.base-url`.
-    """
-
-    def __init__(self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4) -> None:
-        self.origin, self._prefix = _split_base_url(base_url)
-        self._identity = identity
-        self._new_request_id = new_request_id
-
-    def initiate_payment(
-        self,
-        payment: PaymentInitiation,
-        *,
-        product: PaymentProduct,
-        request_id: UUID | None,
-        psu_ip_address: str | None,
-        redirect_uri: str | None,
-    ) -> Call[PaymentInitiated]:
-        """POST /payments/{payment-product}, sealed."""
-        redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)
-        further = [("PSU-IP-Address", psu_ip_address), ("TPP-Redirect-URI", redirect_uri)]
-        headers = [(name, value) for name, value in further if value is not None]
-        return self._call(
-            INITIATE_PAYMENT, PaymentInitiated, request_id, payment.to_wire(), headers, product=product.value
-        )
-
-    def payment_status(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentStatus]:
-        """GET /payments/{payment-product}/{paymentId}/status."""
-        return self._call(PAYMENT_STATUS, PaymentStatus, None, b"", (), product=product.value, payment_id=payment_id)
-
-    def payment_details(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentDetails]:
-        """GET /payments/{payment-product}/{paymentId}."""
-        return self._call(PAYMENT_DETAILS, PaymentDetails, None, b"", (), product=product.value, payment_id=payment_id)
-
-    def cancel_payment(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentStatus]:
-        """DELETE /payments/{payment-product}/{paymentId}."""
-        return self._call(CANCEL_PAYMENT, PaymentStatus, None, b"", (), product=product.value, payment_id=payment_id)
-
-    def _call(
-        self,
-        row: Endpoint,
-        model: type[Model],
-        request_id: UUID | None,
-        body: bytes,
-        further: Iterable[Header],
-        **place: str,
-    ) -> Call[Model]:
-        rid = str(request_id or self._new_request_id())
-        headers = [("X-Request-ID", rid), ("Accept", "application/json"), *map(_check_plain, further)]
-        if body:
-            headers.append(("Content-Type", "application/json"))
-        message = Message(row.method, self._prefix + row.target(**place), tuple(headers), body)
-        if row.signed:
-            if self._identity.seal is None:
-                raise LocalProtocolError(
-                    "seal.absent", f"{row.method} {row.path} must be sealed, and this identity has no seal"
-                )
-            message = sign_request(message, seal=self._identity.seal)
-        return Call(row, message, rid, model.from_wire)
-
-
-def _split_base_url(base_url: str) -> tuple[str, str]:
-    """Origin and path prefix, when the HTTP library will send the prefix as it stands."""
-    try:
-        parts = urlsplit(base_url)
-        origin, prefix = f"https://{parts.netloc}", parts.path.rstrip("/")
-        usable = (
-            parts.scheme == "https"
-            and bool(parts.hostname)
-            and parts.port != 0
-            and base_url.isascii()
-            and base_url.isprintable()
-            and not any(mark in base_url for mark in "@?# ")
-            and httpx.URL(f"{origin}{prefix}/").raw_path == f"{prefix}/".encode("ascii")
-        )
-    except (ValueError, httpx.InvalidURL):
-        usable = False
-    if not usable:
-        raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")
-    return origin, prefix
-
-
-def _check_plain(header: Header) -> Header:
-    name, value = header
-    if not (value.isascii() and value.isprintable()):
-        raise FormatError("header.control-character", f"the value for {name} is not printable ASCII: {shown(value)}")
-    return header
 
 
 class _Client:
@@ -153,15 +46,7 @@ class _Client:
 
     def __init__(self, base_url: str, identity: Identity, timeout_s: float, new_request_id: Callable[[], UUID]) -> None:
         self._calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
-        self._options: dict[str, Any] = {
-            "verify": identity.tls_context,
-            "timeout": timeout_s,
-            "limits": httpx.Limits(max_keepalive_connections=20, keepalive_expiry=KEEP_ALIVE_S),
-            "follow_redirects": False,
-            "trust_env": False,
-            "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # none is kept
-            "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
-        }
+        self._timeout_s = timeout_s
 
     def _request(self, client: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
         message = call.message
@@ -182,9 +67,9 @@ class Psd2Client(_Client):
     Args:
         base_url: `https://host[:port][/prefix]`.
         identity: QWAC and seal.
-        timeout_s: of each connect, read and write, in seconds.
+        timeout_s: for a whole call, in seconds, however slowly the answer comes.
         new_request_id: makes X-Request-IDs.
-        http: an httpx client to use instead of an own one; it must have the identity's TLS context, and is not closed.
+        http: a client to use instead of an own one, as `make_client` gives it; it is not closed.
     """
 
     def __init__(
@@ -193,7 +78,7 @@ class Psd2Client(_Client):
     ) -> None:  # fmt: skip
         super().__init__(base_url, identity, timeout_s, new_request_id)
         self._own = http is None
-        self._http = httpx.Client(**self._options) if http is None else http
+        self._http = make_client(identity, timeout_s=timeout_s) if http is None else http
 
     def __enter__(self) -> Self:
         return self
@@ -273,7 +158,8 @@ class Psd2Client(_Client):
             sleep(interval_s)
 
     def _send(self, call: Call[Model]) -> Model:
-        with _transport_errors():
+        call = self._calls.seal(call)
+        with _transport_errors(), deadline(self._timeout_s):
             response = self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
             try:
                 body = bytearray()
@@ -293,7 +179,7 @@ class AsyncPsd2Client(_Client):
     ) -> None:  # fmt: skip
         super().__init__(base_url, identity, timeout_s, new_request_id)
         self._own = http is None
-        self._http = httpx.AsyncClient(**self._options) if http is None else http
+        self._http = make_async_client(identity, timeout_s=timeout_s) if http is None else http
 
     async def __aenter__(self) -> Self:
         return self
@@ -347,14 +233,16 @@ class AsyncPsd2Client(_Client):
             await sleep(interval_s)
 
     async def _send(self, call: Call[Model]) -> Model:
+        call = await self._calls.seal_async(call)
         with _transport_errors():
-            response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
-            try:
-                body = bytearray()
-                async for chunk in response.aiter_raw():
-                    _extend(body, chunk)
-            finally:
-                await response.aclose()
+            async with asyncio.timeout(self._timeout_s):
+                response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
+                try:
+                    body = bytearray()
+                    async for chunk in response.aiter_raw():
+                        _extend(body, chunk)
+                finally:
+                    await response.aclose()
         return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
 
 
@@ -373,7 +261,7 @@ def _not_final(payment_id: str, status: TransactionStatus, wait_s: float) -> Tra
 def _transport_errors() -> Iterator[None]:
     try:
         yield
-    except httpx.TimeoutException as e:
+    except TIMEOUTS as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
-    except (httpx.TransportError, ssl.SSLError) as e:  # SSLError: the async driver lets a TLS alert through as it is
+    except FAILURES as e:
         raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e

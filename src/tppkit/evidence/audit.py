@@ -170,7 +170,7 @@ class _Auditor:
         self._folder = folder
         self._at = at
         self._paths = paths
-        self._policies = {name: SealPolicy(paths, profile=_with_certificate(row)) for name, row in PROFILES.items()}
+        self._policies: dict[str, SealPolicy] = {}  # by the profiles that records have named so far
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
         )
@@ -216,7 +216,7 @@ class _Auditor:
         # 4. The QWAC was believed, and the seal holds, at the time.
         # 5. The signing string is the one of the day (a difference is drift in this software).
         # 6. The id by which the record is found is the one that was signed.
-        policy = self._policies.get(record.profile)
+        policy = self._policy(record.profile)
         if policy is None and record.kind in KINDS.values():
             raise FormatError("record.unknown-profile", f"the record names the profile {record.profile[:40]!r}")
         if policy is None or record.kind != KINDS[policy.profile.format]:
@@ -240,6 +240,12 @@ class _Auditor:
         if verified.request_id != record.x_request_id:
             raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
         return verified
+
+    def _policy(self, profile: str) -> SealPolicy | None:
+        if profile not in self._policies and profile in PROFILES:
+            row = _with_certificate(PROFILES[profile])
+            self._policies[profile] = SealPolicy(self._paths, profile=row)
+        return self._policies.get(profile)
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
         """What is at hand of the authorities kept with a record; the trust material may have the others."""

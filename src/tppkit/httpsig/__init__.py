@@ -4,9 +4,19 @@ from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
 from tppkit.httpsig.cavage import SignatureParameters, make_signing_string, parse_signature_header
 from tppkit.httpsig.digest import make_digest, parse_digest, verify_digest
 from tppkit.httpsig.message import Message, message_components
-from tppkit.httpsig.signers import KeySigner, Signer, load_private_key
+from tppkit.httpsig.signers import (
+    CallableSigner,
+    KeyFile,
+    KeySigner,
+    KmsSigner,
+    Pkcs11Signer,
+    Signer,
+    load_pkcs12,
+    load_private_key,
+)
 
 __all__ = [
-    "ALGORITHMS", "Algorithm", "KeySigner", "Message", "SignatureParameters", "Signer", "load_private_key", "make_digest",
-    "make_signing_string", "message_components", "parse_digest", "parse_signature_header", "verify_digest",
+    "ALGORITHMS", "Algorithm", "CallableSigner", "KeyFile", "KeySigner", "KmsSigner", "Message", "Pkcs11Signer",
+    "SignatureParameters", "Signer", "load_pkcs12", "load_private_key", "make_digest", "make_signing_string",
+    "message_components", "parse_digest", "parse_signature_header", "verify_digest",
 ]  # fmt: skip

@@ -135,7 +135,7 @@ class SealProfile:
         self._check_algorithms()
         make = make_content_digest if self.format is Format.RFC9421 else make_digest
         make(b"", algorithm=self.digest_algorithm)  # which knows the algorithms
-        if self.format is Format.CAVAGE and (EXPIRES in self.demanded) != (self.expires_after is not None):
+        if self.format is Format.CAVAGE and (EXPIRES in self.covered) != (self.expires_after is not None):
             raise self._malformed("(expires) is covered exactly where expires_after says how long a seal counts")
 
     def _check_format(self) -> None:

@@ -6,12 +6,20 @@ from contextlib import suppress
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, rsa
-from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig import KeySigner, load_private_key
+from tppkit.httpsig import KeySigner, load_pkcs12, load_private_key
+from tppkit.seals import Seal
+from tppkit.testpki import Pki
 
 KEY = ec.derive_private_key(21, ec.SECP256R1())
 PEM = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -50,6 +58,50 @@ def test_a_signer_refuses_a_key_that_no_algorithm_signs_with(make, code: str) ->
     with pytest.raises(FormatError) as caught:
         KeySigner(make())
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        KEY.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()),
+        KEY.private_bytes(Encoding.DER, PrivateFormat.TraditionalOpenSSL, NoEncryption()),
+    ],
+)
+def test_a_key_is_read_from_der(form: bytes) -> None:
+    assert load_private_key(form).public_key() == KEY.public_key()
+
+
+def pkcs12_file(
+    pki: Pki, *, named: bool = True, key: bool = True, own: bool = True, password: bytes = b"correct"
+) -> bytes:
+    issued = pki.qseal
+    chain = [certificate.x509 for certificate in issued.chain]
+    others = chain if named or not own else [*chain, issued.certificate.x509]
+    return pkcs12.serialize_key_and_certificates(
+        b"seal", issued.key if key else None, issued.certificate.x509 if named and own else None, others,
+        BestAvailableEncryption(password),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["named", "found by its key"])
+def test_key_certificate_and_chain_are_read_from_pkcs12(named: bool, pki: Pki) -> None:
+    found = load_pkcs12(pkcs12_file(pki, named=named), password=b"correct")
+    assert found.key.public_key() == pki.qseal.certificate.public_key
+    assert (found.certificate, found.chain) == (pki.qseal.certificate, pki.qseal.chain)
+    assert Seal(found.certificate, KeySigner(found.key)).certificate == found.certificate
+
+
+@pytest.mark.parametrize(("key", "own"), [(False, True), (True, False)], ids=["no key", "no certificate of the key"])
+def test_pkcs12_without_a_pair_is_refused(key: bool, own: bool, pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        load_pkcs12(pkcs12_file(pki, key=key, own=own), password=b"correct")
+    assert caught.value.code == "key.unreadable"
+
+
+def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
+    with pytest.raises(FormatError) as caught:
+        load_pkcs12(pkcs12_file(pki), password=b"wrong")
+    assert caught.value.code == "pkcs12.unreadable"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,101 @@
+"""HTTP clients with an identity: its TLS, connections that outlive a polling interval, and an end to every call.
+
+No redirects, no proxies of the environment, no cookies, no compressed answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, cast
+
+import httpx
+
+from tppkit.client.deadline import deadline
+from tppkit.client.identity import Identity
+
+DEFAULT_TIMEOUT_S = 30.0
+KEEP_ALIVE_S = 120.0
+MAX_KEPT_ALIVE = 20
+# The share of a call's time for each of: a free connection, TCP, TLS. All of them end before the call does, because a library that is
+# stopped from outside in the middle of a handshake leaves its socket open.
+_STEP = 0.3
+
+
+def make_client(
+    identity: Identity,
+    *,
+    base_url: str = "",
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    auth: Any = None,
+    library: Any = httpx,
+) -> httpx.Client:
+    """A client for threads; close it, or use it in a `with` statement.
+
+    Args:
+        identity: shown to the bank on every connection.
+        base_url: put before relative addresses.
+        timeout_s: for a whole call, in seconds, however slowly the answer comes. Of an answer that is streamed, until its body.
+        auth: for every request; a `SealAuth` that seals all of them.
+        library: `httpx` or `httpx2`, whose `Client` it is.
+    """
+    return cast(
+        "httpx.Client", _classes(library)[0](timeout_s, **_options(identity, base_url, timeout_s, auth, library))
+    )
+
+
+def make_async_client(
+    identity: Identity,
+    *,
+    base_url: str = "",
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    auth: Any = None,
+    library: Any = httpx,
+) -> httpx.AsyncClient:
+    """The same for asyncio."""
+    options = _options(identity, base_url, timeout_s, auth, library)
+    return cast("httpx.AsyncClient", _classes(library)[1](timeout_s, **options))
+
+
+def _options(identity: Identity, base_url: str, timeout_s: float, auth: Any, library: Any) -> dict[str, Any]:
+    step_s = _STEP * timeout_s
+    return {
+        "base_url": base_url,
+        "verify": identity.tls_context,
+        "timeout": library.Timeout(timeout_s, pool=step_s, connect=step_s),
+        "limits": library.Limits(max_keepalive_connections=MAX_KEPT_ALIVE, keepalive_expiry=KEEP_ALIVE_S),
+        "follow_redirects": False,
+        "trust_env": False,
+        "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # none is kept
+        "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
+        "auth": auth,
+    }
+
+
+@cache
+def _classes(library: Any) -> tuple[Any, Any]:
+    """A library's clients with a limit to the whole of `send`."""
+
+    class TimedClient(library.Client):  # type: ignore[misc]  # the library is an argument
+        def __init__(self, whole_s: float, **options: Any) -> None:
+            super().__init__(**options)
+            self._whole_s = whole_s
+
+        def send(self, request: Any, **options: Any) -> Any:
+            with deadline(self._whole_s):
+                return super().send(request, **options)
+
+    class TimedAsyncClient(library.AsyncClient):  # type: ignore[misc]  # the library is an argument
+        def __init__(self, whole_s: float, **options: Any) -> None:
+            super().__init__(**options)
+            self._whole_s = whole_s
+
+        async def send(self, request: Any, **options: Any) -> Any:
+            try:
+                async with asyncio.timeout(self._whole_s):
+                    return await super().send(request, **options)
+            except TimeoutError as e:
+                raise library.ReadTimeout("the time for the whole call is over", request=request) from e
+
+    return TimedClient, TimedAsyncClient

@@ -1,0 +1,163 @@
+"""What an identity is made of, read from files, PKCS#12, the environment or memory."""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+from tppkit._files import read_bounded
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.pkcs12_files import is_pkcs12
+from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig.signers import KeySigner, Signer, load_pkcs12, load_private_key
+from tppkit.seals import Seal
+
+Password = bytes | Callable[[], bytes] | None
+MakeSeal = Callable[[EidasCertificate, Signer], Seal]
+
+PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """Certificates and keys, read.
+
+    Attributes:
+        qwac: the website certificate.
+        qwac_key: its private key.
+        chain: authorities to send with it, the nearest first.
+        seal: seals requests; None when only reading.
+        server_anchors: authorities of the bank's server certificate; None takes the system's.
+    """
+
+    qwac: EidasCertificate
+    qwac_key: PrivateKeyTypes
+    chain: tuple[EidasCertificate, ...]
+    seal: Seal | None
+    server_anchors: tuple[EidasCertificate, ...] | None
+
+
+def read_material(
+    found: Mapping[str, bytes | None], *, password: Password, signer: Signer | None, make_seal: MakeSeal
+) -> Material:
+    """Make sense of the parts.
+
+    Args:
+        found: bytes by the names of `PARTS`; a certificate whose key is absent is PKCS#12 and holds it.
+        password: of encrypted keys and PKCS#12, or what gives it.
+        signer: of the seal, instead of a key.
+        make_seal: how to seal.
+
+    Raises:
+        FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`.
+        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`.
+    """
+    secret = password() if callable(password) else password
+    qwac, qwac_key, chain = _read_pair("QWAC", found, secret)
+    seal = None
+    if found.get("QSEAL") is not None:
+        seal = _read_seal(found, secret, signer, make_seal)
+    elif found.get("QSEAL_KEY") is not None or signer is not None:
+        raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
+    anchors = found.get("SERVER_ANCHORS")
+    return Material(
+        qwac, qwac_key, chain, seal, None if anchors is None else _read_certificates("SERVER_ANCHORS", anchors)
+    )
+
+
+def _read_seal(
+    found: Mapping[str, bytes | None], password: bytes | None, signer: Signer | None, make_seal: MakeSeal
+) -> Seal:
+    data = found["QSEAL"] or b""
+    if signer is not None:
+        if found.get("QSEAL_KEY") is not None:
+            raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
+        return make_seal(_read_certificates("QSEAL", data, password)[0], signer)
+    certificate, key, _ = _read_pair("QSEAL", found, password)
+    return make_seal(certificate, KeySigner(key))
+
+
+def _read_pair(
+    name: str, found: Mapping[str, bytes | None], password: bytes | None
+) -> tuple[EidasCertificate, PrivateKeyTypes, tuple[EidasCertificate, ...]]:
+    data, key = found.get(name), found.get(f"{name}_KEY")
+    if data is None:
+        raise ConfigurationError("identity.incomplete", f"{name} is absent")
+    if key is not None:
+        certificates = _read_certificates(name, data)
+        with _named(f"{name}_KEY"):
+            return certificates[0], load_private_key(key, password=password), certificates[1:]
+    if not is_pkcs12(data):
+        raise ConfigurationError("identity.incomplete", f"{name} has no private key and is no PKCS#12 that holds one")
+    with _named(name):
+        held = load_pkcs12(data, password=password)
+    return held.certificate, held.key, held.chain
+
+
+def _read_certificates(name: str, data: bytes, password: bytes | None = None) -> tuple[EidasCertificate, ...]:
+    with _named(name):
+        sources = read_sources(data, password=password)
+        certificates = tuple(
+            EidasCertificate.from_der(source.der) for source in sources if source.kind == "certificate"
+        )
+        if not certificates:
+            raise FormatError("certificate.not-found", "it holds a certificate request, but no certificate")
+    return certificates
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """Say of which part an error tells."""
+    try:
+        yield
+    except (FormatError, ConfigurationError) as e:
+        raise type(e)(e.code, f"{name}: {e.message}") from e
+
+
+def read_files(paths: Mapping[str, Path | None]) -> dict[str, bytes | None]:
+    """The bytes of each part's file.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`.
+    """
+    return {
+        name: None if path is None else read_bounded(path, max_bytes=MAX_SOURCE_BYTES) for name, path in paths.items()
+    }
+
+
+def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[dict[str, bytes | None], bytes | None]:
+    """The parts and the password that variables hold or name files of.
+
+    Raises:
+        ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64.
+        FormatError: `file.unreadable`, `file.too-large`.
+    """
+    values = {name: _read_variable(environment, f"{prefix}{name}") for name in PARTS}
+    password = environment.get(f"{prefix}PASSWORD")
+    if (path := environment.get(f"{prefix}PASSWORD_FILE")) is None:
+        return values, None if password is None else password.encode()
+    if password is not None:
+        raise ConfigurationError("identity.environment", f"{prefix}PASSWORD and {prefix}PASSWORD_FILE are both set")
+    return values, read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES).rstrip(b"\r\n")
+
+
+def _read_variable(environment: Mapping[str, str], name: str) -> bytes | None:
+    text, path = environment.get(name), environment.get(f"{name}_FILE")
+    if text is not None and path is not None:
+        raise ConfigurationError("identity.environment", f"{name} and {name}_FILE are both set")
+    if path is not None:
+        return read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES)
+    if text is None:
+        return None
+    if "-----BEGIN " in text:
+        return text.replace("\\n", "\n").encode()  # many tools cannot set a variable of several lines
+    try:
+        return binascii.a2b_base64("".join(text.split()), strict_mode=True)
+    except (binascii.Error, ValueError):
+        raise ConfigurationError("identity.environment", f"{name} is neither PEM nor base64") from None

@@ -1,0 +1,181 @@
+"""A TLS context that resumes sessions: the second connection to a bank costs one round trip less and no certificates.
+
+HTTP libraries give `ssl` no session, so the context itself remembers them, for sockets (`wrap_socket`) and for event loops
+(`wrap_bio`) alike.
+Source: RFC 8446 section 2.2 (TLS 1.3), RFC 5077 (TLS 1.2); Python's `ssl`, sections "TLS 1.3" and "SSL session".
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tppkit.client.deadline import limited
+
+# A resumed connection shows no certificate again, so the bank's is looked at anew at least this often.
+MAX_SESSION_S = 3600.0
+MAX_SESSIONS = 64
+
+Peer = tuple[str | None, int | None]
+
+
+class _Session(NamedTuple):
+    session: ssl.SSLSession
+    since: float
+
+
+class ResumingContext(ssl.SSLContext):
+    """A client's context. The sessions that it remembers go with it, so a new certificate begins with none.
+
+    Args:
+        protocol: as of `ssl.SSLContext`; `ssl.PROTOCOL_TLS_CLIENT`.
+        clock: seconds that only go forward.
+    """
+
+    def __init__(self, protocol: int = ssl.PROTOCOL_TLS_CLIENT, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sessions: dict[Peer, _Session] = {}
+        self._clock = clock
+        self.sslsocket_class = _Socket
+        self.sslobject_class = _Object
+
+    def __new__(cls, protocol: int = ssl.PROTOCOL_TLS_CLIENT, **_: Any) -> ResumingContext:
+        """As of `ssl.SSLContext`, which takes its protocol here."""
+        return super().__new__(cls, protocol)
+
+    def wrap_socket(
+        self,
+        sock: socket.socket,
+        server_side: bool = False,
+        do_handshake_on_connect: bool = True,
+        suppress_ragged_eofs: bool = True,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLSocket:
+        """As of `ssl.SSLContext`, with the remembered session of the host and port."""
+        peer = (_name(server_hostname), _port(sock))
+        try:
+            wrapped = super().wrap_socket(
+                sock,
+                server_side,
+                do_handshake_on_connect,
+                suppress_ragged_eofs,
+                server_hostname,
+                session or self._find(peer),
+            )
+        except ssl.SSLError:
+            self.forget(peer)
+            raise
+        if isinstance(wrapped, _Socket):
+            wrapped.peer = peer
+        return wrapped
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = False,
+        server_hostname: str | bytes | None = None,
+        session: ssl.SSLSession | None = None,
+    ) -> ssl.SSLObject:
+        """As of `ssl.SSLContext`, with the remembered session of the host; the port is not known here."""
+        peer = (_name(server_hostname), None)
+        wrapped = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session or self._find(peer))
+        if isinstance(wrapped, _Object):
+            wrapped.peer = peer
+        return wrapped
+
+    def _find(self, peer: Peer) -> ssl.SSLSession | None:
+        found = self._sessions.get(peer)
+        if found is None or self._clock() - found.since > MAX_SESSION_S:
+            return None
+        return found.session
+
+    def remember(self, peer: Peer, session: ssl.SSLSession | None, *, resumed: bool) -> None:
+        """Keep the session of a connection over which data came."""
+        if session is None or peer[0] is None:
+            return
+        before = self._sessions.pop(peer, None) if resumed else None
+        self._sessions[peer] = _Session(session, before.since if before else self._clock())
+        while len(self._sessions) > MAX_SESSIONS:
+            self._sessions.pop(next(iter(self._sessions)), None)
+
+    def forget(self, peer: Peer) -> None:
+        """Begin anew with a host after TLS failed."""
+        self._sessions.pop(peer, None)
+
+
+class _Socket(ssl.SSLSocket):
+    peer: Peer = (None, None)
+    _remembered = False
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:
+        """As of `ssl.SSLSocket`, within the time of the whole call."""
+        with limited(self), _forgotten_on_failure(self):
+            data = super().read(len, buffer)
+        if not self._remembered:
+            _remember(self)
+        return data
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """As of `ssl.SSLSocket`, within the time of the whole call."""
+        with limited(self), _forgotten_on_failure(self):
+            return super().send(data, flags)
+
+
+class _Object(ssl.SSLObject):
+    peer: Peer = (None, None)
+    _remembered = False
+
+    def read(self, len: int = 1024, buffer: Any = None) -> Any:
+        """As of `ssl.SSLObject`."""
+        with _forgotten_on_failure(self):
+            data = super().read(len, buffer)
+        if not self._remembered:
+            _remember(self)
+        return data
+
+    def write(self, data: Any) -> int:
+        """As of `ssl.SSLObject`."""
+        with _forgotten_on_failure(self):
+            return super().write(data)
+
+    def do_handshake(self) -> None:
+        """As of `ssl.SSLObject`."""
+        with _forgotten_on_failure(self):
+            super().do_handshake()
+
+
+def _remember(connection: _Socket | _Object) -> None:
+    # On the first data: in TLS 1.3 the server sends its sessions after the handshake and before them.
+    connection._remembered = True
+    if isinstance(connection.context, ResumingContext):
+        connection.context.remember(connection.peer, connection.session, resumed=bool(connection.session_reused))
+
+
+@contextmanager
+def _forgotten_on_failure(connection: _Socket | _Object) -> Iterator[None]:
+    # In TLS 1.3 a server's refusal of our certificate arrives with the first data.
+    try:
+        yield
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        raise
+    except ssl.SSLError:
+        if isinstance(connection.context, ResumingContext):
+            connection.context.forget(connection.peer)
+        raise
+
+
+def _name(host: str | bytes | None) -> str | None:
+    return host.decode("ascii", "replace") if isinstance(host, bytes) else host
+
+
+def _port(sock: socket.socket) -> int | None:
+    try:
+        address = sock.getpeername()
+    except OSError:  # not connected yet
+        return None
+    return address[1] if isinstance(address, tuple) else None

@@ -1,0 +1,98 @@
+"""Keys in memory, read from PEM or PKCS#12."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key, load_pem_private_key
+
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.pkcs12_files import open_pkcs12
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig.algorithms import make_sign
+from tppkit.httpsig.signers.protocol import choose_algorithm
+
+
+class KeySigner:
+    """Signs with a private key in memory.
+
+    Args:
+        key: RSA of at least 2048 bits, EC P-256 or P-384, or Ed25519.
+        algorithm: a name of `httpsig.ALGORITHMS`; the key's usual one when absent.
+
+    Raises:
+        FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
+    """
+
+    def __init__(self, key: PrivateKeyTypes, *, algorithm: str | None = None) -> None:
+        self.algorithm = choose_algorithm(key, algorithm)
+        if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
+            raise FormatError("key.unsupported", f"a {type(key).__name__} does not sign")
+        self.public_key: CertificatePublicKeyTypes = key.public_key()
+        self.sign = make_sign(key, self.algorithm)
+
+    async def sign_async(self, data: bytes) -> bytes:
+        """At once: a signature by a key in memory takes less time than a change of threads."""
+        return self.sign(data)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """What a PKCS#12 file holds for one holder.
+
+    Attributes:
+        key: the private key.
+        certificate: its certificate.
+        chain: the file's other certificates, in the file's order.
+    """
+
+    key: PrivateKeyTypes
+    certificate: EidasCertificate
+    chain: tuple[EidasCertificate, ...]
+
+
+def load_pkcs12(data: bytes, *, password: bytes | None = None) -> KeyFile:
+    """Read a private key and its certificate from PKCS#12.
+
+    Args:
+        data: the file.
+        password: None for a file in which nothing is encrypted.
+
+    Raises:
+        FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`, `certificate.*`.
+        ConfigurationError: `key.unreadable`, the file holds no private key, or none whose certificate it holds.
+    """
+    bundle = open_pkcs12(data, password)
+    if bundle.key is None:
+        raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no private key")
+    own = bundle.key.public_key()
+    holders = [found.certificate for found in (bundle.cert, *bundle.additional_certs) if found is not None]
+    certificates = [EidasCertificate.from_der(holder.public_bytes(Encoding.DER)) for holder in holders]
+    # Some programs leave out which certificate is the key's, so the key itself decides.
+    place = next((at for at, certificate in enumerate(certificates) if certificate.public_key == own), None)
+    if place is None:
+        raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no certificate of its private key")
+    return KeyFile(bundle.key, certificates.pop(place), tuple(certificates))
+
+
+def load_private_key(data: bytes, *, password: bytes | None = None) -> PrivateKeyTypes:
+    """Read a private key from PEM or DER (PKCS#8, PKCS#1 or SEC1).
+
+    Raises:
+        ConfigurationError: `key.unreadable`; the message holds nothing of the key.
+    """
+    load = load_der_private_key if data[:1] == b"\x30" else load_pem_private_key
+    try:
+        return load(data, password)
+    except (ValueError, TypeError, UnsupportedAlgorithm) as e:
+        reason = (
+            "it is encrypted and no password was given"
+            if "not given" in str(e)
+            else "it is not encrypted, but a password was given"
+            if "not encrypted" in str(e)
+            else "it is damaged, or the password is wrong"
+        )
+        raise ConfigurationError("key.unreadable", f"the private key cannot be read: {reason}") from None

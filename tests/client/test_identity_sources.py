@@ -1,0 +1,204 @@
+"""An identity from files, PKCS#12, the environment and memory: the same one, and the same errors."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import traceback
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    pkcs12,
+)
+
+from tppkit.client import Identity
+from tppkit.errors import TppkitError
+from tppkit.httpsig import KeySigner
+from tppkit.seals import Seal
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
+
+PASSWORD = b"correct horse"
+
+
+def p12(issued: Issued, *, key: bool = True) -> bytes:
+    return pkcs12.serialize_key_and_certificates(
+        b"x", issued.key if key else None, issued.certificate.x509, [c.x509 for c in issued.chain],
+        BestAvailableEncryption(PASSWORD),
+    )  # fmt: skip
+
+
+def der_key(issued: Issued) -> bytes:
+    return issued.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+
+
+def in_pem(pki: Pki) -> dict[str, bytes]:
+    return {
+        "qwac": b"".join(certificate_pem(one) for one in (pki.qwac.certificate, *pki.qwac.chain)),
+        "qwac_key": key_pem(pki.qwac.key),
+        "qseal": certificate_pem(pki.qseal.certificate),
+        "qseal_key": key_pem(pki.qseal.key),
+        "server_anchors": certificate_pem(pki.root.certificate),
+    }
+
+
+def in_der(pki: Pki) -> dict[str, bytes]:
+    return {
+        "qwac": pki.qwac.certificate.der,
+        "qwac_key": der_key(pki.qwac),
+        "qseal": pki.qseal.certificate.der,
+        "qseal_key": der_key(pki.qseal),
+        "server_anchors": pki.root.certificate.der,
+    }
+
+
+def in_pkcs12(pki: Pki) -> dict[str, bytes]:
+    return {"qwac": p12(pki.qwac), "qseal": p12(pki.qseal), "password": PASSWORD}
+
+
+def written(parts: Mapping[str, bytes], folder: Path) -> dict[str, Any]:
+    """Paths of files that hold the parts; the password stays as it is."""
+    for name, data in parts.items():
+        (folder / name).write_bytes(data)
+    return {name: data if name == "password" else folder / name for name, data in parts.items()}
+
+
+def variables(parts: Mapping[str, bytes], *, escaped: bool = False) -> dict[str, str]:
+    found = {}
+    for name, data in parts.items():
+        text = data.decode() if data.startswith(b"-----") or name == "password" else base64.b64encode(data).decode()
+        found[f"TPPKIT_{name.upper()}"] = text.replace("\n", "\\n") if escaped else text
+    return found
+
+
+SOURCES: dict[str, Callable[[Pki, Path], Identity]] = {
+    "files, PEM": lambda pki, folder: Identity.from_files(**written(in_pem(pki), folder)),
+    "files, DER": lambda pki, folder: Identity.from_files(**written(in_der(pki), folder)),
+    "PKCS#12": lambda pki, folder: Identity.from_pkcs12(**written(in_pkcs12(pki), folder)),
+    "memory, PEM": lambda pki, folder: Identity.from_memory(**in_pem(pki)),
+    "memory, DER": lambda pki, folder: Identity.from_memory(**in_der(pki)),
+    "memory, PKCS#12": lambda pki, folder: Identity.from_memory(**in_pkcs12(pki)),
+    "environment": lambda pki, folder: Identity.from_environment(variables(in_pem(pki))),
+    "environment, one line": lambda pki, folder: Identity.from_environment(variables(in_pem(pki), escaped=True)),
+    "environment, base64": lambda pki, folder: Identity.from_environment(variables(in_pkcs12(pki))),
+    "environment, files": lambda pki, folder: Identity.from_environment(
+        {f"TPPKIT_{name.upper()}_FILE": str(path) for name, path in written(in_pem(pki), folder).items()}
+    ),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_every_source_gives_the_same_identity(source: str, bank_pki: Pki, tmp_path: Path) -> None:
+    identity = SOURCES[source](bank_pki, tmp_path)
+    assert identity.qwac == bank_pki.qwac.certificate
+    assert identity.seal is not None
+    assert identity.seal.certificate == bank_pki.qseal.certificate
+
+
+def test_a_password_may_be_given_by_a_function(bank_pki: Pki) -> None:
+    parts = in_pkcs12(bank_pki) | {"password": lambda: PASSWORD}
+    assert Identity.from_memory(**parts).qwac == bank_pki.qwac.certificate  # type: ignore[arg-type]
+
+
+def test_a_password_may_stand_in_a_file_with_a_line_end(bank_pki: Pki, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(PASSWORD + b"\n")
+    found = {**variables(in_pkcs12(bank_pki)), "TPPKIT_PASSWORD_FILE": str(tmp_path / "secret")}
+    del found["TPPKIT_PASSWORD"]
+    assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
+
+
+def test_the_names_of_variables_have_the_prefix_that_is_given(bank_pki: Pki) -> None:
+    found = {name.replace("TPPKIT_", "BANK_"): text for name, text in variables(in_pem(bank_pki)).items()}
+    assert Identity.from_environment(found, prefix="BANK_").seal is not None
+
+
+@pytest.mark.parametrize("with_key", [True, False])
+def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp_path: Path) -> None:
+    signer = KeySigner(bank_pki.qseal.key)
+    paths = written({"qwac": p12(bank_pki.qwac), "qseal": p12(bank_pki.qseal, key=with_key)}, tmp_path)
+    identity = Identity.from_pkcs12(**paths, password=PASSWORD, signer=signer)
+    assert identity.seal is not None
+    assert identity.seal.signer is signer
+
+
+def test_how_to_seal_may_be_chosen(bank_pki: Pki) -> None:
+    identity = Identity.from_memory(**in_pem(bank_pki), make_seal=partial(Seal, verify_own=True))
+    assert identity.seal is not None
+    assert identity.seal.verify_own
+
+
+def without(parts: Mapping[str, bytes], *names: str) -> dict[str, bytes]:
+    return {name: data for name, data in parts.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "part"),
+    [
+        (lambda parts: without(parts, "qwac_key"), "identity.incomplete", "QWAC"),
+        (lambda parts: without(parts, "qseal_key"), "identity.incomplete", "QSEAL"),
+        (lambda parts: without(parts, "qseal"), "identity.incomplete", "seal"),
+        (lambda parts: parts | {"qwac_key": b"-----BEGIN PRIVATE KEY-----\n"}, "key.unreadable", "QWAC_KEY"),
+        (lambda parts: parts | {"qseal_key": b""}, "key.unreadable", "QSEAL_KEY"),
+        (lambda parts: parts | {"qwac": b"none"}, "certificate.not-found", "QWAC"),
+        (lambda parts: parts | {"server_anchors": b"none"}, "certificate.not-found", "SERVER_ANCHORS"),
+        (lambda parts: parts | {"qwac_key": parts["qseal_key"]}, "identity.key-mismatch", ""),
+        (lambda parts: parts | {"qseal_key": parts["qwac_key"]}, "seal.key-mismatch", ""),
+    ],
+)  # fmt: skip
+def test_an_error_names_the_part(change: Any, code: str, part: str, bank_pki: Pki) -> None:
+    with pytest.raises(TppkitError) as caught:
+        Identity.from_memory(**change(in_pem(bank_pki)))
+    assert caught.value.code == code
+    assert part in caught.value.message
+
+
+def test_a_seal_has_not_two_signers(bank_pki: Pki) -> None:
+    with pytest.raises(TppkitError) as caught:
+        Identity.from_memory(**in_pem(bank_pki), signer=KeySigner(bank_pki.qseal.key))
+    assert caught.value.code == "identity.incomplete"
+
+
+@pytest.mark.parametrize(
+    ("further", "code"),
+    [
+        ({"TPPKIT_QWAC_FILE": "/somewhere"}, "identity.environment"),
+        ({"TPPKIT_QSEAL_KEY": "no base64!"}, "identity.environment"),
+        ({"TPPKIT_PASSWORD": "hunter2-", "TPPKIT_PASSWORD_FILE": "/b"}, "identity.environment"),
+        ({"TPPKIT_PASSWORD_FILE": "/nowhere/at/all"}, "file.unreadable"),
+    ],
+)
+def test_variables_that_cannot_be_used_are_told(further: dict[str, str], code: str, bank_pki: Pki) -> None:
+    with pytest.raises(TppkitError) as caught:
+        Identity.from_environment(variables(in_pem(bank_pki)) | further)
+    assert caught.value.code == code
+    assert all(value not in caught.value.message for name, value in further.items() if "FILE" not in name)
+
+
+def test_an_environment_without_an_identity_is_told() -> None:
+    with pytest.raises(TppkitError) as caught:
+        Identity.from_environment({})
+    assert caught.value.code == "identity.incomplete"
+
+
+def test_no_secret_is_shown(bank_pki: Pki, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    caplog.set_level(logging.DEBUG)
+    identity = Identity.from_pkcs12(**written(in_pkcs12(bank_pki), tmp_path))
+    texts = [repr(identity), repr(vars(identity)), repr(identity.seal), repr(vars(identity.seal))]
+    for spoilt in (
+        {"password": b"wrong secret"},
+        {"qwac": p12(bank_pki.qwac)[:-9]},
+        {"qwac": key_pem(bank_pki.qwac.key)},
+    ):
+        with pytest.raises(TppkitError) as caught:
+            Identity.from_memory(**in_pkcs12(bank_pki) | spoilt)
+        texts += ["".join(traceback.format_exception(caught.value)), repr(vars(caught.value))]
+    shown = "\n".join([*texts, caplog.text])
+    body = key_pem(bank_pki.qwac.key).decode().splitlines()[1]
+    assert [secret for secret in (PASSWORD.decode(), "wrong secret", body) if secret in shown] == []

@@ -1,0 +1,308 @@
+"""Requests of either library, sealed: for one origin, the same bytes on a retry, never along a redirect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from http_drivers import HTTP_DRIVERS, HttpDriver
+from rogue_bank import RogueBank, http, rogue_bank, server_context
+
+from tppkit._clock import utc_now
+from tppkit.client import Identity, SealAuth
+from tppkit.client.seal_auth import MAX_REMEMBERED
+from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
+from tppkit.httpsig import KeySigner
+from tppkit.seals import PSD2_V1, Seal, SealPolicy, verify_request
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier, make_anchors
+
+ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
+WRITTEN = ("X-Request-ID", "Digest", "Signature", "TPP-Signature-Certificate")
+
+
+@pytest.fixture(params=HTTP_DRIVERS)
+def driver(request: pytest.FixtureRequest) -> HttpDriver:
+    """Each of the four clients."""
+    return HTTP_DRIVERS[request.param]
+
+
+@pytest.fixture
+def server(bank_pki_folder: Path) -> Iterator[RogueBank]:
+    with rogue_bank(server_context(bank_pki_folder), http(200)) as bank:
+        yield bank
+
+
+@pytest.fixture
+def require_seal(bank_pki: Pki) -> Callable[[Any], None]:
+    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+    return lambda message: verify_request(message, qwac=bank_pki.qwac.certificate, at=utc_now(), policy=policy) and None
+
+
+def seals(bank: RogueBank, number: int) -> tuple[tuple[str, ...], ...]:
+    return tuple(bank.message(number).values(name) for name in WRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("POST", "/psd2/v1/payments/sepa-credit-transfers", b'{"a": 1}'),
+        ("GET", "/a%2Fb/%e4;v=1?x=%2F&y=a+b&z=%20&empty=&%C3%A4", b""),
+        ("GET", "/?", b""),
+        ("PUT", "/päth?q=ü x", b"\x00\xff"),
+    ],
+)
+def test_what_goes_over_the_wire_is_sealed(
+    method: str, target: str, body: bytes, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, lambda client: client.request(method, server.url + target, content=body, auth=auth))
+    require_seal(server.message())
+    assert server.message().body == body
+
+
+def test_a_client_may_seal_all_its_requests(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, *[lambda client: client.get("/x")] * 2, base_url=server.url, auth=auth)
+    for number in (0, 1):
+        require_seal(server.message(number))
+    assert seals(server, 0)[0] != seals(server, 1)[0]
+
+
+def test_a_body_that_is_streamed_is_sealed(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for part in (b"one", b"two"):
+            yield part
+
+    content = parts() if driver.is_async else iter([b"one", b"two"])
+    headers = {"Content-Length": "6"}
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, lambda client: client.post(server.url, content=content, headers=headers, auth=auth))
+    require_seal(server.message())
+    assert server.message().body == b"onetwo"
+
+
+def test_a_request_keeps_the_id_it_has(driver: HttpDriver, identity: Identity, server: RogueBank) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, lambda client: client.get(server.url, headers={"x-request-id": ID}, auth=auth))
+    assert server.message().values("X-Request-ID") == (ID,)
+
+
+def test_new_ids_come_from_the_caller(driver: HttpDriver, identity: Identity, server: RogueBank) -> None:
+    auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
+    driver.run(identity, lambda client: client.get(server.url, auth=auth))
+    assert server.message().values("X-Request-ID") == (ID,)
+
+
+def test_a_request_that_is_sent_again_has_the_same_signed_bytes(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth, kept = SealAuth(identity, origin=server.url), []
+
+    def send(client: Any) -> Any:
+        kept[:] = kept or [client.build_request("POST", server.url, content=b"{}")]
+        return client.send(kept[0], auth=auth)
+
+    driver.run(identity, send, send)
+    assert seals(server, 0) == seals(server, 1)
+    require_seal(server.message(1))
+
+
+def test_the_same_id_and_body_have_the_same_signed_bytes(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+
+    def post(client: Any) -> Any:
+        return client.post(server.url, content=b"{}", headers={"X-Request-ID": ID}, auth=auth)
+
+    driver.run(identity, post, post)
+    assert seals(server, 0) == seals(server, 1)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"content": b"[]"}, {"method": "PUT"}, {"url": "/elsewhere"}, {"headers": {"X-Request-ID": ID.upper()}}],
+    ids=["body", "method", "target", "case of the id"],
+)
+def test_the_same_id_with_another_request_is_not_sent(
+    other: dict[str, Any], driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    first = {"method": "POST", "url": "/", "content": b"{}", "headers": {"X-Request-ID": ID}, "auth": auth}
+    with pytest.raises(LocalProtocolError) as caught:
+        driver.run(
+            identity,
+            lambda client: client.request(**first),
+            lambda client: client.request(**first | other),
+            base_url=server.url,
+        )
+    assert caught.value.code == "seal.request-id-reused"
+    assert len(server.requests) == 1
+
+
+def test_only_so_many_requests_are_remembered(identity: Identity) -> None:
+    httpx = HTTP_DRIVERS["httpx sync"].library
+    auth = SealAuth(identity, origin="https://bank.example")
+    for _ in range(MAX_REMEMBERED + 10):
+        next(auth.sync_auth_flow(httpx.Request("GET", "https://bank.example/")))
+    assert len(auth._sent) == MAX_REMEMBERED
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://other.example/",
+        "http://bank.example/",
+        "https://bank.example:8443/",
+        "https://bank.example.other.example/",
+        "https://sub.bank.example/",
+        "https://bank.example@other.example/",
+    ],
+)
+def test_a_request_to_another_origin_is_not_sealed(url: str, driver: HttpDriver, identity: Identity) -> None:
+    auth = SealAuth(identity, origin="https://bank.example")
+    with pytest.raises(LocalProtocolError) as caught:
+        driver.run(identity, lambda client: client.get(url, auth=auth))
+    assert caught.value.code == "seal.origin"
+
+
+@pytest.mark.parametrize("url", ["https://bank.example", "https://BANK.example:443/x", "https://bank.example/a?b"])
+def test_one_origin_may_be_written_in_several_ways(url: str, identity: Identity) -> None:
+    httpx = HTTP_DRIVERS["httpx sync"].library
+    auth = SealAuth(identity, origin="https://bank.example")
+    assert "Signature" in next(auth.sync_auth_flow(httpx.Request("GET", url))).headers
+
+
+@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["elsewhere", "same origin"])
+def test_a_seal_never_goes_along_a_redirect(
+    follow: bool, status: int, elsewhere: bool, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+) -> None:
+    context = server_context(bank_pki_folder)
+    with rogue_bank(context, http(200)) as other:
+        to = other.url if elsewhere else "/again"
+        with rogue_bank(context, http(status, location=to)) as bank:
+            auth = SealAuth(identity, origin=bank.url)
+            with pytest.raises(RemoteProtocolError) as caught:
+                driver.run(
+                    identity,
+                    lambda client: client.post(bank.url, content=b"{}", auth=auth, follow_redirects=follow),
+                )
+            assert caught.value.code == "answer.redirect"
+            assert (len(bank.requests), other.connections) == (1, 0)
+
+
+def test_a_redirect_over_a_connection_that_is_open_already_is_refused(
+    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+) -> None:
+    context = server_context(bank_pki_folder)
+    with rogue_bank(context, http(200)) as other, rogue_bank(context, http(307, location=other.url)) as bank:
+        auth = SealAuth(identity, origin=bank.url)
+        with pytest.raises(RemoteProtocolError):
+            driver.run(
+                identity,
+                lambda client: client.get(other.url),
+                lambda client: client.post(bank.url, content=b"{}", auth=auth, follow_redirects=True),
+            )
+        assert len(other.requests) == 1
+
+
+def test_a_signer_is_awaited_where_there_is_an_event_loop(
+    driver: HttpDriver, awaited: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth = SealAuth(awaited, origin=server.url)
+    if driver.is_async:
+        driver.run(awaited, lambda client: client.get(server.url, auth=auth))
+        require_seal(server.message())
+    else:
+        with pytest.raises(ConfigurationError) as caught:
+            driver.run(awaited, lambda client: client.get(server.url, auth=auth))
+        assert caught.value.code == "signer.async-only"
+
+
+@pytest.mark.parametrize(
+    ("covered", "header", "text"),
+    [
+        ("(created)", "Signature", "created=1767225600,"),
+        ("date", "Date", "Thu, 01 Jan 2026 00:00:00 GMT"),
+    ],
+)
+def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
+    covered: str, header: str, text: str, driver: HttpDriver, bank_pki: Pki, server: RogueBank
+) -> None:
+    algorithms = (("hs2019", "ecdsa-sha256"),)
+    timed = replace(PSD2_V1, name="timed", covered=(*PSD2_V1.covered, covered), algorithms=algorithms)
+    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=timed)
+    qwac = bank_pki.qwac
+    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    times = iter(datetime(2026, 1, day, tzinfo=UTC) for day in range(1, 31))
+    auth = SealAuth(identity, origin=server.url, now=lambda: next(times))
+
+    def get(client: Any) -> Any:
+        return client.get(server.url, headers={"X-Request-ID": ID}, auth=auth)
+
+    driver.run(identity, get, get)
+    assert text in server.message().values(header)[0]
+    assert server.message(0).values(header) == server.message(1).values(header)
+    assert seals(server, 0) == seals(server, 1)
+
+
+def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank_pki: Pki, server: RogueBank) -> None:
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
+    seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=other)
+    qwac = bank_pki.qwac
+    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
+    driver.run(identity, lambda client: client.get(server.url, auth=auth))
+    assert server.message().values("x-other-id") == (ID,)
+
+
+def test_a_trace_of_the_callers_still_gets_its_events(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    seen: list[str] = []
+
+    async def trace_async(event: str, info: Any) -> None:
+        seen.append(event)
+
+    trace = trace_async if driver.is_async else lambda event, info: seen.append(event)
+    auth = SealAuth(identity, origin=server.url)
+    driver.run(identity, lambda client: client.get(server.url, auth=auth, extensions={"trace": trace}))
+    assert "http11.send_request_headers.started" in seen
+
+
+def test_a_header_that_sealing_writes_is_not_overwritten(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    with pytest.raises(LocalProtocolError) as caught:
+        driver.run(identity, lambda client: client.get(server.url, headers={"Digest": "SHA-256=x"}, auth=auth))
+    assert caught.value.code == "seal.header-present"
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "origin", ["http://bank.example", "https://", "bank.example", "https://bank.example/path", "https://a@bank.example"]
+)
+def test_an_origin_that_is_none_is_refused(origin: str, identity: Identity) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SealAuth(identity, origin=origin)
+    assert caught.value.code == "client.base-url"
+
+
+def test_an_identity_without_a_seal_does_not_seal(bank_pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        SealAuth(Identity(bank_pki.qwac.certificate, bank_pki.qwac.key), origin="https://bank.example")
+    assert caught.value.code == "seal.absent"

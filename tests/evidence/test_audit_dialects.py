@@ -1,0 +1,74 @@
+"""A record of any bank's dialect of draft-cavage is judged by that dialect."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tppkit.evidence import EvidenceArchive, EvidenceRecord, Verdict, audit_archive, make_record
+from tppkit.httpsig.algorithms import key_kind
+from tppkit.seals import (
+    PROFILES,
+    Format,
+    KeyIdForm,
+    KeySigner,
+    Message,
+    Seal,
+    SealPolicy,
+    VerifiedRequest,
+    sign_request,
+    verify_request,
+)
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier, make_anchors
+
+AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+HEADERS = (
+    ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"),
+    ("X-Request-ID", "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"),
+    ("TPP-Request-ID", "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"),
+    ("TPP-Redirect-URI", "https://tpp.example/back"),
+    ("X-Other", "nobody signed this"),
+)
+KEY_IDS = {KeyIdForm.CLIENT_ID: "client-1", KeyIdForm.URL: "https://tpp.example/seal.pem"}
+CAVAGE = [name for name, row in PROFILES.items() if row.format is Format.CAVAGE]
+DIALECTS = pytest.mark.parametrize("name", CAVAGE)
+
+
+def verified_by(name: str, pki: Pki, *, body: bytes = b"{}") -> VerifiedRequest:
+    row, key_id = PROFILES[name], KEY_IDS.get(PROFILES[name].key_id.form)
+    algorithm = next(iter(row.algorithms_of(key_kind(pki.qseal.key)).values()))
+    signer = KeySigner(pki.qseal.key, algorithm=algorithm.name)
+    seal = Seal(pki.qseal.certificate, signer, profile=row, key_id=key_id)
+    sealed = sign_request(Message("POST", "/v1/payments?x=1", HEADERS, body), seal=seal, at=AT)
+    paths = PathVerifier(make_anchors(pki.authorities))
+    policy = SealPolicy(paths, profile=row, certificates={key_id or "": pki.qseal.certificate})
+    return verify_request(sealed, qwac=pki.qwac.certificate, at=AT, policy=policy)
+
+
+def judged(folder: Path, record: EvidenceRecord, verified: VerifiedRequest, pki: Pki) -> tuple[Verdict, str | None]:
+    with EvidenceArchive(folder, stream_id="5a" * 16) as archive:
+        archive.append(record, *verified.chain, pki.qwac.certificate, *pki.authorities)
+    (row,) = audit_archive(folder, paths=PathVerifier(make_anchors(pki.authorities)))
+    return row.verdict, row.code
+
+
+@DIALECTS
+@pytest.mark.parametrize("body", [b"{}", b""], ids=["body", "no body"])
+def test_a_kept_seal_of_a_dialect_holds_again(name: str, body: bytes, tmp_path: Path, rsa_pki: Pki) -> None:
+    verified = verified_by(name, rsa_pki, body=body)
+    record = make_record(verified)
+    assert (record.method, record.target, record.profile) == ("POST", "/v1/payments?x=1", name)
+    assert b"X-Other" not in record.header_block
+    assert judged(tmp_path, record, verified, rsa_pki) == (Verdict.PASSED, None)
+
+
+@DIALECTS
+def test_a_record_under_the_name_of_another_dialect_fails(name: str, tmp_path: Path, rsa_pki: Pki) -> None:
+    verified = verified_by(name, rsa_pki)
+    other = "rabobank" if name != "rabobank" else "cavage-12"
+    verdict, code = judged(tmp_path, replace(make_record(verified), profile=other), verified, rsa_pki)
+    assert verdict is Verdict.FAILED, code

@@ -1,0 +1,57 @@
+"""Signers made of the caller's functions."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig import CallableSigner
+
+KEY = ec.derive_private_key(21, ec.SECP256R1())
+
+
+def sign(data: bytes) -> bytes:
+    return KEY.sign(data, ec.ECDSA(hashes.SHA256()))
+
+
+async def sign_async(data: bytes) -> bytes:
+    await asyncio.sleep(0)
+    return sign(data)
+
+
+def test_a_function_signs() -> None:
+    signer = CallableSigner(KEY.public_key(), sign=sign)
+    signer.public_key.verify(signer.sign(b"x"), b"x", ec.ECDSA(hashes.SHA256()))  # type: ignore[union-attr]
+
+
+def test_an_asynchronous_function_signs() -> None:
+    signer = CallableSigner(KEY.public_key(), sign_async=sign_async)
+    KEY.public_key().verify(asyncio.run(signer.sign_async(b"x")), b"x", ec.ECDSA(hashes.SHA256()))
+
+
+def test_a_signer_needs_a_function() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        CallableSigner(KEY.public_key())
+    assert caught.value.code == "signer.no-function"
+
+
+def test_a_signer_refuses_an_algorithm_of_another_key() -> None:
+    with pytest.raises(FormatError) as caught:
+        CallableSigner(KEY.public_key(), sign=sign, algorithm="rsa-sha256")
+    assert caught.value.code == "signature.algorithm"
+
+
+def test_a_signer_that_only_blocks_is_not_awaited() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        asyncio.run(CallableSigner(KEY.public_key(), sign=sign).sign_async(b"x"))
+    assert caught.value.code == "signer.sync-only"
+
+
+def test_a_signer_that_is_only_awaited_does_not_block() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        CallableSigner(KEY.public_key(), sign_async=sign_async).sign(b"x")
+    assert caught.value.code == "signer.async-only"

@@ -1,0 +1,115 @@
+"""A row of one's own: what it says is done, and what would prove too little is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sealing import (
+    AT,
+    REQUEST,
+    header,
+    policy_of,
+    seal_of,
+    verdict,
+    with_value,
+)
+
+from tppkit.errors import ConfigurationError, SignatureRejected
+from tppkit.httpsig import KeySigner, Message, make_digest
+from tppkit.seals import (
+    PSD2_V1,
+    Seal,
+    SealPolicy,
+    sign_request,
+    verify_request,
+)
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier
+
+CERTIFICATE = "TPP-Signature-Certificate"
+OWN = replace(
+    PSD2_V1,
+    name="own",
+    covered=("(request-target)", "digest", "x-request-id", "tpp-redirect-uri"),
+    digest_algorithm="SHA-512",
+    certificate_header="TPP-Signing-Certificate",
+)
+
+
+@pytest.fixture
+def own_seal(pki: Pki) -> Seal:
+    return Seal(pki.qseal.certificate, KeySigner(pki.qseal.key), profile=OWN)
+
+
+@pytest.fixture
+def request_with_redirect() -> Message:
+    return REQUEST.with_headers(("TPP-Redirect-URI", "https://tpp.example/back"))
+
+
+def test_a_row_of_ones_own_says_digest_coverage_and_header(own_seal: Seal, request_with_redirect: Message) -> None:
+    sealed = sign_request(request_with_redirect, seal=own_seal)
+    assert header(sealed, "Digest").startswith("SHA-512=")
+    assert ',headers="(request-target) digest x-request-id tpp-redirect-uri",' in header(sealed, "Signature")
+    assert header(sealed, "TPP-Signing-Certificate")
+
+
+def test_a_request_of_a_row_verifies_under_the_row(
+    own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
+) -> None:
+    sealed, policy = sign_request(request_with_redirect, seal=own_seal), SealPolicy(paths, profile=OWN)
+    verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
+    assert (verified.profile.name, verified.covered["tpp-redirect-uri"]) == ("own", "https://tpp.example/back")
+    assert verdict(with_value(sealed, "TPP-Redirect-URI", "https://x"), policy) == "signature.invalid"
+
+
+def test_a_request_of_another_row_is_refused(
+    seal: Seal, own_seal: Seal, request_with_redirect: Message, paths: PathVerifier
+) -> None:
+    sealed = sign_request(request_with_redirect, seal=seal)
+    assert verdict(sealed, SealPolicy(paths, profile=OWN)) == "signature.missing"
+    same_header = replace(OWN, certificate_header=PSD2_V1.certificate_header)
+    assert verdict(sealed, SealPolicy(paths, profile=same_header)) == "signature.uncovered"
+
+
+def test_what_a_row_covers_must_be_there_to_be_sealed(own_seal: Seal) -> None:
+    with pytest.raises(SignatureRejected) as caught:
+        sign_request(REQUEST, seal=own_seal)
+    assert caught.value.code == "signature.header-absent"
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"covered": ("x-request-id", "(request-target)")}, "profile.coverage"),
+        ({"covered": ("digest", "(request-target)")}, "profile.coverage"),
+        ({"required": ("digest",)}, "profile.coverage"),
+        ({"required": ("x-request-id",)}, "profile.coverage"),
+        ({"request_id": None}, "profile.coverage"),
+        ({"required": ("digest", "x-request-id", "host")}, "profile.malformed"),
+        ({"carrier": "X-Signature"}, "profile.malformed"),
+        ({"algorithms": ()}, "profile.malformed"),
+        ({"algorithms": (("rsa-sha1", "rsa-sha1"),)}, "profile.malformed"),
+        ({"algorithms": (("hmac-sha256", "hmac-sha256"),)}, "profile.malformed"),
+        ({"algorithms": (("hs2019", "rsa-sha512"), ("hs2019", "rsa-pss-sha512"))}, "profile.malformed"),
+        ({"expires_after": timedelta(minutes=1)}, "profile.malformed"),
+        (
+            {"covered": ("digest", "x-request-id", "(expires)"), "required": ("digest", "x-request-id")},
+            "profile.malformed",
+        ),
+        ({"digest_algorithm": "MD5"}, "digest.unknown-algorithm"),
+    ],
+)
+def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fields: dict[str, Any], code: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(PSD2_V1, **fields)
+    assert caught.value.code == code
+
+
+def test_two_digests_in_one_header_are_written_and_both_must_fit(pki: Pki) -> None:
+    row = replace(PSD2_V1, digest_algorithm="SHA-256,SHA-512")
+    sealed = sign_request(REQUEST, seal=seal_of(row, pki.qseal))
+    assert header(sealed, "Digest") == f"{make_digest(REQUEST.body)},{make_digest(REQUEST.body, algorithm='SHA-512')}"
+    assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"
