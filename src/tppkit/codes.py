@@ -1569,7 +1569,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give it to banks that know you by it before the change",
         ),
         "replay.no-request-id": Code(
-            "the dialect covers no request id, so repeated requests cannot be told",
+            "not every seal of the dialect covers a request id, so repeated requests cannot be told",
             "use another profile, or no replay guard",
         ),
         "replay.table": Code(

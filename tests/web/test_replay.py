@@ -266,12 +266,11 @@ def test_evidence_is_kept_of_every_copy(
     assert (len(kept), len(app.scopes)) == (3, 1)
 
 
-def test_a_dialect_without_an_id_cannot_be_guarded(paths: PathVerifier) -> None:
-    without = next(profile for profile in PROFILES.values() if profile.request_id is None)
+@pytest.mark.parametrize("name", [name for name, row in PROFILES.items() if row.request_id not in row.demanded])
+def test_a_dialect_that_may_have_no_id_cannot_be_guarded(name: str, paths: PathVerifier) -> None:
+    seals = SealPolicy(paths, profile=PROFILES[name])
     with pytest.raises(ConfigurationError) as caught:
-        SealGate(
-            qwacs=QwacPolicy(paths), seals=SealPolicy(paths, profile=without), replay=ReplayGuard(MemoryReplayStore())
-        )
+        SealGate(qwacs=QwacPolicy(paths), seals=seals, replay=ReplayGuard(MemoryReplayStore()))
     assert caught.value.code == "replay.no-request-id"
 
 

@@ -137,7 +137,6 @@ def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
 def test_of_several_processes_one_is_first(request: pytest.FixtureRequest, make: Make) -> None:
     if request.node.callspec.params["make"] == "memory":
         return  # it is no store of several processes
-    make().close()
     keys = [os.urandom(32) for _ in range(60)]
     spawned = multiprocessing.get_context("fork")
     results, start = spawned.Queue(), spawned.Barrier(3)

@@ -17,7 +17,7 @@ from tppkit.protocol.psd2.errors import Refusal
 from tppkit.protocol.psd2.rules import allowed_methods, parse_request_id
 from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
-from tppkit.web.admitted import AdmittedRequest, Requirement, RequirementOf, every_request_sealed
+from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
 from tppkit.web.message import Scope, header_values, raw_target, read_head
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
@@ -29,6 +29,7 @@ MAX_BODY_BYTES = 64 * 1024
 
 _LOG = logging.getLogger("tppkit.web")
 _LENGTH, _ENCODING = "content-length", "content-encoding"
+_MAX_SHOWN = 2048
 _FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
 
 Keep = Callable[[AdmittedRequest], Awaitable[object] | object]
@@ -51,7 +52,7 @@ class SealGate:
         on_refusal: gets everything about each refusal.
 
     Raises:
-        ConfigurationError: `replay.no-request-id`, the profile covers no id to tell requests by.
+        ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by.
     """
 
     def __init__(
@@ -79,10 +80,11 @@ class SealGate:
         self._tell = tell
         self._on_refusal = on_refusal
         self._request_id = seals.profile.request_id
+        self._id_demanded = self._request_id in seals.profile.demanded
         self._watched = frozenset({_LENGTH, _ENCODING, self._request_id or _LENGTH})
-        if replay is not None and self._request_id is None:
+        if replay is not None and not self._id_demanded:
             raise ConfigurationError(
-                "replay.no-request-id", f"a seal of the profile {seals.profile.name} covers no id to tell requests by"
+                "replay.no-request-id", f"not every seal of the profile {seals.profile.name} covers an id"
             )
 
     def open(self, source: Scope) -> PendingRequest | None:
@@ -99,20 +101,23 @@ class SealGate:
         # 2. The connection's certificate is a believed QWAC.
         # 3. The request's id is there once and is a UUID; the body announced is within the limit.
         # 4. The QWAC has the endpoint's role.
-        # 5. The seal holds for the head, and the body's bytes are the ones it speaks of.
-        head, requirement, fault = self._required(source)  # 1
-        if fault is None and requirement is None:
-            return None
+        # 5. The body is not encoded, and the seal holds for the head.
         at = as_utc(self._now())
-        peer = self._peer(source)
-        path = self._qwacs.verify(peer, at=at)  # 2
-        if fault is not None or head is None or requirement is None:
-            raise fault or ConfigurationError("web.unverified", "the request could not be judged")
+        try:
+            head = read_head(source)
+            requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
+        except TppkitError:
+            self._believe(source, at)
+            raise
+        if requirement is None:
+            return None
+        peer, path = self._believe(source, at)  # 2
         fields = self._fields(head)
         self._check_head(fields)  # 3
         if requirement.endpoint is not None:
             require_authorized(path.chain[0], requirement.endpoint)  # 4
-        return self._pending(head, requirement, peer, path, at, fields)  # 5
+        admitted = AdmittedRequest(peer, path, at, requirement, None, head)
+        return PendingRequest(admitted, self._seal(admitted, fields), max_bytes=self._max_body_bytes)  # 5
 
     def refuse(self, source: Scope, error: Exception) -> Answer:
         """The answer to a request that is refused, in the interface's form; everything is told to `on_refusal`.
@@ -127,7 +132,13 @@ class SealGate:
             target = raw_target(source)
         method = str(source.get("method", source.get("REQUEST_METHOD", "")))
         self._on_refusal(
-            Refused(error, refusal, printable(method), printable(target.decode("latin-1")), connection_address(source))
+            Refused(
+                error,
+                refusal,
+                printable(method),
+                printable(target[:_MAX_SHOWN].decode("latin-1")),
+                connection_address(source),
+            )
         )
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
@@ -144,18 +155,11 @@ class SealGate:
         """Give a sealed request to the sink; what the sink raises is raised as it is."""
         return self._keep(admitted) if self._keep is not None and admitted.verified is not None else None
 
-    def _required(self, source: Scope) -> tuple[Message | None, Requirement | None, TppkitError | None]:
-        try:
-            head = read_head(source)
-            return head, self._requirement(head.method, head.target.partition("?")[0]), None
-        except TppkitError as e:
-            return None, None, e
-
-    def _peer(self, source: Scope) -> PeerCertificate:
+    def _believe(self, source: Scope, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
         peer = peer_certificate(source, trusted_proxies=self._proxies)
         if peer.ignored:
             _LOG.warning("ignored from %s: %s", connection_address(source), ", ".join(peer.ignored))
-        return peer
+        return peer, self._qwacs.verify(peer, at=at)
 
     def _fields(self, head: Message) -> Mapping[str, str]:
         values, doubled = message_components(head, only=self._watched)
@@ -164,31 +168,24 @@ class SealGate:
         return values
 
     def _check_head(self, fields: Mapping[str, str]) -> None:
-        if self._request_id is not None:
-            parse_request_id(fields.get(self._request_id))
+        request_id = fields.get(self._request_id or "")
+        if self._id_demanded or request_id is not None:
+            parse_request_id(request_id)
         length = fields.get(_LENGTH, "0")
         if not (length.isascii() and length.isdigit()):
             raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
         if len(length) > 18 or int(length) > self._max_body_bytes:
             raise _too_large(self._max_body_bytes)
 
-    def _pending(
-        self,
-        head: Message,
-        requirement: Requirement,
-        peer: PeerCertificate,
-        path: TrustedPath,
-        at: datetime,
-        fields: Mapping[str, str],
-    ) -> PendingRequest:
-        admitted = AdmittedRequest(peer, path, at, requirement, None, head)
-        if not requirement.sealed:
-            return PendingRequest(admitted, None, self._max_body_bytes)
+    def _seal(self, admitted: AdmittedRequest, fields: Mapping[str, str]) -> BodyReceiver | None:
+        if not admitted.requirement.sealed:
+            return None
         if fields.get(_ENCODING):
             # What is sealed is the encoded body, and whatever decodes it afterwards is not.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
-        verified = verify_request_head(head, qwac=path.chain[0], at=at, policy=self._seals)
-        return PendingRequest(admitted, verified.receive_body(max_bytes=self._max_body_bytes), self._max_body_bytes)
+        head = admitted.unverified_message
+        verified = verify_request_head(head, qwac=admitted.qwac, at=admitted.at, policy=self._seals)
+        return verified.receive_body(max_bytes=self._max_body_bytes)
 
     def _echo(self, source: Scope) -> list[tuple[str, str]]:
         """The request's id, when it is one."""
@@ -209,7 +206,7 @@ class PendingRequest:
         max_bytes: a longer body is refused.
     """
 
-    def __init__(self, admitted: AdmittedRequest, body: BodyReceiver | None, max_bytes: int) -> None:
+    def __init__(self, admitted: AdmittedRequest, body: BodyReceiver | None, *, max_bytes: int) -> None:
         self._admitted = admitted
         self._body = body
         self._max_bytes = max_bytes
