@@ -78,6 +78,12 @@ def transaction(record: str, ver: int, tlc: str) -> bytes:
     return f'{{"id":"{record}","ver":{ver},"timeStamp":0,"tlc":"{tlc}","acc":"LT12","amount":["EUR-1"]}}'.encode()
 
 
+def test_every_example_of_callbacks_is_tested():
+    assert sorted(f"callbacks_{name}" for name in COMMANDS) == sorted(
+        path.stem for path in EXAMPLES.glob("callbacks_*.py")
+    )
+
+
 def test_a_callback_has_its_effect_once(example):
     before = example.effects()
     for _ in range(3):
