@@ -255,6 +255,15 @@ def test_effects_can_be_had_in_a_transaction_of_ones_own(tmp_path):
         assert connection.execute("SELECT what FROM effects").fetchall() == [("r-1",)]
 
 
+def test_strangers_open_no_transaction():
+    def within() -> Any:
+        pytest.fail("a transaction was opened")
+
+    one, refusals = gate(handler=lambda *_: None, within=within)
+    assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
+    assert refusals.code == "callback.signature"
+
+
 def refused_by(peers: CallbackPeers, source: dict[str, Any]) -> bool:
     try:
         peers.require(source)

@@ -16,7 +16,15 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tppkit._clock import Clock, utc_now
-from tppkit.callbacks import AsyncInbox, Inbox, Outcome, Receipt, ReceivedCallback, VerifiedCallback
+from tppkit.callbacks import (
+    AsyncInbox,
+    Inbox,
+    Outcome,
+    Receipt,
+    ReceivedCallback,
+    VerifiedCallback,
+    verify_callback,
+)
 from tppkit.callbacks.inbox import Handler
 from tppkit.callbacks.inbox_async import AsyncHandler
 from tppkit.errors import CallbackRejected, FormatError, TransportError
@@ -213,6 +221,7 @@ class CallbackGate(_Gate):
             return self._inbox.accept(received, at=self.now())
         if self._within is None:
             return self._inbox.handle(received, lambda *given: own.call(handler, *given), at=self.now())
+        verify_callback(received, at=self.now(), receiver=self.receiver)  # strangers open no transaction
         with self._within() as connection:
             receipt = self._inbox.once(received, at=self.now(), within=connection)
             if receipt.outcome is Outcome.APPLIED:
@@ -263,6 +272,7 @@ class AsyncCallbackGate(_Gate):
             return await self._inbox.accept(received, at=self.now())
         if self._within is None:
             return await self._inbox.handle(received, lambda *given: own.awaited(handler, *given), at=self.now())
+        verify_callback(received, at=self.now(), receiver=self.receiver)  # strangers open no transaction
         async with self._within() as connection:
             receipt = await self._inbox.once(received, at=self.now(), within=connection)
             if receipt.outcome is Outcome.APPLIED:
