@@ -56,10 +56,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "nothing listens at the address",
             "start the receiver first",
         ),
-        "attack.url": Code(
-            "the address to attack is not HTTP on this machine",
-            "give http://127.0.0.1:PORT/…; only one's own receiver is attacked",
-        ),
         "authority.unknown": Code(
             "the competent authority is not in the informative list",
             "nothing, if the authority exists; the list binds nobody",
@@ -199,6 +195,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.peer": Code(
             "the request does not come from one of the service's addresses",
             "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+        ),
+        "callback.place": Code(
+            "the place to send callbacks to is not HTTP on this machine",
+            "give http://127.0.0.1:PORT, with a path if all of them go there; `callback replay` goes elsewhere with --remote",
         ),
         "callback.request-id": Code(
             "the requestid has other characters than are taken, or is too long",
@@ -768,6 +768,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the key is too small",
             "use RSA of at least 2048 bits",
         ),
+        "listen.port": Code(
+            "the port to listen on cannot be had",
+            "take another one, or 0 for a free one",
+        ),
         "log.chain-broken": Code(
             "a record does not follow from the one before",
             "compare with another copy of the archive: a record was changed, added or removed",
@@ -791,6 +795,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "log.repeated": Code(
             "a place in the stream is taken twice",
             "compare with another copy of the archive",
+        ),
+        "login.setting": Code(
+            "what a login is answered cannot be shown to a customer",
+            "give a printable name, a printable code or none, and each permission once",
         ),
         "machine.no-such-move": Code(
             "this cannot happen in this state",

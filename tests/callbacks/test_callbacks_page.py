@@ -22,11 +22,13 @@ def run(command: list[str], folder: Path) -> str:
 
 def test_the_blocks_of_the_page_run(tmp_path):
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert [kind for kind, _ in blocks] == ["sh", "python", "python", "sh"]
+    assert [kind for kind, _ in blocks] == ["sh", "python", "python", "python", "sh"]
     run(["sh", "-ec", blocks[0][1]], tmp_path)
-    printed = run([sys.executable, "-c", blocks[1][1] + blocks[2][1]], tmp_path).splitlines()
+    printed = run([sys.executable, "-c", "".join(text for _, text in blocks[1:4])], tmp_path).splitlines()
     assert printed[0] == "live-2026 https://tpp.example/cb/ 2030-01-01 12:00:00+00:00"
-    assert [line.partition(" ")[0] for line in printed[1:]] == ["callback.signature", "callback-cause.body-changed"]
-    told = run(["sh", "-ec", blocks[3][1]], tmp_path)
+    assert printed[1:3] == ["granted until 2030-01-01 12:00:00+00:00", "evidence of r-1 applied"]
+    assert printed[3:9] == ["200", "evidence of r-1 repeated", "200", "400", "403", "404"]
+    assert [line.partition(" ")[0] for line in printed[9:]] == ["callback.signature", "callback-cause.body-changed"]
+    told = run(["sh", "-ec", blocks[4][1]], tmp_path)
     assert told.startswith("holds")
     assert "callback-cause.url-slash" in told

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import FormatError
-from tppkit.protocol.legacy import AccessGranted, Amount, LoginConfirmed, Transaction
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.protocol.legacy import AccessGranted, Amount, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 
 MODELS = (AccessGranted, Transaction, LoginConfirmed)
 TOKEN = "abcdefghijABCDEFGHIJ0123"
@@ -189,3 +189,26 @@ def test_round_trip(event):
 def test_only_format_error_escapes(model, raw):
     with suppress(FormatError):
         model.from_wire(raw)
+
+
+def test_a_login_says_who_asks_and_for_what():
+    asked = LoginRequest("Knygynas „Ž“", (LoginPermission.NAME, LoginPermission.ID), code="4711")
+    assert asked.to_wire() == '{"name":"Knygynas „Ž“","perm":["NAME","ID"],"code":"4711"}'.encode()
+    assert LoginRequest("Shop").to_wire() == b'{"name":"Shop","perm":[]}'
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"name": ""},
+        {"name": "a\nb"},
+        {"name": "\u202eShop"},
+        {"name": "Shop", "code": ""},
+        {"name": "Shop", "code": "\x1b[2J"},
+        {"name": "Shop", "perm": (LoginPermission.NAME, LoginPermission.NAME)},
+    ],
+)
+def test_a_login_that_a_customer_could_not_read_is_refused(asked):
+    with pytest.raises(ConfigurationError) as refused:
+        LoginRequest(**asked)
+    assert refused.value.code == "login.setting"

@@ -54,7 +54,7 @@ class Inbox:
     """
 
     def __init__(self, receiver: CallbackReceiver, store: Store, *, settings: InboxSettings = DEFAULTS) -> None:
-        self._store, self._settings = store, settings
+        self.receiver, self._store, self._settings = receiver, store, settings
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
     def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:

@@ -38,7 +38,7 @@ class AsyncInbox:
     """
 
     def __init__(self, receiver: CallbackReceiver, store: AsyncStore, *, settings: InboxSettings = DEFAULTS) -> None:
-        self._store, self._settings = store, settings
+        self.receiver, self._store, self._settings = receiver, store, settings
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
     async def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:

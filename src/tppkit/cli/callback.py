@@ -1,4 +1,4 @@
-"""`tppkit callback`: sign callbacks, verify them, explain a refused one, and attack one's own receiver."""
+"""`tppkit callback`: sign callbacks, verify them, explain a refused one, receive and replay them, attack one's own receiver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from uuid import uuid4
 import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit._clock import format_time
+from tppkit._clock import format_time, utc_now
 from tppkit._files import read_bounded
 from tppkit.callbacks import (
     CallbackAddress,
@@ -27,6 +27,10 @@ from tppkit.callbacks import (
     verify_callback,
 )
 from tppkit.cli.callback_attack import print_results, run_attacks
+from tppkit.cli.callback_kept import KeptCallbacks, load_kept
+from tppkit.cli.callback_listen import Listener, base_addresses, print_heard
+from tppkit.cli.callback_listen import listen as serve_callbacks
+from tppkit.cli.callback_sending import parse_place, send_message, to_wire
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -188,6 +192,75 @@ def attack(url: str, key: Path, signed_url: str | None, body: str | None, as_jso
     """
     results = run_attacks(url, key=_private_key(key), signed_url=signed_url, body=None if body is None else _body(body))
     return print_results(results, as_json=as_json)
+
+
+@callback.command()
+@click.option("--port", default=8765, show_default=True, help="On 127.0.0.1; 0 for a free one.")
+@click.option("--public-key", "keys", multiple=True, metavar="[NAME=]FILE", help="A key of the service.")
+@click.option(
+    "--base-url",
+    metavar="URL",
+    help="Your callback address as the service has it: grants come to URL/, payments to URL/ and a uuid.",
+)
+@click.option(
+    "--address", "addresses", multiple=True, metavar="[KIND=]URL", help="A further address, as for `callback verify`."
+)
+@click.option(
+    "--forward",
+    metavar="URL",
+    help="Pass verified callbacks on to http:// on this machine; without a path, to their own.",
+)
+@click.option("--forward-all", is_flag=True, help="Pass refused ones on too.")
+@click.option(
+    "--folder",
+    type=_file,
+    default=Path("callbacks"),
+    show_default=True,
+    help="Where callbacks are kept, the newest 1000.",
+)
+@json_option
+def listen(
+    port: int, keys: tuple[str, ...], base_url: str | None, addresses: tuple[str, ...], forward: str | None, forward_all: bool,
+    folder: Path, as_json: bool,
+) -> int:  # fmt: skip
+    """Receive callbacks on this machine: show each one, say why it is refused, keep it and pass it on.
+
+    Answers 200 to what holds, 400 or 404 to what does not, or what the address of --forward answers.
+    """
+    listener = Listener(
+        receiver=_listening(keys, base_url, addresses), kept=KeptCallbacks(folder),
+        forward=parse_place(forward) if forward else None, forward_all=forward_all, now=utc_now,
+    )  # fmt: skip
+    serve_callbacks(listener, port=port, show=lambda heard: print_heard(heard, as_json=as_json))
+    return HOLDS
+
+
+@callback.command()
+@click.argument("kept", metavar="ID|FILE")
+@click.option("--to", "url", required=True, metavar="URL", help="Where to; without a path, to the callback's own.")
+@click.option("--remote", is_flag=True, help="URL may be another machine, and https.")
+@click.option(
+    "--folder", type=_file, default=Path("callbacks"), show_default=True, help="Where `callback listen` keeps them."
+)
+@json_option
+def replay(kept: str, url: str, remote: bool, folder: Path, as_json: bool) -> int:
+    """Send a kept callback again, byte for byte, and tell what is answered: by its number, or from a file with a raw request."""
+    place = parse_place(url, remote=remote)
+    reply = send_message(to_wire(load_kept(kept, folder=folder), place=place), place=place)
+    if as_json:
+        text = reply.body.decode("utf-8", "replace")
+        print_json({"status": reply.status, "content_type": reply.content_type, "body": text})
+    else:
+        click.echo(f"answered {reply.status}")
+        print_facts([("body", reply.body[:_SHOWN_BYTES].decode("utf-8", "replace"))])
+    return HOLDS if 200 <= reply.status < 300 else DOES_NOT_HOLD
+
+
+def _listening(keys: tuple[str, ...], base_url: str | None, addresses: tuple[str, ...]) -> CallbackReceiver | None:
+    own = [*(base_addresses(base_url) if base_url else ()), *map(_address, addresses)]
+    if bool(keys) != bool(own):
+        raise click.UsageError("give --public-key and --base-url (or --address), or neither: then nothing is verified")
+    return CallbackReceiver(own, keys=[_public_key(text) for text in keys]) if keys else None
 
 
 def _proven(verified: VerifiedCallback) -> dict[str, Any]:

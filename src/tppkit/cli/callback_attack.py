@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import http.client
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
 from datetime import UTC, datetime
-from ipaddress import ip_address
 from typing import NamedTuple
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit._encoding import shown
 from tppkit.callbacks.attacks import ATTACKS, Attack, Call, Target
+from tppkit.cli.callback_sending import TIMEOUT_S, Place, parse_place, send_message
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, print_json
-from tppkit.errors import ConfigurationError, TransportError
+from tppkit.errors import TransportError
 from tppkit.protocol.legacy import AccessGranted
 
-_TIMEOUT_S = 10.0
 _ACCESS = AccessGranted("0123456789abcdefABCDEF", datetime(2030, 1, 1, tzinfo=UTC)).to_wire()
 
 
@@ -49,10 +44,10 @@ def run_attacks(
         body: a body that the address takes; an access that was granted by default.
 
     Raises:
-        ConfigurationError: `attack.url`, it is not HTTP on this machine.
+        ConfigurationError: `callback.place`, it is not HTTP on this machine.
         TransportError: `attack.unreachable`, nothing listens there.
     """
-    host, port = _require_loopback(url)
+    place = parse_place(url)
     target = Target(
         key=key,
         stranger=ec.generate_private_key(ec.SECP256R1()),
@@ -61,41 +56,21 @@ def run_attacks(
         name=uuid4().hex[:12],
     )
     try:
-        socket.create_connection((host, port), timeout=_TIMEOUT_S).close()
+        socket.create_connection((place.host, place.port), timeout=TIMEOUT_S).close()
     except OSError as e:
-        raise TransportError("attack.unreachable", f"nothing listens on {host} port {port}: {e.strerror}") from e
-    return (Result(attack, _send_all(attack.make(target), host, port)) for attack in ATTACKS)
+        raise TransportError("attack.unreachable", f"nothing listens on {place.authority}: {e.strerror}") from e
+    return (Result(attack, _send_all(attack.make(target), place)) for attack in ATTACKS)
 
 
-def _require_loopback(url: str) -> tuple[str, int]:
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or 80
-        local = host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        parts, host, port, local = urlsplit(""), "", 0, False
-    if parts.scheme != "http" or not local:
-        raise ConfigurationError(
-            "attack.url", f"{shown(url)} is not http:// on this machine; only one's own receiver is attacked"
-        )
-    return "127.0.0.1" if host == "localhost" else host, port
-
-
-def _send_all(calls: tuple[Call, ...], host: str, port: int) -> int | None:
-    name = f"[{host}]" if ":" in host else host
-    statuses = [_send(call.to_wire(host=f"{name}:{port}"), host, port) for call in calls]
+def _send_all(calls: tuple[Call, ...], place: Place) -> int | None:
+    statuses = [_send(call.to_wire(host=place.authority), place) for call in calls]
     return statuses[-1]
 
 
-def _send(message: bytes, host: str, port: int) -> int | None:
+def _send(message: bytes, place: Place) -> int | None:
     try:
-        with socket.create_connection((host, port), timeout=_TIMEOUT_S) as connection:
-            with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read all
-                connection.sendall(message)
-            response = http.client.HTTPResponse(connection)
-            response.begin()
-            return response.status
-    except (OSError, http.client.HTTPException):
+        return send_message(message, place=place).status
+    except TransportError:
         return None
 
 

@@ -17,7 +17,10 @@ from tppkit import __version__
 # name: (module, one line of help); each module has a click command of the same name.
 _COMMANDS = {
     "audit": ("tppkit.cli.audit", "Re-verify retained signatures."),
-    "callback": ("tppkit.cli.callback", "Sign, verify and explain callbacks, and attack one's own receiver."),
+    "callback": (
+        "tppkit.cli.callback",
+        "Sign, verify, explain, receive and replay callbacks, and attack one's own receiver.",
+    ),
     "cert": ("tppkit.cli.cert", "Read, check and compare eIDAS certificates."),
     "demo": ("tppkit.cli.demo", "The main job end to end, on this machine."),
     "pki": ("tppkit.cli.pki", "Make test certificates."),

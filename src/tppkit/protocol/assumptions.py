@@ -276,6 +276,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "callbacks.VerifiedCallback.replay_key",
     ),
     Assumption(
+        "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
+        "200 acknowledges; 400, 403, 408 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
+        " within 4 seconds",
+        "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only an acknowledged callback is in safe hands",
+        "web.callback_gate, web.callbacks.TIMEOUT_S",
+    ),
+    Assumption(
         "callback-repeat-span", "legacy", "for how long a callback is repeated",
         "at most seven days: so long the inbox remembers requestids that are done; versions of records and grants 400 days",
         "a span longer than any usual schedule costs little room; a payer can report a payment for 13 months",

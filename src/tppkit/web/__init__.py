@@ -1,6 +1,10 @@
 """What a bank's or provider's server mounts in front of its handlers: who is calling, and did they seal this.
 
 app = SealMiddleware(app, gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
+
+And what a provider's server mounts to receive callbacks:
+
+app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 """
 
 from tppkit.web.admitted import (
@@ -12,6 +16,15 @@ from tppkit.web.admitted import (
     verified_request,
 )
 from tppkit.web.authorize import Authorization, authorize, require_authorized
+from tppkit.web.callback_gate import (
+    AsyncCallbackGate,
+    CallbackGate,
+    RefusedCallback,
+    log_refused_callback,
+)
+from tppkit.web.callback_requests import CallbackPeers, callback_target
+from tppkit.web.callbacks import CallbackMiddleware
+from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
 from tppkit.web.gate import SealGate
 from tppkit.web.message import raw_target, read_message
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
@@ -22,8 +35,9 @@ from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
 
 __all__ = [
-    "AdmittedRequest", "Answer", "Authorization", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "ReplayGuard",
-    "Requirement", "SealGate", "SealMiddleware", "TrustedProxy", "WsgiSealMiddleware", "admitted_request", "authorize",
-    "brief_refusal", "every_request_sealed", "log_refusal", "peer_certificate", "psd2_requirement", "raw_target", "read_message",
-    "require_authorized", "verified_request",
+    "AdmittedRequest", "Answer", "AsyncCallbackGate", "Authorization", "CallbackGate", "CallbackMiddleware",
+    "CallbackPeers", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "RefusedCallback", "ReplayGuard", "Requirement",
+    "SealGate", "SealMiddleware", "TrustedProxy", "WsgiCallbackMiddleware", "WsgiSealMiddleware", "admitted_request", "authorize",
+    "brief_refusal", "callback_target", "every_request_sealed", "log_refusal", "log_refused_callback", "peer_certificate",
+    "psd2_requirement", "raw_target", "read_message", "require_authorized", "verified_request",
 ]  # fmt: skip

@@ -35,7 +35,7 @@ async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -
         TransportError: `transport.disconnected`, the client left before the body's end.
     """
     return Message.from_wire(
-        scope["method"], raw_target(scope), scope["headers"], await _read_body(receive, max_body_bytes)
+        scope["method"], raw_target(scope), scope["headers"], await read_body(receive, max_bytes=max_body_bytes)
     )
 
 
@@ -50,7 +50,7 @@ def read_head(source: Scope) -> Message:
     """
     if "headers" in source:
         return Message.from_wire(source["method"], raw_target(source), source["headers"], b"")
-    return Message(source["REQUEST_METHOD"], raw_target(source).decode("latin-1"), _environ_headers(source))
+    return Message(source["REQUEST_METHOD"], raw_target(source).decode("latin-1"), environ_headers(source))
 
 
 def raw_target(source: Scope) -> bytes:
@@ -108,7 +108,8 @@ def _from_environ(environ: Scope) -> bytes:
     return target[found.end() if found else 0 :].encode("latin-1", "replace")
 
 
-def _environ_headers(environ: Scope) -> tuple[tuple[str, str], ...]:
+def environ_headers(environ: Scope) -> tuple[tuple[str, str], ...]:
+    """The header fields of a WSGI environ, names in lower case; the server has joined those of one name before."""
     fields = [
         (name[5:].replace("_", "-").lower(), value) for name, value in environ.items() if name.startswith("HTTP_")
     ]
@@ -116,7 +117,17 @@ def _environ_headers(environ: Scope) -> tuple[tuple[str, str], ...]:
     return (*fields, *((name, value) for name, value in own if value))
 
 
-async def _read_body(receive: Receive, limit: int) -> bytes:
+async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
+    """The body, as soon as it is whole.
+
+    Args:
+        receive: the ASGI receive callable.
+        max_bytes: a longer body is refused as soon as it is.
+
+    Raises:
+        FormatError: `message.too-large`.
+        TransportError: `transport.disconnected`, the client left before the body's end.
+    """
     chunks, size = [], 0
     while True:
         event = await receive()
@@ -124,8 +135,8 @@ async def _read_body(receive: Receive, limit: int) -> bytes:
             raise TransportError("transport.disconnected", "the client left before the body's end")
         chunk = event.get("body", b"")
         size += len(chunk)
-        if size > limit:
-            raise FormatError("message.too-large", f"the body has more than {limit} bytes")
+        if size > max_bytes:
+            raise FormatError("message.too-large", f"the body has more than {max_bytes} bytes")
         chunks.append(chunk)
         if not event.get("more_body", False):
             return b"".join(chunks)

@@ -61,12 +61,12 @@ class SealMiddleware:
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             if isinstance(e, TransportError) and e.code == "transport.disconnected":
                 return  # nobody is there to read an answer
-            await _send_answer(send, self._gate.refuse(scope, e))
+            await send_answer(send, self._gate.refuse(scope, e))
             return
         if admitted is None:
             await self._app(scope, receive, send)
         elif replay is not None and replay.answer is not None:
-            await _send_answer(send, replay.answer)
+            await send_answer(send, replay.answer)
         else:
             async with self._answering(replay, send) as kept:
                 await self._handle({**scope, KEY: admitted}, admitted, receive, kept)
@@ -163,7 +163,8 @@ async def _receive_body(pending: PendingRequest, receive: Receive) -> AdmittedRe
             return pending.finish()
 
 
-async def _send_answer(send: Send, answer: Answer) -> None:
+async def send_answer(send: Send, answer: Answer) -> None:
+    """Send a whole answer."""
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

@@ -51,11 +51,11 @@ class WsgiSealMiddleware:
                 self._keep(admitted)
                 admitted, replay = self._guard(admitted)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            return _answer(start_response, self._gate.refuse(environ, e))
+            return give_answer(start_response, self._gate.refuse(environ, e))
         if admitted is None:
             return self._app(environ, start_response)
         if replay is not None and replay.answer is not None:
-            return _answer(start_response, replay.answer)
+            return give_answer(start_response, replay.answer)
         return self._handle(environ, start_response, admitted, replay)
 
     def _handle(
@@ -160,7 +160,8 @@ def _read_counted(pending: PendingRequest, body: Any, length: int) -> None:
         pending.update(chunk)
 
 
-def _answer(start_response: StartResponse, answer: Answer) -> list[bytes]:
+def give_answer(start_response: StartResponse, answer: Answer) -> list[bytes]:
+    """Start a whole answer, and give its body."""
     try:
         phrase = HTTPStatus(answer.status).phrase
     except ValueError:

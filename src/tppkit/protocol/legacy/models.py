@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from enum import StrEnum
 from typing import Any, Self
 
 from tppkit._encoding import shown
-from tppkit.errors import FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.fields import Fields, listed, no_fields, write_object
 from tppkit.protocol.legacy.rules import is_token
 
@@ -182,6 +183,49 @@ def _read_amounts(fields: Fields, name: str) -> tuple[Amount, ...]:
         return tuple([Amount.parse(text) for text in texts])
     except FormatError:
         raise fields.invalid(name, "not a currency code and a signed decimal amount") from None
+
+
+class LoginPermission(StrEnum):
+    """What a receiver asks of a customer who logs in."""
+
+    NAME = "NAME"
+    PHONE = "PHONE"
+    EMAIL = "EMAIL"
+    ADDRESS = "ADDRESS"
+    ID = "ID"
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRequest:
+    """What a receiver answers to the signed GET of a scanned login code: who asks, and for what.
+
+    Attributes:
+        name: who asks, as the customer is to read it.
+        perm: what is asked for, each once.
+        code: a code that the customer can compare, None for none.
+
+    Raises:
+        ConfigurationError: `login.setting`.
+
+    Source: PSD2 document, part B section 4.
+    """
+
+    name: str
+    perm: tuple[LoginPermission, ...] = ()
+    code: str | None = None
+
+    def __post_init__(self) -> None:
+        texts = [self.name] if self.code is None else [self.name, self.code]
+        if not all(text and text.isprintable() for text in texts) or len(set(self.perm)) != len(self.perm):
+            raise ConfigurationError(
+                "login.setting", "a login has a printable name and code, and asks for each thing once"
+            )
+
+    def to_wire(self) -> bytes:
+        """The JSON object `{"name": …, "perm": […], "code": …}`, compact; an absent code is left out."""
+        return write_object(
+            {"name": self.name, "perm": [str(asked) for asked in self.perm], "code": self.code}, unknown=no_fields()
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,273 @@
+"""A receiver for developers: shows each callback, says why it is refused, keeps it and passes it on. Needs no network."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from socketserver import TCPServer
+from typing import Any, NamedTuple
+
+import click
+
+from tppkit._clock import Clock
+from tppkit._text import printable
+from tppkit.callbacks import (
+    CallbackAddress,
+    CallbackKind,
+    CallbackReceiver,
+    ReceivedCallback,
+    VerifiedCallback,
+    explain_callback,
+)
+from tppkit.cli.callback_kept import KeptCallbacks
+from tppkit.cli.callback_sending import Place, Reply, send_message, to_wire
+from tppkit.cli.output import finding_object, say, say_error
+from tppkit.errors import ConfigurationError, Finding, TppkitError, TransportError
+from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
+
+_STEP_S = 10.0  # what one read or write may take
+_REQUEST_S = 30.0  # what a whole request may take: one at a time is answered
+_DISCARDED_BYTES = 2 * 1024 * 1024
+_UNKNOWN_ADDRESS = "callback.address"
+
+
+class Heard(NamedTuple):
+    """What became of one request.
+
+    Attributes:
+        number: in the folder.
+        received: the request.
+        verified: what was proven, or None.
+        findings: why it is refused and what may have caused it; empty where it holds, or where nothing was verified.
+        forwarded: what the local address answered, None where it was not asked.
+        failure: why the local address did not answer, or None.
+        answer: what the sender gets.
+    """
+
+    number: str
+    received: ReceivedCallback
+    verified: VerifiedCallback | None
+    findings: tuple[Finding, ...]
+    forwarded: Reply | None
+    failure: TransportError | None
+    answer: Reply
+
+
+class Listener:
+    """Judges, keeps and passes on what comes.
+
+    Args:
+        receiver: addresses and keys; None: nothing is verified.
+        kept: where callbacks are kept.
+        forward: where verified callbacks go on to, or None.
+        forward_all: refused ones go on as well.
+        now: the clock.
+    """
+
+    def __init__(
+        self, *, receiver: CallbackReceiver | None, kept: KeptCallbacks, forward: Place | None, forward_all: bool, now: Clock
+    ) -> None:  # fmt: skip
+        self._receiver, self._kept, self._now = receiver, kept, now
+        self._forward, self._forward_all = forward, forward_all
+
+    def hear(self, received: ReceivedCallback) -> Heard:
+        """Take one request.
+
+        Raises:
+            ConfigurationError: `file.unwritable`, it could not be kept.
+        """
+        number = self._kept.add(received)
+        verified, findings = self._judge(received)
+        forwarded = failure = None
+        if self._forward is not None and (verified is not None or self._forward_all):
+            try:
+                forwarded = send_message(to_wire(received, place=self._forward), place=self._forward)
+            except TransportError as e:
+                failure = e
+        answer = forwarded or Reply(_status(findings, failure), "", b"")
+        return Heard(number, received, verified, findings, forwarded, failure, answer)
+
+    def _judge(self, received: ReceivedCallback) -> tuple[VerifiedCallback | None, tuple[Finding, ...]]:
+        if self._receiver is None:
+            return None, ()
+        found = explain_callback(received, at=self._now(), receiver=self._receiver)
+        return found.verified, found.findings
+
+
+def _status(findings: tuple[Finding, ...], failure: TransportError | None) -> int:
+    if failure is not None:
+        return 502
+    if findings:
+        return 404 if findings[0].code == _UNKNOWN_ADDRESS else 400
+    return 200
+
+
+def base_addresses(url: str) -> list[CallbackAddress]:
+    """The addresses below a callback address as the service has it: grants come to it, payments to it with a uuid behind.
+
+    Raises:
+        ConfigurationError: `callback.address-unusable`.
+
+    Source: PSD2 document, part B section 6.
+    """
+    base = url.removesuffix("/")
+    return [CallbackAddress(base + "/", CallbackKind.ACCESS), CallbackAddress(base + "/{token}", CallbackKind.PAYMENT)]
+
+
+def listen(listener: Listener, *, port: int, show: Callable[[Heard], None]) -> None:
+    """Answer on 127.0.0.1, one request after another, until SIGINT or SIGTERM.
+
+    Args:
+        listener: what takes them.
+        port: TCP port; 0 for a free one.
+        show: gets what became of each.
+
+    Raises:
+        ConfigurationError: `listen.port`, the port is taken.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):  # a shell's background job would ignore SIGINT else
+        signal.signal(number, _interrupt)
+    try:
+        server = _Server(listener, port, show)
+    except OSError as e:
+        raise ConfigurationError("listen.port", f"port {port} cannot be listened on: {e.strerror}") from e
+    with server:
+        try:
+            say(f"listening on http://127.0.0.1:{server.server_port}; stop it with Ctrl-C")
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("stopped")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+class _Server(HTTPServer):
+    def __init__(self, listener: Listener, port: int, show: Callable[[Heard], None]) -> None:
+        self.listener, self.show = listener, show
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def server_bind(self) -> None:
+        # HTTPServer would look up the machine's name.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "127.0.0.1", self.socket.getsockname()[1]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        say("a request could not be answered: its sender left or was too slow")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _STEP_S
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self._deadline = threading.Timer(_REQUEST_S, self._cut)
+        self._deadline.daemon = True
+        self._deadline.start()
+
+    def finish(self) -> None:
+        self._deadline.cancel()
+        super().finish()
+
+    def _cut(self) -> None:
+        with suppress(OSError):  # it has ended meanwhile
+            self.connection.shutdown(socket.SHUT_RDWR)
+
+    def do_GET(self) -> None:
+        self._receive()
+
+    def do_POST(self) -> None:
+        self._receive()
+
+    def _receive(self) -> None:
+        received = self._read()
+        if isinstance(received, int):
+            say(f"{printable(self.requestline[:80])}: {received}, not read")
+            self._answer(Reply(received, "", b""))
+            return
+        try:
+            heard = self.server.listener.hear(received)
+        except TppkitError as e:
+            say_error(e)
+            self._answer(Reply(500, "", b""))
+            return
+        self.server.show(heard)
+        self._answer(heard.answer)
+
+    def _read(self) -> ReceivedCallback | int:
+        """The request, or the status that refuses it."""
+        length = self.headers.get("Content-Length", "0")
+        headers = tuple((name, str(value)) for name, value in self.headers.items())
+        if "Transfer-Encoding" in self.headers:
+            return 411
+        if not (length.isascii() and length.isdecimal()) or any("\n" in value or "\r" in value for _, value in headers):
+            return 400
+        if len(length) > 9 or int(length) > MAX_BODY_BYTES:
+            self._discard(min(int(length[:10]), _DISCARDED_BYTES))
+            return 413
+        body = self.rfile.read(int(length))
+        return (
+            ReceivedCallback(self.command, self.requestline.split()[1], headers, body)
+            if len(body) == int(length)
+            else 400
+        )
+
+    def _discard(self, size: int) -> None:
+        """Read on: an answer to somebody who still sends would be lost with the connection."""
+        while size > 0 and (chunk := self.rfile.read1(min(size, 65536))):
+            size -= len(chunk)
+
+    def _answer(self, reply: Reply) -> None:
+        self.send_response_only(reply.status)
+        if reply.content_type:
+            self.send_header("Content-Type", reply.content_type)
+        self.send_header("Content-Length", str(len(reply.body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(reply.body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: what came is shown in our own words."""
+
+
+def print_heard(heard: Heard, *, as_json: bool) -> None:
+    """One line a callback, and more below when it is refused; or one JSON object a line."""
+    click.echo(json.dumps(_object(heard)) if as_json else "\n".join(_lines(heard)))
+
+
+def _lines(heard: Heard) -> list[str]:
+    first = f"{heard.number}  {heard.received.method} {printable(heard.received.target[:200])}  {heard.answer.status}"
+    if heard.verified is not None:
+        event = heard.verified.event
+        what = type(event).__name__ if event else "no event"
+        lines = [f"{first}  verified by {heard.verified.key_name}: {what}"]
+    elif heard.findings:
+        lines = [f"{first}  refused"]
+    else:
+        lines = [f"{first}  not verified: no --public-key"]
+    lines += [f"  {finding.severity}: {printable(finding.message)} [{finding.code}]" for finding in heard.findings]
+    if heard.failure is not None:
+        lines.append(f"  {printable(heard.failure.message)} [{heard.failure.code}]")
+    return lines
+
+
+def _object(heard: Heard) -> dict[str, Any]:
+    return {
+        "id": heard.number,
+        "method": heard.received.method,
+        "target": heard.received.target,
+        "verdict": "holds" if heard.verified else "fails" if heard.findings else None,
+        "code": heard.findings[0].code if heard.findings else None,
+        "findings": [finding_object(finding) for finding in heard.findings],
+        "key_name": heard.verified.key_name if heard.verified else None,
+        "event": type(heard.verified.event).__name__ if heard.verified and heard.verified.event else None,
+        "forwarded": heard.forwarded.status if heard.forwarded else None,
+        "answered": heard.answer.status,
+    }

@@ -1,0 +1,139 @@
+"""Send whole HTTP/1.1 messages over bare sockets: no client library would leave every byte as it is."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from tppkit._encoding import shown
+from tppkit.callbacks import ReceivedCallback
+from tppkit.errors import ConfigurationError, TransportError
+
+TIMEOUT_S = 10.0
+MAX_ANSWER_BYTES = 64 * 1024
+# Of the connection, not of the callback (RFC 9110 section 7.6.1), or written anew here.
+_NOT_FORWARDED = frozenset(
+    {
+        "connection", "content-length", "host", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te",
+        "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+
+
+class Place(NamedTuple):
+    """Where to send something.
+
+    Attributes:
+        host: name or address.
+        port: TCP port.
+        target: path and query; empty where the message's own counts.
+        tls: https.
+    """
+
+    host: str
+    port: int
+    target: str
+    tls: bool
+
+    @property
+    def authority(self) -> str:
+        """The value of a Host header."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Reply(NamedTuple):
+    """What was answered.
+
+    Attributes:
+        status: HTTP status.
+        content_type: of the body, or empty.
+        body: its first bytes, at most 65,536.
+    """
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+def parse_place(url: str, *, remote: bool = False) -> Place:
+    """Read where to send; only this machine, unless told otherwise.
+
+    Args:
+        url: `http://127.0.0.1:8000`, with a path if everything goes there.
+        remote: other machines too, and https.
+
+    Raises:
+        ConfigurationError: `callback.place`.
+    """
+    schemes = ("http", "https") if remote else ("http",)
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        parts, host, port = urlsplit(""), "", None
+    if (
+        parts.scheme not in schemes or not host or parts.username is not None or parts.fragment
+        or not (url.isascii() and url.isprintable()) or " " in url or not (remote or _is_here(host))
+    ):  # fmt: skip
+        where = " or ".join(f"{scheme}://" for scheme in schemes) + ("" if remote else " on this machine")
+        raise ConfigurationError("callback.place", f"{shown(url)} is not {where}")
+    query = f"?{parts.query}" if parts.query else ""
+    target = "" if parts.path in ("", "/") and not query else (parts.path or "/") + query
+    tls = parts.scheme == "https"
+    return Place("127.0.0.1" if host == "localhost" else host, port or (443 if tls else 80), target, tls)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def to_wire(callback: ReceivedCallback, *, place: Place) -> bytes:
+    """The message of a callback for another place: method, body and every header of the callback as they came."""
+    kept = [(name, value) for name, value in callback.headers if name.lower() not in _NOT_FORWARDED]
+    fixed = (("Host", place.authority), ("Content-Length", str(len(callback.body))), ("Connection", "close"))
+    lines = [
+        f"{callback.method} {place.target or callback.target} HTTP/1.1",
+        *(f"{n}: {v}" for n, v in (*fixed, *kept)),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + callback.body
+
+
+def send_message(message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S) -> Reply:
+    """Send a message and read what is answered.
+
+    Args:
+        message: the whole HTTP/1.1 message.
+        place: where to.
+        timeout_s: how long each step may take.
+
+    Raises:
+        TransportError: `transport.failed`, nothing listens there or the answer is no HTTP.
+    """
+    try:
+        with socket.create_connection((place.host, place.port), timeout=timeout_s) as plain:
+            if not place.tls:
+                return _exchange(plain, message)
+            with ssl.create_default_context().wrap_socket(plain, server_hostname=place.host) as protected:
+                return _exchange(protected, message)
+    except (OSError, http.client.HTTPException) as e:
+        reason = getattr(e, "strerror", None) or type(e).__name__
+        raise TransportError("transport.failed", f"{place.authority} did not answer: {reason}") from e
+
+
+def _exchange(connection: socket.socket, message: bytes) -> Reply:
+    with suppress(BrokenPipeError, ConnectionResetError):  # it may answer before it has read all
+        connection.sendall(message)
+    response = http.client.HTTPResponse(connection)
+    try:
+        response.begin()
+        return Reply(response.status, response.getheader("Content-Type", ""), response.read(MAX_ANSWER_BYTES))
+    finally:
+        response.close()

@@ -1,0 +1,280 @@
+"""Receive callbacks and answer them, whatever the server: who may send, what is stored, and which status the service gets.
+
+A status says one of three things, and nothing of the reason: 200, this is in safe hands; 400, 403, 408 or 413, refused, and the
+same again will be refused again; 503, nobody has it yet, send it again. What the service makes of them is not documented
+(assumption callback-answers).
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, TypeVar
+
+from tppkit._clock import Clock, utc_now
+from tppkit.callbacks import (
+    AsyncInbox,
+    Inbox,
+    Outcome,
+    Receipt,
+    ReceivedCallback,
+    VerifiedCallback,
+    verify_callback,
+)
+from tppkit.callbacks.inbox import Handler
+from tppkit.callbacks.inbox_async import AsyncHandler
+from tppkit.errors import CallbackRejected, FormatError, TransportError
+from tppkit.protocol.legacy import LoginRequest
+from tppkit.web.callback_requests import CallbackPeers, callback_target, require_length
+from tppkit.web.message import Scope
+from tppkit.web.proxies import connection_address
+from tppkit.web.refusing import Answer
+
+_LOG = logging.getLogger("tppkit.web")
+T = TypeVar("T")
+Keep = Callable[[Receipt], object]
+Transaction = Callable[[], AbstractContextManager[Any]]
+AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
+Login = Callable[[VerifiedCallback], LoginRequest]
+AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
+
+
+def _answer(status: int, body: bytes = b"") -> Answer:
+    fixed = (("content-length", str(len(body))), ("cache-control", "no-store"))
+    return Answer(status, (*fixed, ("content-type", "application/json")) if body else fixed, body)
+
+
+ACKNOWLEDGED = _answer(200)
+AGAIN = _answer(503)
+REFUSED = _answer(400)
+_REFUSED = {
+    "transport.timeout": _answer(408),
+    "callback.peer": _answer(403),
+    "callback.too-large": _answer(413),
+    "message.too-large": _answer(413),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCallback:
+    """Everything about a request that was not acknowledged, for the log; not for the sender.
+
+    Attributes:
+        error: why, in full; what a handler raised, where it failed.
+        status: what was answered.
+        at: when, aware UTC.
+        peer: the connection's other end, or None.
+        received: the request for `explain_callback`; None when its body was not read.
+    """
+
+    error: Exception
+    status: int
+    at: datetime
+    peer: str | None
+    received: ReceivedCallback | None = field(default=None, repr=False)
+
+
+OnRefusal = Callable[[RefusedCallback], object]
+
+
+def log_refused_callback(refused: RefusedCallback) -> None:
+    """Write a refusal to the logger `tppkit.web`: what the sender did as a warning, what we did as an error."""
+    failed = refused.status >= 500
+    _LOG.log(
+        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s [%s]",
+        refused.peer, refused.status, refused.error, getattr(refused.error, "code", type(refused.error).__name__),
+        exc_info=refused.error if failed else None,
+    )  # fmt: skip
+
+
+def _answer_to(error: Exception) -> Answer:
+    if not isinstance(error, CallbackRejected | FormatError | TransportError):
+        return AGAIN  # the store, the settings, or a mistake of ours
+    return _REFUSED.get(error.code, REFUSED)
+
+
+class _Own:
+    """Calls the application's functions, and remembers what they raised.
+
+    Attributes:
+        error: what was raised last.
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def call(self, function: Callable[..., T], *given: object) -> T:
+        """Call one."""
+        try:
+            return function(*given)
+        except Exception as e:
+            self.error = e
+            raise
+
+    async def awaited(self, function: Callable[..., Any], *given: object) -> Any:
+        """Call one, and await what it gives if that can be awaited."""
+        try:
+            result = function(*given)
+            return await result if inspect.isawaitable(result) else result
+        except Exception as e:
+            self.error = e
+            raise
+
+
+class _Gate:
+    """What both gates do before and after the inbox."""
+
+    def __init__(
+        self, inbox: Inbox | AsyncInbox, *, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
+    ) -> None:
+        self.receiver = inbox.receiver
+        self.now = now
+        self._peers, self._on_refusal = peers, on_refusal
+
+    def find(self, source: Scope) -> str | None:
+        """The target, when it is one of the receiver's addresses; every other request is none of ours."""
+        target = callback_target(source)
+        return None if target is None or self.receiver.book.find(target) is None else target
+
+    def require_head(self, source: Scope) -> None:
+        """Refuse by what is known before a byte of the body is read.
+
+        Raises:
+            CallbackRejected: `callback.peer`.
+            FormatError: `message.too-large`, `message.malformed`.
+        """
+        if self._peers is not None:
+            self._peers.require(source)
+        require_length(source, max_bytes=self.receiver.max_body)
+
+    def refuse(
+        self, error: Exception, source: Scope, received: ReceivedCallback | None = None, *, own: bool = False
+    ) -> Answer:
+        """Tell the log everything and the sender nothing.
+
+        Args:
+            error: why.
+            source: the ASGI `http` scope or WSGI environ.
+            received: the request, when its body was read.
+            own: a function of the application raised it: whatever it is, it does not speak of the request.
+        """
+        answer = AGAIN if own else _answer_to(error)
+        try:
+            self._on_refusal(RefusedCallback(error, answer.status, self.now(), connection_address(source), received))
+        except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
+            _LOG.exception("the sink of refused callbacks failed")
+        return answer
+
+
+class CallbackGate(_Gate):
+    """Receives callbacks into an inbox and answers them.
+
+    Args:
+        inbox: where they go.
+        handler: has their effect before the answer, in the store's transaction (`Inbox.handle`); without one they are stored for
+            `Inbox.work` (`Inbox.accept`).
+        within: opens a transaction of the application's, gives its connection and commits at its end; the handler then runs in
+            that one (`Inbox.once`).
+        login: what a login GET is answered, also when it is repeated; called behind the inbox, so without an effect of its own.
+        keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
+            process may have died the first time; where it fails nothing is acknowledged.
+        peers: from where callbacks are taken; from everywhere without.
+        on_refusal: gets everything about each refusal. `explain_callback` takes long: do it elsewhere.
+        now: the clock.
+    """
+
+    def __init__(
+        self, inbox: Inbox, *, handler: Handler | None = None, within: Transaction | None = None, login: Login | None = None,
+        keep: Keep | None = None, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
+        now: Clock = utc_now,
+    ) -> None:  # fmt: skip
+        super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
+
+    def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
+        """Take a request that came to one of the addresses, whole.
+
+        Args:
+            received: the request, exactly as it came.
+            source: the ASGI `http` scope or WSGI environ that it came with.
+        """
+        own = _Own()
+        try:
+            receipt = self._take(received, own)
+            if not receipt.acknowledged:
+                return AGAIN
+            if self._keep is not None:
+                own.call(self._keep, receipt)
+            if self._login is None or receipt.callback.method != "GET":
+                return ACKNOWLEDGED
+            return _answer(200, own.call(self._login, receipt.callback).to_wire())
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
+            return self.refuse(e, source, received, own=e is own.error)
+
+    def _take(self, received: ReceivedCallback, own: _Own) -> Receipt:
+        handler = self._handler
+        if handler is None:
+            return self._inbox.accept(received, at=self.now())
+        if self._within is None:
+            return self._inbox.handle(received, lambda *given: own.call(handler, *given), at=self.now())
+        verify_callback(received, at=self.now(), receiver=self.receiver)  # strangers open no transaction
+        with self._within() as connection:
+            receipt = self._inbox.once(received, at=self.now(), within=connection)
+            if receipt.outcome is Outcome.APPLIED:
+                own.call(handler, receipt.callback, connection)
+            return receipt
+
+
+class AsyncCallbackGate(_Gate):
+    """The same over an `AsyncInbox`: the handler is a coroutine function, `login` and `keep` may be.
+
+    Args:
+        inbox: where they go.
+        handler: see `CallbackGate`.
+        within: see `CallbackGate`; an asynchronous context manager.
+        login: see `CallbackGate`.
+        keep: see `CallbackGate`.
+        peers: see `CallbackGate`.
+        on_refusal: see `CallbackGate`; it is not awaited.
+        now: the clock.
+    """
+
+    def __init__(
+        self, inbox: AsyncInbox, *, handler: AsyncHandler | None = None, within: AsyncTransaction | None = None,
+        login: AsyncLogin | None = None, keep: Keep | None = None, peers: CallbackPeers | None = None,
+        on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
+    ) -> None:  # fmt: skip
+        super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
+
+    async def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
+        """See `CallbackGate.receive`."""
+        own = _Own()
+        try:
+            receipt = await self._take(received, own)
+            if not receipt.acknowledged:
+                return AGAIN
+            if self._keep is not None:
+                await own.awaited(self._keep, receipt)
+            if self._login is None or receipt.callback.method != "GET":
+                return ACKNOWLEDGED
+            return _answer(200, (await own.awaited(self._login, receipt.callback)).to_wire())
+        except Exception as e:  # noqa: BLE001  # as above
+            return self.refuse(e, source, received, own=e is own.error)
+
+    async def _take(self, received: ReceivedCallback, own: _Own) -> Receipt:
+        handler = self._handler
+        if handler is None:
+            return await self._inbox.accept(received, at=self.now())
+        if self._within is None:
+            return await self._inbox.handle(received, lambda *given: own.awaited(handler, *given), at=self.now())
+        verify_callback(received, at=self.now(), receiver=self.receiver)  # strangers open no transaction
+        async with self._within() as connection:
+            receipt = await self._inbox.once(received, at=self.now(), within=connection)
+            if receipt.outcome is Outcome.APPLIED:
+                await own.awaited(handler, receipt.callback, connection)
+            return receipt

@@ -1,0 +1,96 @@
+"""What is decided about a request before a byte of its body is read: is it for one of our addresses, and who sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from tppkit.callbacks import verify_peer
+from tppkit.callbacks.peers import IpNetwork, parse_networks
+from tppkit.errors import FormatError
+from tppkit.web.message import Scope, header_values, raw_target
+from tppkit.web.proxies import connection_address
+
+_LOCAL = parse_networks(["127.0.0.1/32"])
+# What stands in a path as it is; a target that is put together again is encoded like most are.
+_PATH_LETTERS = "/~!$&'()*+,;=:@"
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackPeers:
+    """From where callbacks are taken: a filter in front of the signature, never instead of it.
+
+    Attributes:
+        allowed: the service's networks.
+        trusted_proxies: proxies of one's own, whose `X-Forwarded-For` counts.
+        unix_socket: the server listens on a Unix socket, so that its other end is a trusted proxy on this machine.
+    """
+
+    allowed: Sequence[IpNetwork]
+    trusted_proxies: Sequence[IpNetwork] = ()
+    unix_socket: bool = False
+
+    def require(self, source: Scope) -> None:
+        """Refuse a request of anybody else.
+
+        Args:
+            source: an ASGI `http` scope or a WSGI environ.
+
+        Raises:
+            CallbackRejected: `callback.peer`.
+        """
+        peer, proxies = connection_address(source), tuple(self.trusted_proxies)
+        if peer is None and self.unix_socket:
+            peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
+        forwarded = header_values(source, "x-forwarded-for") if proxies else ()
+        verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
+
+
+def callback_target(source: Scope) -> str | None:
+    """The target as it stood on the wire, or what it must have been; None when it is no path.
+
+    Some servers (granian and wsgiref under WSGI) give only the decoded path. Here, and only here, that is enough: which address a
+    request came to is decided by the decoded path, and its URL is tried as it is configured.
+
+    Args:
+        source: an ASGI `http` scope or a WSGI environ.
+    """
+    try:
+        return raw_target(source).decode("latin-1")
+    except FormatError as e:
+        if e.code != "message.no-raw-path":
+            return None
+    if "headers" in source:
+        path, query = (
+            source["path"].encode("utf-8", "surrogateescape"),
+            source.get("query_string", b"").decode("latin-1"),
+        )
+    else:
+        path = (source.get("SCRIPT_NAME", "") + source.get("PATH_INFO", "")).encode("latin-1", "replace")
+        query = source.get("QUERY_STRING", "")
+    return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")
+
+
+def require_length(source: Scope, *, max_bytes: int) -> None:
+    """Refuse a body that is announced to be too long.
+
+    Args:
+        source: an ASGI `http` scope or a WSGI environ.
+        max_bytes: the longest.
+
+    Raises:
+        FormatError: `message.too-large`, `message.malformed`.
+    """
+    for length in _announced_lengths(source):
+        if not (length.isascii() and length.isdecimal() and len(length) <= 18):
+            raise FormatError("message.malformed", "the Content-Length is not a number")
+        if int(length) > max_bytes:
+            raise FormatError("message.too-large", f"a body of {length} bytes is announced")
+
+
+def _announced_lengths(source: Scope) -> tuple[str, ...]:
+    if "headers" in source:
+        return header_values(source, "content-length")
+    length = source.get("CONTENT_LENGTH")
+    return (length,) if length else ()

@@ -1,0 +1,67 @@
+"""ASGI middleware for callbacks: what comes to one of the receiver's addresses is answered here, all else by the application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+from tppkit.callbacks import ReceivedCallback
+from tppkit.errors import TransportError
+from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
+from tppkit.web.message import Receive, Scope, read_body
+from tppkit.web.refusing import Answer
+from tppkit.web.seal import AsgiApp, Send, send_answer
+
+# Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
+TIMEOUT_S = 4.0
+
+
+class CallbackMiddleware:
+    """Stands before an ASGI application, on asyncio.
+
+    A blocking inbox works in a thread. When the time is over the answer is 503, whatever the inbox does with the callback: if
+    it still has its effect, its repetition is acknowledged.
+
+    Args:
+        app: the application.
+        gate: what is done with callbacks.
+        timeout_s: how long reading, storing and handling may take together.
+    """
+
+    def __init__(self, app: AsgiApp, *, gate: CallbackGate | AsyncCallbackGate, timeout_s: float = TIMEOUT_S) -> None:
+        self._app, self._gate, self._timeout_s = app, gate, timeout_s
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Handle one connection's scope."""
+        target = self._gate.find(scope) if scope["type"] == "http" else None
+        if target is None:
+            await self._app(scope, receive, send)
+            return
+        await send_answer(send, await self._answer(scope, receive, target))
+
+    async def _answer(self, scope: Scope, receive: Receive, target: str) -> Answer:
+        received = None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                self._gate.require_head(scope)
+                body = await read_body(receive, max_bytes=self._gate.receiver.max_body)
+                received = ReceivedCallback.from_wire(scope["method"], target.encode("latin-1"), scope["headers"], body)
+                return await self._receive(received, scope)
+        except TimeoutError as e:
+            return self._gate.refuse(_late(received, e, self._timeout_s), scope, received, own=received is not None)
+        except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
+            return self._gate.refuse(e, scope, received)
+
+    async def _receive(self, received: ReceivedCallback, scope: Scope) -> Answer:
+        gate = self._gate
+        if isinstance(gate, AsyncCallbackGate):
+            return await gate.receive(received, scope)
+        return await asyncio.to_thread(gate.receive, received, scope)
+
+
+def _late(received: ReceivedCallback | None, cause: TimeoutError, timeout_s: float) -> TransportError:
+    what = "the body did not come" if received is None else "the callback was not received"
+    error = TransportError("transport.timeout", f"{what} within {timeout_s:g} seconds")
+    error.__cause__ = cause
+    return error

@@ -1,0 +1,125 @@
+"""The examples for FastAPI, Flask and Django, each run by a real server: one effect a callback, whatever is sent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from callback_servers import Response, Server, request, running
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tppkit.callbacks import sign_callback
+from tppkit.seals import load_private_key
+from tppkit.testpki import write_pki
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TPPKIT = Path(sys.executable).with_name("tppkit")
+UUID = "4fZ0aB9" * 4
+ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
+_NUMBERS = count()
+
+COMMANDS = {
+    "fastapi": ("-m", "uvicorn", "callbacks_fastapi:app", "--port", "{port}", "--no-proxy-headers"),
+    "flask": ("-m", "gunicorn", "callbacks_flask:app", "-b", "127.0.0.1:{port}", "--workers", "2"),
+    "django": ("-m", "waitress", "--listen=127.0.0.1:{port}", "callbacks_django:application"),
+}
+
+
+class Running:
+    """An example that runs: its port, and the key whose callbacks it takes."""
+
+    def __init__(self, port: int, key: Path) -> None:
+        self.port, self.key_path = port, key
+        key_object = load_private_key(key.read_bytes())
+        assert isinstance(key_object, ec.EllipticCurvePrivateKey)
+        self.key = key_object
+
+    def call(self, path: str, body: bytes = b"", *, method: str = "POST", request_id: str | None = None) -> Response:
+        request_id = request_id or f"r-{next(_NUMBERS)}"
+        headers = sign_callback(
+            self.key, request_id=request_id, method=method, url=f"https://tpp.example{path}", body=body
+        )
+        return request(self.port, method, path, headers, body)
+
+    def effects(self, *, at_least: int = 0) -> list[str]:
+        """What callbacks have done, once there is so much: the worker of the Flask example comes a moment later."""
+        deadline = time.monotonic() + 20
+        while len(found := json.loads(request(self.port, "GET", "/effects").body)) < at_least:
+            assert time.monotonic() < deadline, found
+            time.sleep(0.05)
+        return list(found)
+
+
+@pytest.fixture(scope="module")
+def examples(pki, tmp_path_factory) -> Iterator[dict[str, Running]]:
+    folder = tmp_path_factory.mktemp("examples")
+    write_pki(pki, folder / "certs")
+    servers = {}
+    for name, command in COMMANDS.items():
+        (folder / name).mkdir()
+        (folder / name / "service.pub").write_bytes((folder / "certs" / "callback-live.pub").read_bytes())
+        servers[name] = Server(command, folder=folder / name, path=EXAMPLES)
+    with running(servers, environment={}, log=folder / "log") as ports:
+        yield {name: Running(port, folder / "certs" / "callback-live.key") for name, port in ports.items()}
+
+
+@pytest.fixture(params=COMMANDS)
+def example(request, examples) -> Running:
+    return examples[request.param]
+
+
+def transaction(record: str, ver: int, tlc: str) -> bytes:
+    return f'{{"id":"{record}","ver":{ver},"timeStamp":0,"tlc":"{tlc}","acc":"LT12","amount":["EUR-1"]}}'.encode()
+
+
+def test_every_example_of_callbacks_is_tested():
+    assert sorted(f"callbacks_{name}" for name in COMMANDS) == sorted(
+        path.stem for path in EXAMPLES.glob("callbacks_*.py")
+    )
+
+
+def test_a_callback_has_its_effect_once(example):
+    before = example.effects()
+    for _ in range(3):
+        assert example.call("/cb/", ACCESS, request_id="once") == Response(200, b"")
+    assert example.effects(at_least=len(before) + 1) == [*before, "access"]
+
+
+def test_an_older_version_is_acknowledged_and_has_no_effect(example):
+    before = example.effects()
+    for done, ver, tlc in ((1, 2, "executed"), (1, 1, "posted"), (2, 3, "settled")):
+        assert example.call(f"/cb/{UUID}", transaction("T-1", ver, tlc)).status == 200
+        assert (
+            example.effects(at_least=len(before) + done)
+            == [*before, "T-1 2 executed", "T-1 3 settled"][: len(before) + done]
+        )
+
+
+def test_a_login_is_answered_with_who_asks(example):
+    for _ in range(2):  # the service may not have got the first answer
+        response = example.call(f"/login/{UUID}", method="GET", request_id="login")
+        assert (response.status, json.loads(response.body)) == (200, {"name": "Bookshop", "perm": ["NAME", "EMAIL"]})
+
+
+def test_a_refused_callback_gets_a_bare_status_and_has_no_effect(example):
+    before = example.effects()
+    headers = sign_callback(example.key, request_id="bad", method="POST", url="https://tpp.example/cb/", body=ACCESS)
+    assert request(example.port, "POST", "/cb/", headers, ACCESS + b" ") == Response(400, b"")
+    assert example.effects() == before
+
+
+def test_every_attack_is_answered_rightly(example):
+    command = [
+        TPPKIT, "callback", "attack", f"http://127.0.0.1:{example.port}/cb/", "--key", example.key_path,
+        "--signed-url", "https://tpp.example/cb/", "--json",
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    found = json.loads(done.stdout)
+    assert [row for row in found["attacks"] if not row["passed"]] == []
+    assert len(found["attacks"]) > 30

@@ -1,0 +1,413 @@
+"""What the gate decides and answers, with real stores: who may send, which status the service gets, what the log gets."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import psycopg
+import pytest
+import redis.asyncio
+from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.callbacks import (
+    AsyncInbox,
+    CallbackAddress,
+    CallbackKey,
+    CallbackKind,
+    CallbackReceiver,
+    Inbox,
+    Outcome,
+    Receipt,
+    ReceivedCallback,
+    explain_callback,
+    parse_networks,
+    sign_callback,
+)
+from tppkit.callbacks.addresses import AddressBook
+from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
+from tppkit.callbacks.stores.redis import AsyncRedisStore
+from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.errors import CallbackRejected, FormatError, TppkitError
+from tppkit.protocol.legacy import LoginPermission, LoginRequest
+from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackPeers, RefusedCallback, callback_target
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
+UUID = "0123456789abcdefghij"
+ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
+RECEIVER = CallbackReceiver(
+    [
+        CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS),
+        CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN),
+    ],
+    keys=[CallbackKey("live", SERVICE.public_key())],
+)
+LOCAL = {"type": "http", "headers": [], "client": ("127.0.0.1", 4711)}
+
+
+def callback(
+    request_id: str = "r-1", *, path: str = "/cb/", body: bytes = ACCESS, method: str = "POST"
+) -> ReceivedCallback:
+    headers = sign_callback(SERVICE, request_id=request_id, method=method, url=f"https://tpp.example{path}", body=body)
+    return ReceivedCallback(method, path, headers, body)
+
+
+class Refusals(list[RefusedCallback]):
+    """A sink of refusals."""
+
+    @property
+    def code(self) -> str:
+        error = self[-1].error
+        return error.code if isinstance(error, TppkitError) else type(error).__name__
+
+
+def gate(store: Any = None, **settings: Any) -> tuple[CallbackGate, Refusals]:
+    refusals = Refusals()
+    given = {"on_refusal": refusals.append, "now": lambda: AT, **settings}
+    return CallbackGate(Inbox(RECEIVER, store or MemoryStore()), **given), refusals
+
+
+def test_a_good_callback_is_acknowledged_with_an_empty_body():
+    answer = gate()[0].receive(callback(), LOCAL)
+    assert answer == (200, (("content-length", "0"), ("cache-control", "no-store")), b"")
+
+
+def test_without_a_handler_it_waits_for_a_worker():
+    inbox = Inbox(RECEIVER, MemoryStore())
+    CallbackGate(inbox, now=lambda: AT).receive(callback(), LOCAL)
+    assert [worked.outcome for worked in inbox.work(lambda *_: None, at=AT)] == [Outcome.APPLIED]
+
+
+def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
+    seen = []
+    store = SqliteStore(tmp_path / "inbox.sqlite")
+    store.create_tables()
+    gate(store, handler=lambda verified, connection: seen.append((verified.event.token, type(connection))))[0].receive(
+        callback(), LOCAL
+    )
+    store.close()
+    assert seen == [("abcdefghijklmnopqrstuvwxyz", sqlite3.Connection)]
+
+
+def test_a_repetition_is_acknowledged_and_not_handled_again():
+    seen: list[object] = []
+    one, _ = gate(handler=lambda *given: seen.append(given))
+    assert [one.receive(callback(), LOCAL).status for _ in range(3)] == [200] * 3
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("received", "status", "code"),
+    [
+        (callback()._replace(body=ACCESS + b" "), 400, "callback.signature"),
+        (callback()._replace(headers=()), 400, "callback.header-missing"),
+        (callback()._replace(method="PUT"), 400, "callback.method"),
+        (callback(body=b'{"a":1}'), 400, "model.invalid"),
+        (callback(body=b'{"a":"' + b"x" * 70_000 + b'"}'), 413, "callback.too-large"),
+    ],
+)
+def test_what_is_refused_gets_a_bare_status_and_the_log_the_reason(received, status, code):
+    one, refusals = gate()
+    answer = one.receive(received, LOCAL)
+    assert (answer.status, answer.body) == (status, b"")
+    assert (refusals.code, refusals[0].status, refusals[0].peer, refusals[0].at) == (code, status, "127.0.0.1", AT)
+
+
+def test_a_refusal_can_be_explained_later():
+    one, refusals = gate()
+    one.receive(callback()._replace(body=ACCESS + b"\n"), LOCAL)
+    assert refusals[0].received is not None
+    found = explain_callback(refusals[0].received, at=refusals[0].at, receiver=RECEIVER)
+    assert [finding.code for finding in found.findings] == ["callback.signature", "callback-cause.body-changed"]
+
+
+def test_a_refusal_shows_no_body_when_it_is_printed():
+    one, refusals = gate()
+    one.receive(callback()._replace(body=ACCESS + b" "), LOCAL)
+    assert "abcdefghij" not in repr(refusals[0])
+
+
+def test_a_requestid_for_another_body_is_refused():
+    one, refusals = gate()
+    one.receive(callback(), LOCAL)
+    other = callback(body=ACCESS.replace(b"2026", b"2027"))
+    assert one.receive(other, LOCAL).status == 400
+    assert refusals.code == "callback.request-id-reused"
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x"), CallbackRejected("callback.body", "x"), FormatError("message.malformed", "x")]
+)
+def test_a_handler_that_fails_is_asked_again_whatever_it_raises(error):
+    errors = [error]
+
+    def handler(*_: object) -> None:
+        if errors:
+            raise errors.pop()
+
+    one, refusals = gate(handler=handler)
+    assert one.receive(callback(), LOCAL).status == 503
+    assert refusals[0].error is error
+    assert one.receive(callback(), LOCAL).status == 200
+
+
+def test_a_callback_that_somebody_else_has_is_asked_for_again():
+    one, refusals = gate(handler=lambda *_: inner.append(one.receive(callback(), LOCAL).status))
+    inner: list[int] = []
+    assert (one.receive(callback(), LOCAL).status, inner, refusals) == (200, [503], [])
+
+
+def test_a_store_that_fails_acknowledges_nothing(tmp_path):
+    one, refusals = gate(SqliteStore(tmp_path / "absent" / "inbox.sqlite"))
+    assert (one.receive(callback(), LOCAL).status, refusals.code) == (503, "inbox.unavailable")
+
+
+def test_evidence_is_kept_before_the_acknowledgement_and_again_for_repetitions():
+    kept: list[Receipt] = []
+
+    def keep(receipt: Receipt) -> None:
+        kept.append(receipt)
+        if len(kept) == 1:
+            raise OSError("the disk is full")
+
+    one, refusals = gate(keep=keep)
+    assert [one.receive(callback(), LOCAL).status for _ in range(2)] == [503, 200]
+    assert [receipt.outcome for receipt in kept] == [Outcome.STORED, Outcome.REPEATED]
+    assert kept[1].callback.body == ACCESS
+    assert refusals.code == "OSError"
+
+
+def test_nothing_refused_is_kept_as_evidence():
+    kept: list[Receipt] = []
+    gate(keep=kept.append)[0].receive(callback()._replace(body=b"{}"), LOCAL)
+    assert kept == []
+
+
+def test_a_login_is_answered_also_when_it_is_repeated():
+    one, _ = gate(login=lambda verified: LoginRequest("Shop ž", (LoginPermission.ID,), verified.token[:4]))
+    scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
+    for _ in range(2):
+        answer = one.receive(scanned, LOCAL)
+        assert (answer.status, answer.body) == (200, '{"name":"Shop ž","perm":["ID"],"code":"0123"}'.encode())
+        assert ("content-type", "application/json") in answer.headers
+
+
+def test_a_post_is_never_answered_as_a_login():
+    assert gate(login=lambda _: LoginRequest("Shop"))[0].receive(callback(), LOCAL).body == b""
+
+
+def test_a_sink_that_fails_changes_no_answer(caplog):
+    def sink(_: object) -> None:
+        raise ValueError
+
+    assert gate(on_refusal=sink)[0].receive(callback()._replace(body=b"{}"), LOCAL).status == 400
+    assert "the sink of refused callbacks failed" in caplog.text
+
+
+def test_the_log_tells_refusals_and_failures_apart(caplog, tmp_path):
+    with caplog.at_level(logging.INFO, "tppkit.web"):
+        CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
+        CallbackGate(Inbox(RECEIVER, SqliteStore(tmp_path / "absent" / "x"))).receive(callback(), LOCAL)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
+    assert "callback.signature" in caplog.text
+
+
+@contextmanager
+def own_transaction(path: Path) -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+def test_effects_can_be_had_in_a_transaction_of_ones_own(tmp_path):
+    path = tmp_path / "own.sqlite"
+    store = SqliteStore(path)
+    store.create_tables()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE effects (what TEXT)")
+    fails = [True]
+
+    def handler(verified: Any, connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO effects VALUES (?)", (verified.request_id,))
+        if fails and fails.pop():
+            raise ValueError
+
+    one, _ = gate(store, handler=handler, within=lambda: own_transaction(path))
+    assert [one.receive(callback(), LOCAL).status for _ in range(3)] == [503, 200, 200]
+    store.close()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT what FROM effects").fetchall() == [("r-1",)]
+
+
+def test_strangers_open_no_transaction():
+    def within() -> Any:
+        pytest.fail("a transaction was opened")
+
+    one, refusals = gate(handler=lambda *_: None, within=within)
+    assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
+    assert refusals.code == "callback.signature"
+
+
+def refused_by(peers: CallbackPeers, source: dict[str, Any]) -> bool:
+    try:
+        peers.require(source)
+    except CallbackRejected as e:
+        return e.code == "callback.peer"
+    return False
+
+
+def asgi(client: tuple[str, int] | None, *forwarded: str) -> dict[str, Any]:
+    return {"client": client, "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded]}
+
+
+def wsgi(address: str, forwarded: str | None = None) -> dict[str, Any]:
+    return {"REMOTE_ADDR": address, **({"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {})}
+
+
+SERVICE_ONLY = CallbackPeers(parse_networks(["203.0.113.0/28"]))
+BEHIND = CallbackPeers(parse_networks(["203.0.113.0/28"]), trusted_proxies=parse_networks(["10.0.0.1"]))
+ON_SOCKET = CallbackPeers(parse_networks(["203.0.113.0/28"]), unix_socket=True)
+
+
+@pytest.mark.parametrize(
+    ("peers", "source"),
+    [
+        (SERVICE_ONLY, asgi(("203.0.113.7", 1))),
+        (SERVICE_ONLY, wsgi("203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1, 203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1", "203.0.113.7")),
+        (BEHIND, wsgi("10.0.0.1", "203.0.113.7")),
+        (ON_SOCKET, wsgi("", "203.0.113.7")),
+        (ON_SOCKET, asgi(None, "203.0.113.7")),
+    ],
+)
+def test_the_service_is_let_in(peers, source):
+    assert not refused_by(peers, source)
+
+
+@pytest.mark.parametrize(
+    ("peers", "source"),
+    [
+        (SERVICE_ONLY, asgi(("198.51.100.1", 1))),
+        (SERVICE_ONLY, asgi(("198.51.100.1", 1), "203.0.113.7")),
+        (SERVICE_ONLY, wsgi("198.51.100.1", "203.0.113.7")),
+        (SERVICE_ONLY, asgi(None)),
+        (SERVICE_ONLY, asgi(None, "203.0.113.7")),
+        (SERVICE_ONLY, asgi(("203.0.113.7", 0))),  # a server put a header's address there
+        (BEHIND, asgi(("10.0.0.2", 1), "203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "203.0.113.7, 198.51.100.1")),
+        (BEHIND, asgi(("10.0.0.1", 1))),
+        (BEHIND, asgi(None, "203.0.113.7")),
+        (ON_SOCKET, asgi(("198.51.100.1", 1), "203.0.113.7")),
+        (ON_SOCKET, wsgi("", "203.0.113.7, 198.51.100.1")),
+    ],
+)
+def test_everybody_else_is_not(peers, source):
+    assert refused_by(peers, source)
+
+
+def test_a_refused_peer_gets_403():
+    one, refusals = gate(peers=SERVICE_ONLY)
+    with pytest.raises(CallbackRejected) as refused:
+        one.require_head(LOCAL)
+    assert (one.refuse(refused.value, LOCAL).status, refusals[0].received) == (403, None)
+
+
+@given(st.lists(st.sampled_from("az09/%{}:?&=+ ;@ž\u0100"), max_size=20).map(lambda parts: "/" + "".join(parts)))
+def test_a_target_that_is_put_together_again_is_decoded_to_the_same_path(path):
+    """Under WSGI without a raw target; the address book compares decoded paths."""
+    environ = {"REQUEST_METHOD": "POST", "SCRIPT_NAME": "", "PATH_INFO": path.encode().decode("latin-1")}
+    target = callback_target(environ)
+    assert target is not None
+    assert unquote_to_bytes(target) == path.encode()
+    assert target.isascii()
+
+
+@pytest.mark.parametrize("prefix", ["", "/app"])
+def test_a_target_that_is_put_together_again_finds_its_address(prefix):
+    book = AddressBook([CallbackAddress("https://tpp.example/app/a%2Fb/%C5%BE?x=%2F", CallbackKind.OTHER)])
+    whole = "/app/a/b/\xc5\xbe"
+    environ = {"SCRIPT_NAME": prefix, "PATH_INFO": whole.removeprefix(prefix), "QUERY_STRING": "x=%2F"}
+    found = book.find(callback_target(environ) or "")
+    assert found is not None
+    assert b"https://tpp.example/app/a%2Fb/%C5%BE?x=%2F" in found.urls
+
+
+def test_a_target_that_is_no_path_is_nobodys():
+    assert callback_target({"headers": [], "raw_path": b"*", "path": "*"}) is None
+
+
+def test_awaited_effects_can_be_had_in_a_transaction_of_ones_own(postgresql_url):
+    async def run() -> tuple[list[int], list[tuple[str]]]:
+        @asynccontextmanager
+        async def connected() -> AsyncIterator[Any]:
+            async with await psycopg.AsyncConnection.connect(postgresql_url) as connection:
+                yield connection
+
+        store = AsyncPostgresqlStore(connected, prefix="gate_")
+        await store.create_tables()
+        async with connected() as connection:
+            await connection.execute("CREATE TABLE gate_effects (what TEXT)")
+        fails = [True]
+
+        async def handler(verified: Any, connection: Any) -> None:
+            await connection.execute("INSERT INTO gate_effects VALUES (%s)", (verified.request_id,))
+            if fails and fails.pop():
+                raise ValueError
+
+        settings = {"on_refusal": Refusals().append, "now": lambda: AT}
+        one = AsyncCallbackGate(AsyncInbox(RECEIVER, store), handler=handler, within=connected, **settings)
+        statuses = [(await one.receive(callback(), LOCAL)).status for _ in range(3)]
+        async with connected() as connection:
+            return statuses, await (await connection.execute("SELECT what FROM gate_effects")).fetchall()
+
+    assert asyncio.run(run()) == ([503, 200, 200], [("r-1",)])
+
+
+def test_the_awaited_gate_does_the_same(redis_url):
+    async def run() -> tuple[list[int], list[str], list[str], bytes]:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            seen: list[str] = []
+            refusals = Refusals()
+
+            async def handler(verified: Any, _: object) -> None:
+                seen.append(verified.request_id)
+                if len(seen) == 1:
+                    raise CallbackRejected("callback.body", "not about the request")
+
+            async def keep(receipt: Receipt) -> None:
+                seen.append(receipt.outcome.value)
+
+            async def login(_: object) -> LoginRequest:
+                return LoginRequest("Shop")
+
+            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix="gate_"))
+            one = AsyncCallbackGate(
+                inbox, handler=handler, keep=keep, login=login, on_refusal=refusals.append, now=lambda: AT
+            )
+            calls = [callback("a"), callback("a"), callback("a"), callback("a")._replace(body=b"{}")]
+            statuses = [(await one.receive(call, LOCAL)).status for call in calls]
+            scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
+            body = (await one.receive(scanned, LOCAL)).body
+            return statuses, seen, [refusals.code], body
+
+    statuses, seen, codes, body = asyncio.run(run())
+    assert statuses == [503, 200, 200, 400]
+    assert seen == ["a", "a", "applied", "repeated", "l", "applied"]
+    assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')

@@ -1,0 +1,153 @@
+"""The ASGI middleware: what is read, what is passed on, and when it stops waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
+
+from tppkit.callbacks import Inbox
+from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.web import CallbackGate, CallbackMiddleware
+
+
+class Application:
+    """Remembers what reaches it."""
+
+    def __init__(self) -> None:
+        self.scopes: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.scopes.append(scope["type"] + scope.get("path", ""))
+
+
+class Client:
+    """Sends a body in pieces and remembers the answer; after the last piece it waits, or leaves."""
+
+    def __init__(self, *pieces: bytes, leaves: bool = False, ends: bool = True) -> None:
+        self.pieces, self.leaves, self.ends = list(pieces), leaves, ends
+        self.asked = 0
+        self.sent: list[Any] = []
+
+    async def receive(self) -> dict[str, Any]:
+        self.asked += 1
+        if self.pieces:
+            piece = self.pieces.pop(0)
+            return {"type": "http.request", "body": piece, "more_body": bool(self.pieces) or not self.ends}
+        if not self.leaves:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, event: Any) -> None:
+        self.sent.append(event)
+
+    @property
+    def status(self) -> int:
+        return int(self.sent[0]["status"])
+
+
+def scope(path: str = "/cb/", *, length: int | None = None, **changed: Any) -> dict[str, Any]:
+    headers = [(name.encode(), value.encode()) for name, value in callback().headers]
+    if length is not None:
+        headers.append((b"content-length", str(length).encode()))
+    fixed = {"type": "http", "method": "POST", "path": path, "raw_path": path.encode(), "query_string": b""}
+    return {**fixed, "headers": headers, "client": ("127.0.0.1", 4711), **changed}
+
+
+def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[str], Refusals]:
+    refusals, application = Refusals(), Application()
+    timeout_s = settings.pop("timeout_s", 4.0)
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=refusals.append, **settings)
+    middleware = CallbackMiddleware(application, gate=gate, timeout_s=timeout_s)
+    asyncio.run(middleware(given, client.receive, client.send))
+    return application.scopes, refusals
+
+
+def test_a_callback_in_pieces_is_taken():
+    client = Client(ACCESS[:10], b"", ACCESS[10:])
+    assert run(scope(), client) == ([], [])
+    assert client.sent == [
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"0"), (b"cache-control", b"no-store")]},
+        {"type": "http.response.body", "body": b""},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        scope("/other"),
+        scope("/cb"),
+        {"type": "lifespan"},
+        {"type": "websocket", "path": "/cb/"},
+        scope("/cb/", raw_path=b"*"),
+    ],
+)
+def test_everything_else_is_the_applications(other):
+    client = Client(ACCESS)
+    seen, _ = run(other, client)
+    assert (len(seen), client.asked, client.sent) == (1, 0, [])
+
+
+def test_a_body_that_is_announced_too_long_is_not_read():
+    client = Client(b"x" * 100)
+    _, refusals = run(scope(length=65_537), client)
+    assert (client.status, client.asked, refusals.code) == (413, 0, "message.too-large")
+
+
+def test_a_body_is_read_no_further_than_its_limit():
+    client = Client(*[b"x" * 40_000] * 5)
+    run(scope(), client)
+    assert (client.status, client.asked) == (413, 2)
+
+
+@pytest.mark.parametrize("length", [b"-1", b"1_0", b"", "\u0661".encode(), b"9" * 5000])
+def test_a_length_that_is_no_number_is_refused(length):
+    client = Client(ACCESS)
+    run(scope(headers=[(b"content-length", length)]), client)
+    assert (client.status, client.asked) == (400, 0)
+
+
+def test_a_body_that_comes_too_slowly_is_refused():
+    client = Client(ACCESS[:10], ends=False)
+    _, refusals = run(scope(), client, timeout_s=0.05)
+    assert (client.status, refusals.code, refusals[0].received) == (408, "transport.timeout", None)
+
+
+def test_a_client_that_leaves_is_told_apart():
+    _, refusals = run(scope(), Client(ACCESS[:10], leaves=True, ends=False))
+    assert refusals.code == "transport.disconnected"
+
+
+def test_a_handler_that_is_too_slow_is_asked_again_later():
+    go_on = threading.Event()
+    client = Client(ACCESS)
+    seen: list[int] = []
+
+    async def send(event: Any) -> None:
+        client.sent.append(event)
+        go_on.set()  # only now the handler's thread can end
+
+    gate = CallbackGate(
+        Inbox(RECEIVER, MemoryStore()), handler=lambda *_: seen.append(go_on.wait(20)), on_refusal=Refusals().append
+    )
+
+    async def both() -> int:
+        await CallbackMiddleware(Application(), gate=gate, timeout_s=0.1)(scope(), client.receive, send)
+        while not seen:
+            await asyncio.sleep(0.01)
+        again = Client(ACCESS)
+        await CallbackMiddleware(Application(), gate=gate)(scope(), again.receive, again.send)
+        return again.status
+
+    assert asyncio.run(both()) == 200
+    assert (client.status, seen) == (503, [True])
+
+
+def test_a_blocking_inbox_does_not_hold_up_the_event_loop():
+    here = threading.get_ident()
+    threads: list[int] = []
+    run(scope(), Client(ACCESS), handler=lambda *_: threads.append(threading.get_ident()))
+    assert threads != [here]
