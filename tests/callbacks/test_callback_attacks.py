@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from calling import ACCESS, ACCESS_URL, AT, LIVE, RECEIVER, TEST
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.callbacks import ReceivedCallback, verify_callback
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
-from tppkit.callbacks.verify import ECDSA_SHA256
 from tppkit.errors import CallbackRejected
 
 TARGET = Target(key=LIVE, stranger=TEST, url=ACCESS_URL, body=ACCESS, name="run1")
@@ -50,7 +51,7 @@ def test_what_only_a_rule_refuses_has_a_good_signature(name):
     call = attack.make(TARGET)[-1]
     (_, request_id), (_, signature) = call.headers
     data = request_id.encode() + call.method.encode() + ACCESS_URL.encode() + call.body
-    LIVE.public_key().verify(bytes.fromhex(signature), data, ECDSA_SHA256)
+    LIVE.public_key().verify(bytes.fromhex(signature), data, ec.ECDSA(hashes.SHA256()))
 
 
 def test_names_stand_once():

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, product
 
-from cryptography.exceptions import InvalidSignature
-
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.callbacks import causes
@@ -19,7 +17,7 @@ from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
 from tppkit.callbacks.keys import CallbackKey
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.verify import ECDSA_SHA256, CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, Finding, Severity
 
 MAX_TRIALS = 20_000  # about a second
@@ -145,13 +143,7 @@ def _trials(
 
 
 def _fitting_key(keys: Sequence[CallbackKey], der: bytes, data: bytes) -> CallbackKey | None:
-    for key in keys:
-        try:
-            key.public_key.verify(der, data, ECDSA_SHA256)
-        except InvalidSignature:
-            continue
-        return key
-    return None
+    return next((key for key in keys if key.has_signed(data, der)), None)
 
 
 def _key_causes(key: CallbackKey, receiver: CallbackReceiver, at: datetime) -> Iterator[Cause]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import binascii
+import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import Prehashed
 from cryptography.hazmat.primitives.serialization import load_der_public_key, load_pem_public_key
 
 from tppkit._clock import as_utc
@@ -17,6 +20,8 @@ from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError
 
 MAX_KEY_BYTES = 16 * 1024
+# Hashed here and not in `cryptography`, because hashlib's objects are made quicker than its own.
+_ECDSA = ec.ECDSA(Prehashed(hashes.SHA256()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,14 @@ class CallbackKey:
     def counts_at(self, at: datetime) -> bool:
         """Whether the key counts at a time (aware UTC), both ends included."""
         return (self.not_before is None or self.not_before <= at) and (self.not_after is None or at <= self.not_after)
+
+    def has_signed(self, signed: bytes, signature: bytes) -> bool:
+        """Whether a signature (ECDSA in DER) over these bytes, by SHA-256, is this key's."""
+        try:
+            self.public_key.verify(signature, hashlib.sha256(signed).digest(), _ECDSA)
+        except InvalidSignature:
+            return False
+        return True
 
 
 def load_callback_key(

@@ -10,9 +10,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._clock import as_utc, format_time
@@ -27,7 +24,6 @@ from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
 MAX_HEADERS = 100
 MAX_KEYS = 8
 
-ECDSA_SHA256 = ec.ECDSA(hashes.SHA256())
 # Order of the group of P-256: NIST SP 800-186 section 3.2.1.3.
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 _MAX_SIGNATURE = 2 * 72  # two INTEGERs of at most 33 bytes
@@ -233,11 +229,8 @@ def _find_signed(
         if not key.counts_at(at):
             continue
         for url in urls:
-            try:
-                key.public_key.verify(der, head + url + body, ECDSA_SHA256)
-            except InvalidSignature:
-                continue
-            return url.decode(), key
+            if key.has_signed(head + url + body, der):
+                return url.decode(), key
     raise CallbackRejected(
         "callback.signature",
         "the signature fits no form of the URL under any key that counts at the time",
