@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -272,16 +273,24 @@ def refused_by(peers: CallbackPeers, source: dict[str, Any]) -> bool:
     return False
 
 
-def asgi(client: tuple[str, int] | None, *forwarded: str) -> dict[str, Any]:
-    return {"client": client, "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded]}
+def asgi(client: tuple[str, int] | None, *forwarded: str, server: Any = ("127.0.0.1", 80)) -> dict[str, Any]:
+    return {
+        "client": client,
+        "server": server,
+        "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded],
+    }
 
 
-def wsgi(address: str, forwarded: str | None = None) -> dict[str, Any]:
-    return {"REMOTE_ADDR": address, **({"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {})}
+def wsgi(address: str, forwarded: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"REMOTE_ADDR": address, **more, **({"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {})}
 
 
 SERVICE_ONLY = CallbackPeers(parse_networks(["203.0.113.0/28"]))
 BEHIND = CallbackPeers(parse_networks(["203.0.113.0/28"]), trusted_proxies=parse_networks(["10.0.0.1"]))
+SOCKET = ("/run/app.sock", None)
+UNIX, _other = socket.socketpair(socket.AF_UNIX)
+UNIX.close()
+_other.close()
 ON_SOCKET = CallbackPeers(parse_networks(["203.0.113.0/28"]), unix_socket=True)
 
 
@@ -293,8 +302,8 @@ ON_SOCKET = CallbackPeers(parse_networks(["203.0.113.0/28"]), unix_socket=True)
         (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1, 203.0.113.7")),
         (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1", "203.0.113.7")),
         (BEHIND, wsgi("10.0.0.1", "203.0.113.7")),
-        (ON_SOCKET, wsgi("", "203.0.113.7")),
-        (ON_SOCKET, asgi(None, "203.0.113.7")),
+        (ON_SOCKET, wsgi("", "203.0.113.7", **{"gunicorn.socket": UNIX})),
+        (ON_SOCKET, asgi(None, "203.0.113.7", server=SOCKET)),
     ],
 )
 def test_the_service_is_let_in(peers, source):
@@ -315,7 +324,9 @@ def test_the_service_is_let_in(peers, source):
         (BEHIND, asgi(("10.0.0.1", 1))),
         (BEHIND, asgi(None, "203.0.113.7")),
         (ON_SOCKET, asgi(("198.51.100.1", 1), "203.0.113.7")),
-        (ON_SOCKET, wsgi("", "203.0.113.7, 198.51.100.1")),
+        (ON_SOCKET, wsgi("", "203.0.113.7, 198.51.100.1", **{"gunicorn.socket": UNIX})),
+        (ON_SOCKET, wsgi("", "203.0.113.7")),
+        (ON_SOCKET, asgi(None, "203.0.113.7")),  # a connection that was reset
     ],
 )
 def test_everybody_else_is_not(peers, source):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
@@ -154,10 +155,43 @@ def test_an_address_that_the_server_took_from_a_header_is_nobodys(forwarded: For
         peer_certificate(fixed, trusted_proxies=proxy(ProxyForm.NGINX))
 
 
-def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
+@pytest.mark.parametrize("name", ["X-Forwarded-For", "Forwarded", "X-Real-IP"])
+@pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
+def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_server_is_said_to_read_none(
+    name: str, make: Callable[..., Any], forwarded: Forwarded
+) -> None:
+    source = make(*forwarded[ProxyForm.NGINX], (name, "10.0.0.5:4444"))
+    with pytest.raises(CertificateRejected) as caught:
+        peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
+    assert f"the word of {name.lower()}: see address_is_raw" in caught.value.message
+    believed = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX), address_is_raw=True)
+    assert believed.source == "nginx"
+
+
+def test_a_connection_without_address_is_no_unix_socket(forwarded: Forwarded) -> None:
     headers = forwarded[ProxyForm.NGINX]
     named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
-    for source in (scope(*headers, address=None), environ(*headers, address="")):
+    with socket.socket(socket.AF_INET) as tcp:
+        vanished = (
+            scope(*headers, address=None),
+            scope(*headers, address=None, server=None),
+            scope(*headers, address=None, server=("127.0.0.1", 8000)),
+            environ(*headers, address=""),
+            environ(*headers, address="", **{"gunicorn.socket": tcp}),
+        )
+        for source in vanished:
+            with pytest.raises(CertificateRejected):
+                peer_certificate(source, trusted_proxies=named)
+
+
+def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
+    headers = (*forwarded[ProxyForm.NGINX], ("X-Forwarded-For", "203.0.113.9"))
+    named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
+    listening, other = socket.socketpair(socket.AF_UNIX)
+    listening.close()
+    other.close()
+    on_socket = environ(*headers, address="", **{"gunicorn.socket": listening})
+    for source in (scope(*headers, address=None, server=("/run/app.sock", None)), on_socket):
         assert peer_certificate(source, trusted_proxies=named).source == "nginx"
         with pytest.raises(CertificateRejected):
             peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))

@@ -149,12 +149,13 @@ def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(
 @pytest.mark.parametrize(
     "settings", [{}, {"proxy_headers": True, "forwarded_allow_ips": "*"}], ids=["plain", "believing"]
 )
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:4444", "[::1]:4444, 127.0.0.1:4444"])
 def test_whoever_passes_by_the_proxy_is_not_believed(
-    settings: dict[str, object], door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+    settings: dict[str, object], address: str, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
 ) -> None:
     # 127.0.0.2 is not the proxy; the second server takes its clients' word for their address.
     escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
-    message = sealed(live_seal).with_headers(("X-SSL-Client-Cert", escaped), ("X-Forwarded-For", "127.0.0.1"))
+    message = sealed(live_seal).with_headers(("X-SSL-Client-Cert", escaped), ("X-Forwarded-For", address))
     with run_uvicorn(door, **settings) as port:
         url = f"http://127.0.0.1:{port}"
         refused = send(url, message, local="127.0.0.2")

@@ -10,7 +10,7 @@ from tppkit.callbacks import verify_peer
 from tppkit.callbacks.peers import IpNetwork, parse_networks
 from tppkit.errors import FormatError
 from tppkit.web.message import Scope, header_values, raw_target
-from tppkit.web.proxies import connection_address
+from tppkit.web.proxies import UNIX, connection_address
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
 # What stands in a path as it is; a target that is put together again is encoded like most are.
@@ -41,7 +41,7 @@ class CallbackPeers:
             CallbackRejected: `callback.peer`.
         """
         peer, proxies = connection_address(source), tuple(self.trusted_proxies)
-        if peer is None and self.unix_socket:
+        if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
         forwarded = header_values(source, "x-forwarded-for") if proxies else ()
         verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)

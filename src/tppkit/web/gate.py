@@ -44,6 +44,7 @@ class SealGate:
         now: the clock.
         requirement: which requests must be sealed, and for which role.
         trusted_proxies: whose word about the connection's certificate counts.
+        address_is_raw: as for `peer_certificate`: the server tells the connection's own address, whatever a header says.
         keep: gets every sealed request once it is verified and before its handler runs, also one that is repeated; where it
             fails the handler does not run. Under ASGI it may be awaited.
         replay: notices a request that was sent before.
@@ -63,6 +64,7 @@ class SealGate:
         now: Clock = utc_now,
         requirement: RequirementOf = every_request_sealed,
         trusted_proxies: Sequence[TrustedProxy] = (),
+        address_is_raw: bool = False,
         keep: Keep | None = None,
         replay: ReplayGuard | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
@@ -74,6 +76,7 @@ class SealGate:
         self._now = now
         self._requirement = requirement
         self._proxies = tuple(trusted_proxies)
+        self._address_is_raw = address_is_raw
         self._keep = keep
         self._replay = replay
         self._max_body_bytes = max_body_bytes
@@ -156,7 +159,7 @@ class SealGate:
         return self._keep(admitted) if self._keep is not None and admitted.verified is not None else None
 
     def _believe(self, source: Scope, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
-        peer = peer_certificate(source, trusted_proxies=self._proxies)
+        peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
             _LOG.warning("ignored from %s: %s", connection_address(source), ", ".join(peer.ignored))
         return peer, self._qwacs.verify(peer, at=at)

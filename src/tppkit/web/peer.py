@@ -12,7 +12,7 @@ from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust import PathVerifier, TrustedPath
-from tppkit.web.proxies import TrustedProxy, connection_address, unproven_headers
+from tppkit.web.proxies import UNIX, TrustedProxy, address_headers, connection_address, unproven_headers
 
 MAX_CHAIN = 10
 _REMEMBERED = 512
@@ -37,24 +37,29 @@ class PeerCertificate:
     ignored: tuple[str, ...] = ()
 
 
-def peer_certificate(source: Mapping[str, Any], *, trusted_proxies: Sequence[TrustedProxy] = ()) -> PeerCertificate:
+def peer_certificate(
+    source: Mapping[str, Any], *, trusted_proxies: Sequence[TrustedProxy] = (), address_is_raw: bool = False
+) -> PeerCertificate:
     """The peer's certificate: from the server that ended the TLS connection, or from the trusted proxy that did.
 
     A connection from a trusted proxy is the proxy's own, so only its header counts there; from anywhere else only the ASGI TLS
-    extension (0.2) does, which our own server and any other may fill. A server must give the address of the connection:
-    switch its own reading of `X-Forwarded-For` off.
+    extension (0.2) does, which our own server and any other may fill. The server must give the address of the connection. Whether
+    it took another from `X-Forwarded-For`, `Forwarded` or `X-Real-IP` cannot be seen, so where one of these stands no proxy is
+    believed by its address, unless `address_is_raw`.
 
     Args:
         source: an ASGI scope or a WSGI environ.
         trusted_proxies: the first that has the connection's address is the one.
+        address_is_raw: the server reads no header and no PROXY protocol for the address; so it was started.
 
     Raises:
         CertificateRejected: `certificate.missing`; the message names headers that were ignored.
         FormatError: the trusted proxy's header cannot be read: `header.duplicate`, `certificate.malformed`,
             `certificate.too-large`, `base64.*`.
     """
-    address = connection_address(source) if trusted_proxies else None
-    proxy = next((one for one in trusted_proxies if one.has(address)), None)
+    address = connection_address(source)
+    doubts = () if address_is_raw or address == UNIX else address_headers(source)
+    proxy = None if doubts else next((one for one in trusted_proxies if one.has(address)), None)
     taken = frozenset[str]() if proxy is None else proxy.headers
     ignored = unproven_headers(source, proxies=trusted_proxies, taken=taken)
     if proxy is not None:
@@ -65,7 +70,9 @@ def peer_certificate(source: Mapping[str, Any], *, trusted_proxies: Sequence[Tru
         found = PeerCertificate(chain, tls.get("client_cert_error"), "asgi-tls", ignored)
     if not found.chain_pem:
         where = "TLS connection" if proxy is None else f"{proxy.form.value} proxy"
-        spoofed = f"; not believed: {', '.join(ignored)} from {connection_address(source)}" if ignored else ""
+        spoofed = f"; not believed: {', '.join(ignored)} from {address}" if ignored else ""
+        if ignored and doubts and trusted_proxies:
+            spoofed += f", an address that may be the word of {doubts[0]}: see address_is_raw"
         raise CertificateRejected(
             "certificate.missing",
             f"the {where} carries no client certificate{spoofed}",

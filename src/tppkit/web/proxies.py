@@ -7,6 +7,7 @@ configured to overwrite. Every other header of this kind is ignored, and said to
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -21,6 +22,8 @@ from tppkit.web.message import Scope, header_values
 
 MAX_HEADER = 64 * 1024
 UNIX = "unix"
+# Servers that are told to put the address found in one of these in the place of the connection's.
+FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip")
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*")
 _URL_ENCODED = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
@@ -86,11 +89,11 @@ class TrustedProxy:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
 
     def has(self, address: str | None) -> bool:
-        """Whether a connection from this address comes from the proxy; None is a Unix socket."""
-        if address is None:
+        """Whether a connection from this address, as `connection_address` tells it, comes from the proxy."""
+        if address == UNIX:
             return self._unix
         try:
-            parsed = ip_address(address)
+            parsed = ip_address(address or "")
         except ValueError:
             return False
         mapped = getattr(parsed, "ipv4_mapped", None)
@@ -115,18 +118,24 @@ class TrustedProxy:
 
 
 def connection_address(source: Scope) -> str | None:
-    """The address of the connection's other end; None for a Unix socket, `?` where it is not known.
+    """The address of the connection's other end; `unix` for a Unix socket, `?` for a stranger's word, None where it is not known.
 
-    A server that puts an address of `X-Forwarded-For` in its place cannot know the port and gives 0: such an address is a
-    stranger's word.
+    No address alone is no Unix socket: who resets a TCP connection has none any more. The server must say that it listens on one
+    (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header.
     """
     if "headers" not in source:
         original: Mapping[str, Any] = source.get("werkzeug.proxy_fix.orig", source)
-        return original.get("REMOTE_ADDR") or None
-    client = source.get("client")
+        family = getattr(source.get("gunicorn.socket"), "family", None)
+        return original.get("REMOTE_ADDR") or (UNIX if family == socket.AF_UNIX else None)
+    client, server = source.get("client"), source.get("server")
     if client is None:
-        return None
+        return UNIX if server is not None and server[1] is None else None
     return str(client[0]) if client[1] else "?"
+
+
+def address_headers(source: Scope) -> tuple[str, ...]:
+    """The headers of a request from which its server may have taken the connection's address, lower case."""
+    return tuple(name for name in FORWARDED if header_values(source, name))
 
 
 def unproven_headers(source: Scope, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
