@@ -1604,6 +1604,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the store of used X-Request-IDs does not answer or is full",
             "mend the store; the provider may repeat the request",
         ),
+        "request-id.answered": Code(
+            "the request was answered before, at a length that is not kept",
+            "ask for the state of what was requested",
+        ),
         "request-id.in-progress": Code(
             "the same request was sent before and is not answered yet",
             "wait, and send it again",
@@ -2003,6 +2007,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "web.awaited-sink": Code(
             "the sink for evidence is asynchronous, and a WSGI server cannot wait for it",
             "pass an ordinary function",
+        ),
+        "web.scope": Code(
+            "an ASGI server opens a scope of a type that the middleware does not know",
+            "open http, websocket and lifespan only",
+        ),
+        "web.setting": Code(
+            "a setting of the middleware is out of its range",
+            "see the message",
         ),
         "web.unverified": Code(
             "nothing of this request is verified",

@@ -107,5 +107,7 @@ class Recorder:
         self.scopes.append(scope)
         self.bodies.append(event["body"])
         assert not event["more_body"]
-        await send({"type": "http.response.start", "status": 201, "headers": [(b"x-number", b"%d" % len(self.bodies))]})
+        await send(
+            {"type": "http.response.start", "status": 201, "headers": [(b"aspsp-number", b"%d" % len(self.bodies))]}
+        )
         await send({"type": "http.response.body", "body": b"done", "more_body": False})

@@ -56,10 +56,19 @@ Ask = Callable[..., Any]
 def ask(paths: PathVerifier, policy: SealPolicy, clock: Clock, pki: Pki, app: Recorder, store: ReplayStore) -> Ask:
     """Sends a message to the door of `app`, or of another application."""
 
-    def asked(message: Message, *, before: Any = app, qwac: Issued = pki.qwac, **settings: Any) -> Any:
+    def asked(
+        message: Message,
+        *,
+        before: Any = app,
+        qwac: Issued = pki.qwac,
+        extensions: Any = (),
+        **settings: Any,
+    ) -> Any:
         guard = ReplayGuard(store, **settings)
         gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=guard)
-        return call(SealMiddleware(before, gate=gate), scope_of(message, qwac), [message.body])
+        scope = scope_of(message, qwac)
+        scope["extensions"].update(extensions)
+        return call(SealMiddleware(before, gate=gate), scope, [message.body])
 
     return asked
 
@@ -67,7 +76,7 @@ def ask(paths: PathVerifier, policy: SealPolicy, clock: Clock, pki: Pki, app: Re
 def test_the_same_request_is_answered_as_before_and_handled_once(ask: Ask, app: Recorder, seal: Seal) -> None:
     message = sealed(seal)
     first, second = ask(message), ask(message)
-    assert first[:3] == second[:3] == (201, {"x-number": "1"}, b"done")
+    assert first[:3] == second[:3] == (201, {"aspsp-number": "1"}, b"done")
     assert len(app.scopes) == 1
 
 
@@ -175,10 +184,134 @@ def test_a_streamed_answer_is_kept_whole(ask: Ask, app: Recorder, seal: Seal) ->
     assert app.scopes == []
 
 
-def test_an_answer_too_long_to_keep_lets_the_handler_answer_again(ask: Ask, app: Recorder, seal: Seal) -> None:
+def test_a_request_whose_answer_was_too_long_to_keep_is_not_handled_again(ask: Ask, app: Recorder, seal: Seal) -> None:
     ask(sealed(seal), before=answering(200, b"x" * (MAX_ANSWER_BYTES + 1)))
+    told = ask(sealed(seal))
+    assert (told.status, told.code, app.scopes) == (409, "STATUS_INVALID", [])
+    assert "request-id.answered" in told.text
+
+
+def test_a_cookie_is_not_sent_twice(ask: Ask, seal: Seal) -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        fields = [
+            (b"set-cookie", b"s=1"),
+            (b"Location", b"/1"),
+            (b"ASPSP-SCA-Approach", b"REDIRECT"),
+            (b"x-trace", b"7"),
+        ]
+        await send({"type": "http.response.start", "status": 201, "headers": fields})
+        await send({"type": "http.response.body", "body": b""})
+
+    assert "set-cookie" in ask(sealed(seal), before=app).headers
+    assert ask(sealed(seal), before=app).headers == {"location": "/1", "aspsp-sca-approach": "REDIRECT"}
+
+
+def test_what_could_not_be_kept_is_not_offered_to_the_application(
+    ask: Ask, app: Recorder, seal: Seal, pki: Pki
+) -> None:
+    seen = []
+
+    async def looking(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(set(scope["extensions"]))
+        await app(scope, receive, send)
+
+    message = sealed(seal)
+    assert ask(message, before=looking, extensions={"http.response.pathsend": {}, "other": {}}).status == 201
+    assert seen == [{"tls", "other"}]
+
+
+@pytest.mark.parametrize("failing", ["start", "body"])
+def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
+    failing: str, app: Recorder, seal: Seal, paths: PathVerifier, policy: SealPolicy, pki: Pki, store: ReplayStore
+) -> None:
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(store))
+    door, message = SealMiddleware(app, gate=gate), sealed(seal)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": message.body}
+
+    async def send(event: Any) -> None:
+        if event["type"].endswith(failing):
+            raise ConnectionResetError("gone")
+
+    asyncio.run(door(scope_of(message, pki.qwac), receive, send))
+    assert call(door, scope_of(message, pki.qwac), [message.body]).body == b"done"
+    assert len(app.scopes) == 1
+
+
+def test_an_application_that_stops_because_the_client_left_keeps_its_claim_for_the_lease(
+    ask: Ask,
+    app: Recorder,
+    clock: Clock,
+    seal: Seal,
+    paths: PathVerifier,
+    policy: SealPolicy,
+    pki: Pki,
+    store: ReplayStore,
+) -> None:
+    async def leaving(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    message = sealed(seal)
+    events = [{"type": "http.disconnect"}, {"type": "http.request", "body": message.body}]
+
+    async def receive() -> Any:
+        return events.pop()
+
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=ReplayGuard(store))
+    asyncio.run(SealMiddleware(leaving, gate=gate)(scope_of(message, pki.qwac), receive, receive))
+    assert ask(sealed(seal)).code == "STATUS_INVALID"
+    clock.at = AT + LEASE
     assert ask(sealed(seal)).status == 201
-    assert admitted_request(app.scopes[0]).repeated
+
+
+def test_a_slow_body_takes_nothing_from_the_lease(
+    paths: PathVerifier, policy: SealPolicy, app: Recorder, clock: Clock, pki: Pki, seal: Seal
+) -> None:
+    store, message = MemoryReplayStore(), sealed(seal)
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=clock, replay=ReplayGuard(store))
+
+    async def busy(scope: Any, receive: Any, send: Any) -> None:
+        second = SealMiddleware(app, gate=gate)
+        told = await asyncio.to_thread(call, second, scope_of(message, pki.qwac), [message.body])
+        assert told.code == "STATUS_INVALID"
+        await answering(201)(scope, receive, send)
+
+    async def receive() -> Any:
+        clock.at = AT + 2 * LEASE
+        return {"type": "http.request", "body": message.body}
+
+    sent: list[Any] = []
+
+    async def send(event: Any) -> None:
+        sent.append(event)
+
+    asyncio.run(SealMiddleware(busy, gate=gate)(scope_of(message, pki.qwac), receive, send))
+    assert (sent[0]["status"], app.scopes) == (201, [])
+
+
+def test_without_answers_a_clock_that_goes_back_refuses_nothing(
+    ask: Ask, app: Recorder, clock: Clock, seal: Seal
+) -> None:
+    ask(sealed(seal), answers=False)
+    clock.at = AT - timedelta(seconds=5)
+    assert ask(sealed(seal), answers=False).status == 201
+    assert len(app.scopes) == 2
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"window": timedelta(0)},
+        {"lease": timedelta(0)},
+        {"window": timedelta(seconds=30), "lease": timedelta(seconds=31)},
+    ],
+)
+def test_times_that_guard_nothing_are_refused(times: dict[str, timedelta]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        ReplayGuard(MemoryReplayStore(), **times)
+    assert caught.value.code == "web.setting"
 
 
 def test_two_at_once_are_handled_once(
@@ -249,13 +382,13 @@ def test_without_answers_every_repetition_goes_to_the_handler(ask: Ask, app: Rec
 def test_a_store_that_fails_lets_nothing_through(
     paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal
 ) -> None:
-    full = MemoryReplayStore(max_entries=0)
+    full = MemoryReplayStore(max_bytes=0)
     gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(full))
     told = call(SealMiddleware(app, gate=gate), scope_of(sealed(seal), pki.qwac), [BODY])
     assert (told.status, told.code, app.scopes) == (503, "SERVICE_UNAVAILABLE", [])
 
 
-def test_evidence_is_kept_of_every_copy(
+def test_evidence_is_kept_of_what_goes_to_the_handler_and_of_no_copy_of_it(
     paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal
 ) -> None:
     kept: list[Any] = []
@@ -263,7 +396,25 @@ def test_evidence_is_kept_of_every_copy(
     gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=guard, keep=kept.append)
     for body in (BODY, BODY, b"other"):
         call(SealMiddleware(app, gate=gate), scope_of(sealed(seal, body=body), pki.qwac), [body])
-    assert (len(kept), len(app.scopes)) == (3, 1)
+    assert ([one.repeated for one in kept], len(app.scopes)) == ([False], 1)
+
+
+def test_a_request_whose_evidence_was_not_kept_is_tried_again_and_kept_then(
+    paths: PathVerifier, policy: SealPolicy, app: Recorder, pki: Pki, seal: Seal, store: ReplayStore
+) -> None:
+    kept: list[Any] = []
+
+    def keep(admitted: Any) -> None:
+        kept.append(admitted)
+        if len(kept) == 1:
+            raise OSError("no space")
+
+    gate = SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, replay=ReplayGuard(store), keep=keep)
+    message = sealed(seal)
+    statuses = [
+        call(SealMiddleware(app, gate=gate), scope_of(message, pki.qwac), [message.body]).status for _ in range(2)
+    ]
+    assert (statuses, len(kept), len(app.scopes)) == ([503, 201], 2, 1)
 
 
 @pytest.mark.parametrize("name", [name for name, row in PROFILES.items() if row.request_id not in row.demanded])

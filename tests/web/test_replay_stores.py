@@ -17,7 +17,7 @@ import pytest
 
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
-from tppkit.web.replay_stores.memory import MemoryReplayStore
+from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
 from tppkit.web.replay_stores.postgresql import PostgresqlReplayStore
 from tppkit.web.replay_stores.redis import RedisReplayStore
 from tppkit.web.replay_stores.sqlite import SqliteReplayStore
@@ -68,58 +68,79 @@ def digest() -> bytes:
 
 
 def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    assert store.claim(key, digest, bounds()) == Claim(FIRST)
+    assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
 def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.claim(key, digest, bounds())
+    attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
-    store.keep(key, digest, b"\x00answer\xff")
+    store.keep(key, attempt, b"\x00answer\xff")
     assert store.claim(key, digest, bounds(NOW + 1)) == Claim(SAME, b"\x00answer\xff")
     assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
 
 
 def test_another_request_under_the_same_id_is_told_apart(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.claim(key, digest, bounds())
+    attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds()) == Claim(OTHER)
-    store.keep(key, other, b"not its answer")
-    store.keep(key, digest, b"its answer")
+    store.keep(key, 0, b"not its answer")
+    store.keep(key, attempt, b"its answer")
     assert store.claim(key, other, bounds(NOW + HOUR - 1)) == Claim(OTHER)
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
 
 
 def test_an_id_is_new_again_when_its_window_is_over(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.claim(key, digest, bounds())
-    store.keep(key, digest, b"old")
+    attempt = store.claim(key, digest, bounds()).attempt
+    store.keep(key, attempt, b"old")
     other = bytes(reversed(digest))
-    assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(FIRST)
+    assert store.claim(key, other, bounds(NOW + HOUR)).verdict is FIRST
     assert store.claim(key, digest, bounds(NOW + HOUR)) == Claim(OTHER)
     assert store.claim(key, other, bounds(NOW + HOUR)) == Claim(RUNNING)
 
 
 def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore, key: bytes, digest: bytes) -> None:
     store.claim(key, digest, bounds())
-    assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(AGAIN)
+    assert store.claim(key, digest, bounds(NOW + MINUTE)).verdict is AGAIN
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(RUNNING)
 
 
 def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.claim(key, digest, bounds())
-    store.keep(key, digest, None)
-    assert store.claim(key, digest, bounds(NOW + 1)) == Claim(AGAIN)
+    store.keep(key, store.claim(key, digest, bounds()).attempt, None)
+    assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
 
 
 def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.claim(key, digest, bounds())
+    attempt = store.claim(key, digest, bounds()).attempt
     for answer in (b"first", b"second", None):
-        store.keep(key, digest, answer)
+        store.keep(key, attempt, answer)
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(SAME, b"first")
 
 
+@pytest.mark.parametrize("later", [0, MINUTE])
+def test_who_was_overtaken_neither_answers_nor_frees(store: ReplayStore, key: bytes, digest: bytes, later: int) -> None:
+    first = store.claim(key, digest, bounds())
+    store.keep(key, first.attempt, None)
+    second = store.claim(key, digest, bounds(NOW + later))  # though the clock stands
+    assert (second.verdict, second.attempt > first.attempt) == (AGAIN, True)
+    store.keep(key, first.attempt, None)
+    store.keep(key, first.attempt, b"late")
+    assert store.claim(key, digest, bounds(NOW + later)) == Claim(RUNNING)
+    store.keep(key, second.attempt, b"right")
+    assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
+
+
+def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(
+    store: ReplayStore, key: bytes, digest: bytes
+) -> None:
+    old = store.claim(key, digest, bounds())
+    new = store.claim(key, digest, bounds(NOW + HOUR))
+    store.keep(key, old.attempt, b"old")
+    assert (new.verdict, store.claim(key, digest, bounds(NOW + HOUR))) == (FIRST, Claim(RUNNING))
+
+
 def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.keep(key, digest, b"answer")
-    assert store.claim(key, digest, bounds()) == Claim(FIRST)
+    store.keep(key, NOW, b"answer")
+    assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
 def test_of_many_threads_one_is_first(store: ReplayStore) -> None:
@@ -173,7 +194,9 @@ def test_first_uses_sweep_up_behind_them(store: ReplayStore) -> None:
     if isinstance(store, RedisReplayStore):
         client = store._client
         store.claim(b"k" * 32, b"d" * 32, bounds())
-        assert 0 < client.pttl(store._prefix + (b"k" * 32).hex()) <= 3_600_000
+        assert 3_600_000 < client.pttl(store._prefix + (b"k" * 32).hex()) <= 3_660_000
+        store.claim(b"w" * 32, b"d" * 32, Bounds(NOW, NOW - 5 * HOUR, NOW))  # the guard's window, not one of its own
+        assert client.pttl(store._prefix + (b"w" * 32).hex()) > 5 * 3_600_000
         return
     for number in range(10):
         store.claim(bytes([number]) * 32, b"d" * 32, bounds(NOW))
@@ -183,7 +206,7 @@ def test_first_uses_sweep_up_behind_them(store: ReplayStore) -> None:
 
 
 def test_a_full_memory_refuses_rather_than_forgets() -> None:
-    store = MemoryReplayStore(max_entries=3)
+    store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
         assert store.claim(bytes([number]) * 32, b"d" * 32, bounds()).verdict is FIRST
     with pytest.raises(TransportError) as caught:
@@ -193,20 +216,50 @@ def test_a_full_memory_refuses_rather_than_forgets() -> None:
     assert store.claim(b"x" * 32, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
 
 
+def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
+    store = MemoryReplayStore(max_bytes=8 * USE_BYTES, share=0.25)
+    for number in range(2):
+        store.claim(b"greedy.." + bytes([number]) * 24, b"d" * 32, bounds())
+    with pytest.raises(TransportError):
+        store.claim(b"greedy.." + b"x" * 24, b"d" * 32, bounds())
+    assert store.claim(b"another." + b"x" * 24, b"d" * 32, bounds()).verdict is FIRST
+    store.purge(forget=NOW, limit=10)
+    assert store.claim(b"greedy.." + b"x" * 24, b"d" * 32, bounds(NOW + HOUR)).verdict is FIRST
+
+
+def test_an_answer_without_room_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
+    store = MemoryReplayStore(max_bytes=2 * USE_BYTES, share=1)
+    store.keep(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
+    assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
+    assert store.claim(os.urandom(32), digest, bounds()).verdict is FIRST
+
+
 def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
     SqliteReplayStore(tmp_path / "ids.sqlite").claim(b"k" * 32, b"d" * 32, bounds())
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_a_sqlite_file_can_be_used_after_a_fork(tmp_path: Path) -> None:
-    store = SqliteReplayStore(tmp_path / "ids.sqlite")
+def test_a_store_opened_before_a_fork_serves_each_process_its_own(
+    request: pytest.FixtureRequest, store: ReplayStore
+) -> None:
+    if isinstance(store, MemoryReplayStore):
+        return  # it is no store of several processes
     store.claim(b"k" * 32, b"d" * 32, bounds())
     forked = multiprocessing.get_context("fork")
     results = forked.Queue()
-    process = forked.Process(target=lambda: results.put(store.claim(b"k" * 32, b"d" * 32, bounds()).verdict.value))
-    process.start()
-    assert results.get(timeout=30) == "running"
-    process.join(30)
+
+    def work(number: int) -> None:
+        keys = [bytes([number, n]) * 16 for n in range(80)]
+        verdicts = [store.claim(key, bytes([number]) * 32, bounds()).verdict.value for key in keys]
+        results.put((verdicts, store.claim(b"k" * 32, b"d" * 32, bounds()).verdict.value))
+
+    processes = [forked.Process(target=work, args=(number,)) for number in range(3)]
+    for process in processes:
+        process.start()
+    told = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(30)
+    assert told == [(["first"] * 80, "running")] * 3
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
 
 
@@ -228,10 +281,18 @@ def test_a_store_that_cannot_be_reached_says_so(opening: Callable[[Path], object
 def test_a_broken_connection_to_postgresql_is_opened_again(postgresql_url: str) -> None:
     store = PostgresqlReplayStore(postgresql_url, table=f"t{uuid4().hex}")
     store.claim(b"k" * 32, b"d" * 32, bounds())
-    assert store._connection is not None
     with pytest.raises(TransportError):
-        store._run("SELECT pg_terminate_backend(pg_backend_pid())", {})
+        store._query("SELECT pg_terminate_backend(pg_backend_pid())", {})
     assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is RUNNING
+    store.close()
+
+
+def test_postgresql_is_not_waited_for_without_end(postgresql_url: str) -> None:
+    store = PostgresqlReplayStore(postgresql_url, table=f"t{uuid4().hex}")
+    with pytest.raises(TransportError) as caught:
+        store._query("SET LOCAL statement_timeout = 50; SELECT pg_sleep(20)", {})
+    assert caught.value.code == "replay.unavailable"
+    assert store._query("SHOW statement_timeout", {}) == [("5s",)]
     store.close()
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 from asgi import AT, BODY, REQUEST_ID, TARGET, Recorder, call, request, scope_of, sealed
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import ConfigurationError, SignatureRejected
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, make_provider
+from tppkit.testpki.issued import for_key, sign_draft
 from tppkit.trust import PathVerifier
 from tppkit.web import (
     AdmittedRequest,
@@ -272,6 +276,66 @@ def test_nobody_but_the_middleware_can_say_that_a_request_is_verified(pki: Pki, 
     for forged in (None, True, {"verified": True}):
         with pytest.raises(ConfigurationError):
             verified_request(scope_of(good, pki.qwac) | {"tppkit.request": forged})
+
+
+def test_a_scope_of_another_type_does_not_pass(door: Door, app: Recorder) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        asyncio.run(door()({"type": "http2.push"}, asyncio.Event().wait, asyncio.Event().wait))
+    assert (caught.value.code, app.scopes) == ("web.scope", [])
+
+
+@pytest.mark.parametrize("length", [len(BODY) - 1, len(BODY) + 1])
+def test_a_body_of_another_length_than_announced_is_refused(
+    length: int, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good.with_headers(("Content-Length", str(length))), pki.qwac), [BODY])
+    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
+
+
+@pytest.mark.parametrize("coding", ["gzip, chunked", "identity", "xchunked", ""])
+def test_a_transfer_coding_other_than_chunked_is_refused(
+    coding: str, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    told = call(door(), scope_of(good.with_headers(("Transfer-Encoding", coding)), pki.qwac), [BODY])
+    assert (told.status, told.reads, app.scopes) == (400, 0, [])
+
+
+def test_a_body_framed_twice_is_refused(door: Door, app: Recorder, good: Message, pki: Pki) -> None:
+    framed = good.with_headers(("Transfer-Encoding", "Chunked"))
+    assert call(door(), scope_of(framed, pki.qwac), [BODY]).status == 201
+    twice = framed.with_headers(("Content-Length", str(len(BODY))))
+    assert call(door(), scope_of(twice, pki.qwac), [BODY]).status == 400
+    assert len(app.scopes) == 1
+
+
+@pytest.mark.parametrize(
+    "key",
+    [rsa.generate_private_key(65537, 1024), ec.generate_private_key(ec.SECP256K1())],
+    ids=["weak", "unsupported"],
+)
+def test_a_key_of_the_qwac_that_is_not_believed_is_told_as_the_certificates_fault(
+    key: Any, door: Door, app: Recorder, good: Message, pki: Pki
+) -> None:
+    drafted = pki.draft_qwac(pki.provider, label="weak")
+    public = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    weak = sign_draft(drafted._replace(draft=for_key(drafted.draft, public)), pki.qwac_ca, "weak", "qwac")
+    told = call(door(), scope_of(good, weak), [BODY])
+    assert (told.status, told.code, app.scopes) == (401, "CERTIFICATE_INVALID", [])
+
+
+def test_an_ordinary_sink_does_not_hold_up_the_event_loop(door: Door, good: Message, pki: Pki) -> None:
+    threads = []
+    assert (
+        call(door(keep=lambda _: threads.append(threading.current_thread())), scope_of(good, pki.qwac), [BODY]).status
+        == 201
+    )
+    assert threads != [threading.main_thread()]
+
+
+def test_a_limit_below_nothing_is_refused(door: Door) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        door(max_body_bytes=-1)
+    assert caught.value.code == "web.setting"
 
 
 def test_a_lifespan_passes_and_a_websocket_is_refused(paths: PathVerifier, policy: SealPolicy) -> None:

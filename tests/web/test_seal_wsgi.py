@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -62,7 +63,7 @@ class Recorder:
     def __call__(self, environ: Any, start_response: Any) -> Any:
         self.environs.append(environ)
         self.bodies.append(environ["wsgi.input"].read())
-        start_response(self.status, [("X-Number", str(len(self.bodies)))])
+        start_response(self.status, [("ASPSP-Number", str(len(self.bodies)))])
         return self
 
     def __iter__(self) -> Iterator[bytes]:
@@ -226,7 +227,7 @@ def test_a_body_over_the_limit_is_refused_without_reading_on(door: Door, good: M
 def test_the_same_request_is_answered_as_before(door: Door, app: Recorder, good: Message) -> None:
     guard = ReplayGuard(MemoryReplayStore())
     first = call(door(replay=guard), environ_of(good))
-    assert call(door(replay=guard), environ_of(good)) == first == (201, {"X-Number": "1"}, b"done")
+    assert call(door(replay=guard), environ_of(good)) == first == (201, {"ASPSP-Number": "1"}, b"done")
     assert (len(app.environs), app.closed) == (1, 1)
 
 
@@ -238,6 +239,90 @@ def test_a_handler_that_crashed_is_asked_again(door: Door, app: Recorder, good: 
     with pytest.raises(RuntimeError):
         call(door(crashing, replay=guard), environ_of(good))
     assert call(door(replay=guard), environ_of(good))[0] == 201
+
+
+@pytest.mark.parametrize("chunks_read", [1, 2])
+def test_a_client_that_leaves_while_its_request_is_handled_changes_nothing(
+    chunks_read: int, door: Door, app: Recorder, good: Message
+) -> None:
+    guard = ReplayGuard(MemoryReplayStore())
+    running = door(replay=guard)(environ_of(good), lambda *_: lambda chunk: None)
+    for _ in range(chunks_read):
+        next(iter(running))
+    running.close()  # type: ignore[attr-defined]  # as a server does that cannot send
+    assert app.closed == 1
+    assert call(door(replay=guard), environ_of(good)) == (201, {"ASPSP-Number": "1"}, b"done")
+    assert len(app.environs) == 1
+
+
+@pytest.mark.parametrize("failing", ["start", "write"])
+def test_a_server_that_fails_under_the_application_keeps_its_answer(failing: str, door: Door, good: Message) -> None:
+    handled = []
+
+    def app(environ: Any, start_response: Any) -> Any:
+        handled.append(environ)
+        start_response("201 Created", [])(b"do")
+        return [b"ne"]
+
+    def start_response(*_: Any) -> Any:
+        if failing == "start":
+            raise OSError("gone")
+
+        def write(chunk: bytes) -> None:
+            raise OSError("gone")
+
+        return write
+
+    guard = ReplayGuard(MemoryReplayStore())
+    with pytest.raises(OSError, match="gone"):
+        list(door(app, replay=guard)(environ_of(good), start_response))
+    assert call(door(app, replay=guard), environ_of(good)) == (201, {}, b"done")
+    assert len(handled) == 1
+
+
+def test_an_application_that_fails_while_it_is_drained_is_asked_again(door: Door, app: Recorder, good: Message) -> None:
+    def failing(environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("201 Created", [])
+        yield b"do"
+        raise RuntimeError("the handler fell over")
+
+    guard = ReplayGuard(MemoryReplayStore())
+    running = door(failing, replay=guard)(environ_of(good), lambda *_: None)
+    next(iter(running))
+    with pytest.raises(RuntimeError):
+        running.close()  # type: ignore[attr-defined]
+    assert call(door(replay=guard), environ_of(good))[0] == 201
+
+
+def test_a_refusal_of_head_has_no_body(door: Door, good: Message) -> None:
+    status, headers, body = call(door(), environ_of(good._replace(method="HEAD")))
+    assert (status, body, int(headers["Content-Length"]) > 0) == (401, b"", True)
+
+
+@pytest.mark.parametrize("error", [OSError, ValueError, RuntimeError])
+def test_a_body_that_the_server_cannot_read_is_malformed(
+    error: type[Exception], door: Door, app: Recorder, good: Message
+) -> None:
+    class Broken(BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            raise error("a chunk that is none")
+
+    for length in ("", str(len(BODY))):
+        broken = environ_of(good, CONTENT_LENGTH=length, **{"wsgi.input_terminated": True, "wsgi.input": Broken()})
+        status, _, body = call(door(), broken)
+        assert (status, code(body), app.environs) == (400, "FORMAT_ERROR", [])
+
+
+@pytest.mark.parametrize(
+    ("coding", "length"),
+    [("gzip, chunked", ""), ("identity", ""), ("chunked", str(len(BODY))), ("gzip", str(len(BODY)))],
+)
+def test_a_body_of_doubtful_framing_is_refused(
+    coding: str, length: str, door: Door, app: Recorder, good: Message
+) -> None:
+    environ = environ_of(good, HTTP_TRANSFER_ENCODING=coding, CONTENT_LENGTH=length, **{"wsgi.input_terminated": True})
+    assert call(door(), environ)[0] == 400
+    assert (environ["wsgi.input"].reads, app.environs) == (0, [])
 
 
 def test_where_the_sink_fails_or_must_be_awaited_no_handler_runs(door: Door, app: Recorder, good: Message) -> None:
@@ -337,6 +422,19 @@ def test_servers_that_hand_over_the_target_let_the_sealed_request_through_and_no
         )
         for spoofed in (send(url, good, local="127.0.0.2"), send(url, alike)):
             assert (spoofed.status_code, code(spoofed.content)) == (401, "CERTIFICATE_MISSING")
+
+
+def test_a_malformed_chunk_is_the_peers_fault_under_gunicorn(
+    live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
+    message = forwarded(sealed(live_seal), live_pki)
+    fields = "".join(f"{name}: {value}\r\n" for name, value in message.headers)
+    head = f"POST {message.target} HTTP/1.1\r\nHost: bank\r\nTransfer-Encoding: chunked\r\n{fields}\r\n"
+    with run_gunicorn(live_folder, tmp_path) as url:
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 10) as connection:
+            connection.sendall(head.encode() + b"zz\r\nabc\r\n0\r\n\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 400"
+        assert send(url, message).status_code == 201
 
 
 @pytest.mark.parametrize("run", [run_wsgiref, run_granian])

@@ -32,7 +32,7 @@ class WsgiCallbackMiddleware:
         target = self._gate.find(environ)
         if target is None:
             return self._app(environ, start_response)
-        return give_answer(start_response, self._answer(environ, target))
+        return give_answer(start_response, self._answer(environ, target), environ)
 
     def _answer(self, environ: Environ, target: str) -> Answer:
         try:

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from inspect import iscoroutinefunction
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
 from tppkit._text import printable
-from tppkit.errors import ArchiveError, ConfigurationError, FormatError, TppkitError
+from tppkit.errors import ArchiveError, CertificateRejected, ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.message import Message, message_components
 from tppkit.protocol.psd2.errors import Refusal
 from tppkit.protocol.psd2.rules import allowed_methods, parse_request_id
@@ -28,7 +29,7 @@ from tppkit.web.replay import ReplayGuard
 MAX_BODY_BYTES = 64 * 1024
 
 _LOG = logging.getLogger("tppkit.web")
-_LENGTH, _ENCODING = "content-length", "content-encoding"
+_LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-encoding"
 _MAX_SHOWN = 2048
 _FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
 
@@ -45,15 +46,17 @@ class SealGate:
         requirement: which requests must be sealed, and for which role.
         trusted_proxies: whose word about the connection's certificate counts.
         address_is_raw: as for `peer_certificate`: the server tells the connection's own address, whatever a header says.
-        keep: gets every sealed request once it is verified and before its handler runs, also one that is repeated; where it
-            fails the handler does not run. Under ASGI it may be awaited.
+        keep: gets every sealed request that goes to its handler, before it does; where it fails the handler does not run. What
+            the replay guard answers from its store or refuses is not handed to it, so that one captured request fills no archive.
+            Under ASGI a coroutine function is awaited, and any other is called in a thread.
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
         tell: what the peer is told.
         on_refusal: gets everything about each refusal.
 
     Raises:
-        ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by.
+        ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
+            `web.setting`, `max_body_bytes` is negative.
     """
 
     def __init__(
@@ -73,7 +76,7 @@ class SealGate:
     ) -> None:
         self._qwacs = qwacs
         self._seals = seals
-        self._now = now
+        self._clock = now
         self._requirement = requirement
         self._proxies = tuple(trusted_proxies)
         self._address_is_raw = address_is_raw
@@ -84,7 +87,9 @@ class SealGate:
         self._on_refusal = on_refusal
         self._request_id = seals.profile.request_id
         self._id_demanded = self._request_id in seals.profile.demanded
-        self._watched = frozenset({_LENGTH, _ENCODING, self._request_id or _LENGTH})
+        self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
+        if max_body_bytes < 0:
+            raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
         if replay is not None and not self._id_demanded:
             raise ConfigurationError(
                 "replay.no-request-id", f"not every seal of the profile {seals.profile.name} covers an id"
@@ -105,7 +110,7 @@ class SealGate:
         # 3. The request's id is there once and is a UUID; the body announced is within the limit.
         # 4. The QWAC has the endpoint's role.
         # 5. The body is not encoded, and the seal holds for the head.
-        at = as_utc(self._now())
+        at = self.now()
         try:
             head = read_head(source)
             requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
@@ -120,7 +125,10 @@ class SealGate:
         if requirement.endpoint is not None:
             require_authorized(path.chain[0], requirement.endpoint)  # 4
         admitted = AdmittedRequest(peer, path, at, requirement, None, head)
-        return PendingRequest(admitted, self._seal(admitted, fields), max_bytes=self._max_body_bytes)  # 5
+        length = int(fields[_LENGTH]) if _LENGTH in fields else None
+        return PendingRequest(
+            admitted, self._seal(admitted, fields), max_bytes=self._max_body_bytes, length=length
+        )  # 5
 
     def refuse(self, source: Scope, error: Exception) -> Answer:
         """The answer to a request that is refused, in the interface's form; everything is told to `on_refusal`.
@@ -149,6 +157,16 @@ class SealGate:
         body = refusal.body()
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
 
+    def now(self) -> datetime:
+        """The time, aware UTC."""
+        return as_utc(self._clock())
+
+    @property
+    def sink_awaits(self) -> bool:
+        """The sink is a coroutine function, or there is nothing to wait for."""
+        call = getattr(self._keep, "__call__", None)  # noqa: B004  # an object's own coroutine method
+        return self._keep is None or iscoroutinefunction(self._keep) or iscoroutinefunction(call)
+
     @property
     def replay(self) -> ReplayGuard | None:
         """Notices repeated requests."""
@@ -162,7 +180,14 @@ class SealGate:
         peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
             _LOG.warning("ignored from %s: %s", connection_address(source), ", ".join(peer.ignored))
-        return peer, self._qwacs.verify(peer, at=at)
+        try:
+            return peer, self._qwacs.verify(peer, at=at)
+        except CertificateRejected as e:
+            if not e.code.startswith("key."):
+                raise
+            # The peer must not be told that its signature is at fault.
+            code = "certificate.weak-key" if e.code == "key.weak" else "certificate.unusual-key"
+            raise CertificateRejected(code, e.message, clause=e.clause, findings=e.findings) from e
 
     def _fields(self, head: Message) -> Mapping[str, str]:
         values, doubled = message_components(head, only=self._watched)
@@ -179,6 +204,11 @@ class SealGate:
             raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
         if len(length) > 18 or int(length) > self._max_body_bytes:
             raise _too_large(self._max_body_bytes)
+        coding = fields.get(_CODING)
+        if coding is not None and (coding.strip(" \t").lower() != "chunked" or _LENGTH in fields):
+            # RFC 9112 section 6.3: whoever reads such a body otherwise sees another request.
+            beside = " beside a Content-Length" if _LENGTH in fields else ""
+            raise FormatError("message.malformed", f"the Transfer-Encoding is {shown(coding)}{beside}")
 
     def _seal(self, admitted: AdmittedRequest, fields: Mapping[str, str]) -> BodyReceiver | None:
         if not admitted.requirement.sealed:
@@ -207,13 +237,17 @@ class PendingRequest:
         admitted: what is known so far.
         body: takes a sealed body; None where nothing is sealed.
         max_bytes: a longer body is refused.
+        length: the Content-Length, which the body must have, or None.
     """
 
-    def __init__(self, admitted: AdmittedRequest, body: BodyReceiver | None, *, max_bytes: int) -> None:
+    def __init__(
+        self, admitted: AdmittedRequest, body: BodyReceiver | None, *, max_bytes: int, length: int | None
+    ) -> None:
         self._admitted = admitted
         self._body = body
         self._max_bytes = max_bytes
         self._chunks: list[bytes] = []
+        self._announced = length
         self._length = 0
 
     def update(self, chunk: bytes) -> None:
@@ -222,10 +256,10 @@ class PendingRequest:
         Raises:
             FormatError: `message.too-large`.
         """
+        self._length += len(chunk)
         if self._body is not None:
             self._body.update(chunk)
             return
-        self._length += len(chunk)
         if self._length > self._max_bytes:
             raise _too_large(self._max_bytes)
         self._chunks.append(chunk)
@@ -234,8 +268,12 @@ class PendingRequest:
         """The request, once its whole body was taken.
 
         Raises:
+            FormatError: `message.malformed`, it is not as long as was announced.
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
         """
+        if self._announced not in (None, self._length):
+            message = f"the body has {self._length} bytes, and its Content-Length is {self._announced}"
+            raise FormatError("message.malformed", message)
         if self._body is None:
             head = self._admitted.unverified_message
             return replace(self._admitted, unverified_message=head._replace(body=b"".join(self._chunks)))

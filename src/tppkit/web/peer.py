@@ -54,8 +54,7 @@ def peer_certificate(
 
     Raises:
         CertificateRejected: `certificate.missing`; the message names headers that were ignored.
-        FormatError: the trusted proxy's header cannot be read: `header.duplicate`, `certificate.malformed`,
-            `certificate.too-large`, `base64.*`.
+        FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`.
     """
     address = connection_address(source)
     doubts = () if address_is_raw or address == UNIX else address_headers(source)

@@ -103,12 +103,17 @@ class TrustedProxy:
         """PEM of the certificates that it forwards, the client's first; none when it forwards none.
 
         Raises:
-            FormatError: `header.duplicate`, `certificate.malformed`, `certificate.too-large`, `base64.*`.
+            FormatError: `certificate.malformed`, `certificate.too-large`.
         """
-        value = _single(source, self.header)
-        ders = _READERS[self.form](value) if value else ()
-        if ders and self.form is ProxyForm.RFC9440:
-            ders = (*ders, *_binaries(_single(source, _CHAIN), _CHAIN))
+        try:
+            value = _single(source, self.header)
+            ders = _READERS[self.form](value) if value else ()
+            if ders and self.form is ProxyForm.RFC9440:
+                ders = (*ders, *_binaries(_single(source, _CHAIN), _CHAIN))
+        except FormatError as e:
+            if e.code.startswith("certificate."):
+                raise
+            raise _malformed(e.message) from e
         return tuple(map(ssl.DER_cert_to_PEM_cert, ders))
 
     @property
@@ -156,7 +161,7 @@ def unproven_headers(source: Scope, *, proxies: Sequence[TrustedProxy], taken: f
 def _single(source: Scope, name: str) -> str:
     values = header_values(source, name)
     if len(values) > 1:
-        raise FormatError("header.duplicate", f"the {name} header stands more than once")
+        raise _malformed(f"{name} stands more than once")  # the code of values that a WSGI server joined
     value = values[0].strip(" \t") if values else ""
     if len(value) > MAX_HEADER:
         raise FormatError("certificate.too-large", f"a {name} header of {len(value)} characters is too long")

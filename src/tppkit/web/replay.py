@@ -15,15 +15,22 @@ from typing import NamedTuple, Protocol
 
 from tppkit._clock import as_utc
 from tppkit._encoding import decode_base64, encode_base64
-from tppkit.errors import LocalProtocolError, TransportError
+from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
 from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, request_fingerprint
 from tppkit.seals import VerifiedRequest
 from tppkit.web.refusing import Answer
 
 MAX_ANSWER_BYTES = 64 * 1024
+_MAX_WRITTEN = 2 * MAX_ANSWER_BYTES  # in base64, with its headers
 LEASE = timedelta(seconds=60)
 
+# An answer sent again has these headers and those that begin so; a cookie or a trace belongs to the first one alone.
+REPEATED_HEADERS = frozenset({"location", "retry-after", "x-request-id"})
+REPEATED_BEGINNINGS = ("content-", "aspsp-")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_AT_ONCE = 2**53 - 1  # later than every claim, and exact in Redis's numbers
+_TOO_LONG = b""  # kept in the place of an answer that is too long
 
 
 class Verdict(StrEnum):
@@ -45,10 +52,17 @@ class Verdict(StrEnum):
 
 
 class Claim(NamedTuple):
-    """A verdict, and the answer that was kept with SAME."""
+    """What became of a claim.
+
+    Attributes:
+        verdict: whose the id is.
+        answer: the answer that was kept, with SAME.
+        attempt: with FIRST and AGAIN, the number of this claim; greater than that of every earlier claim of the id.
+    """
 
     verdict: Verdict
     answer: bytes | None = None
+    attempt: int = 0
 
 
 class Bounds(NamedTuple):
@@ -78,7 +92,7 @@ class ReplayStore(Protocol):
         """Claim an id for a request.
 
         Args:
-            key: 32 bytes that stand for organisation and id.
+            key: 32 bytes that stand for organisation and id; the first 8 for the organisation alone.
             digest: 32 bytes that stand for the request.
             bounds: the times.
 
@@ -86,8 +100,16 @@ class ReplayStore(Protocol):
             TransportError: `replay.unavailable`.
         """
 
-    def keep(self, key: bytes, digest: bytes, answer: bytes | None) -> None:
-        """Keep the first answer to a claimed request, or with None let the claim go.
+    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
+        """Keep the answer to a claimed request, or with None let the claim go.
+
+        Nothing happens when the claim is not the last one: who was overtaken must neither answer for the next one nor free its
+        claim.
+
+        Args:
+            key: as claimed.
+            attempt: that of the claim.
+            answer: what is given with SAME from now on.
 
         Raises:
             TransportError: `replay.unavailable`.
@@ -107,13 +129,13 @@ class Replay:
 
     Attributes:
         key: stands for organisation and id.
-        digest: stands for the request.
+        attempt: the number of the claim; 0 where none was made.
         answer: send this instead of asking the handler; None: ask it.
         repeated: the handler may have been asked before.
     """
 
     key: bytes
-    digest: bytes
+    attempt: int
     answer: Answer | None
     repeated: bool
 
@@ -129,6 +151,9 @@ class ReplayGuard:
         window: how long an id stands for its first request.
         answers: keep answers and send them again. Without, every repeated request goes to the handler.
         lease: how long a handler may take; until then a repetition is refused with 409, afterwards it goes to the handler.
+
+    Raises:
+        ConfigurationError: `web.setting`, window or lease is not positive, or the lease is longer than the window.
     """
 
     def __init__(
@@ -141,8 +166,10 @@ class ReplayGuard:
     ) -> None:
         self.store = store
         self.answers = answers
+        if not timedelta(0) < lease <= window:
+            raise ConfigurationError("web.setting", f"a lease of {lease} does not fit a window of {window}")
         self._window = window
-        self._lease = lease if answers else timedelta(0)
+        self._lease = lease
 
     def admit(self, verified: VerifiedRequest, *, at: datetime) -> Replay:
         """Claim the id of a request.
@@ -152,16 +179,19 @@ class ReplayGuard:
             at: now, aware.
 
         Raises:
-            LocalProtocolError: `request-id.reuse`, `request-id.in-progress`.
+            LocalProtocolError: `request-id.reuse`, `request-id.in-progress`, `request-id.answered`.
             TransportError: `replay.unavailable`.
 
         Source: PSD2 document, part A section 4, X-Request-ID.
         """
         message = verified.unverified_message
-        key = sha256(f"{verified.organization_identifier}\0{verified.request_id.lower()}".encode()).digest()
+        organisation = verified.organization_identifier.encode()
+        request_id = verified.request_id.lower().encode()
+        key = sha256(organisation).digest()[:8] + sha256(organisation + b"\0" + request_id).digest()[:24]
         digest = bytes.fromhex(request_fingerprint(message.method, message.target, message.body))
         at = as_utc(at)
-        bounds = Bounds(_microseconds(at), _microseconds(at - self._window), _microseconds(at - self._lease))
+        free = _microseconds(at - self._lease) if self.answers else _AT_ONCE
+        bounds = Bounds(_microseconds(at), _microseconds(at - self._window), free)
         claim = self.store.claim(key, digest, bounds)
         if claim.verdict is Verdict.OTHER:
             raise LocalProtocolError(
@@ -171,8 +201,12 @@ class ReplayGuard:
             raise LocalProtocolError(
                 "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
             )
+        if claim.answer == _TOO_LONG:
+            raise LocalProtocolError(
+                "request-id.answered", "the first request was answered, at a length that is not kept"
+            )
         answer = None if claim.answer is None else _read_answer(claim.answer)
-        return Replay(key, digest, answer, repeated=claim.verdict is not Verdict.FIRST)
+        return Replay(key, claim.attempt, answer, repeated=claim.verdict is not Verdict.FIRST)
 
     def answered(self, replay: Replay, answer: Answer | None) -> None:
         """Keep an answer for repetitions; a failure of the server (5xx) or None lets the request be tried again.
@@ -181,8 +215,8 @@ class ReplayGuard:
             TransportError: `replay.unavailable`.
         """
         if self.answers:
-            final = answer is not None and answer.status < 500 and len(answer.body) <= MAX_ANSWER_BYTES
-            self.store.keep(replay.key, replay.digest, _write_answer(answer) if final and answer else None)
+            final = answer is not None and answer.status < 500
+            self.store.keep(replay.key, replay.attempt, _write_answer(answer) if final and answer else None)
 
     def purge(self, *, at: datetime, limit: int = 10_000) -> int:
         """Forget what is older than the window, in a bounded batch; every first use forgets two besides.
@@ -201,7 +235,13 @@ def unavailable(name: str, error: Exception) -> TransportError:
 
 
 def _write_answer(answer: Answer) -> bytes:
-    return json.dumps([answer.status, answer.headers, encode_base64(answer.body)]).encode()
+    headers = [field for field in answer.headers if _is_repeated(field[0].lower())]
+    written = json.dumps([answer.status, headers, encode_base64(answer.body)]).encode()
+    return written if len(written) <= _MAX_WRITTEN and len(answer.body) <= MAX_ANSWER_BYTES else _TOO_LONG
+
+
+def _is_repeated(name: str) -> bool:
+    return name in REPEATED_HEADERS or name.startswith(REPEATED_BEGINNINGS)
 
 
 def _read_answer(raw: bytes) -> Answer:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from tppkit.errors import TransportError
+from tppkit._encoding import shown
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.admitted import KEY, AdmittedRequest
 from tppkit.web.gate import PendingRequest, SealGate, not_kept
 from tppkit.web.message import Receive
@@ -47,8 +47,12 @@ class SealMiddleware:
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
-        else:
+        elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
+        else:
+            raise ConfigurationError(
+                "web.scope", f"a scope of the type {shown(scope['type'])} does not pass unlooked at"
+            )
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         replay = None
@@ -56,8 +60,9 @@ class SealMiddleware:
             pending = self._gate.open(scope)
             admitted = None if pending is None else await _receive_body(pending, receive)
             if admitted is not None:
-                await self._keep(admitted)
-                admitted, replay = await self._guard(admitted)
+                admitted, replay = await self._claim(admitted)
+                if replay is None or replay.answer is None:
+                    await self._keep(admitted, replay)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             if isinstance(e, TransportError) and e.code == "transport.disconnected":
                 return  # nobody is there to read an answer
@@ -68,61 +73,91 @@ class SealMiddleware:
         elif replay is not None and replay.answer is not None:
             await send_answer(send, replay.answer)
         else:
-            async with self._answering(replay, send) as kept:
-                await self._handle({**scope, KEY: admitted}, admitted, receive, kept)
+            await self._handle({**scope, KEY: admitted}, admitted, replay, receive, send)
 
     async def _handle(
-        self, scope: MutableMapping[str, Any], admitted: AdmittedRequest, receive: Receive, send: Send
+        self,
+        scope: MutableMapping[str, Any],
+        admitted: AdmittedRequest,
+        replay: Replay | None,
+        receive: Receive,
+        send: Send,
     ) -> None:
+        guard = self._gate.replay
         events = [{"type": "http.request", "body": admitted.unverified_message.body, "more_body": False}]
 
         async def replayed() -> Any:
             return events.pop() if events else await receive()
 
-        await self._app(scope, replayed, send)
+        if replay is None or guard is None or not guard.answers:
+            await self._app(scope, replayed, send)
+        else:
+            await _AnswerKeeper(guard, replay, replayed, send).run(self._app, scope)
 
-    async def _keep(self, admitted: AdmittedRequest) -> None:
-        try:
-            kept = self._gate.keep(admitted)
-            if inspect.isawaitable(kept):
-                await kept
-        except Exception as e:
-            raise not_kept(e) from e
-
-    async def _guard(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
+    async def _claim(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
         guard, verified = self._gate.replay, admitted.verified
         if guard is None or verified is None:
             return admitted, None
-        replay = await _call(guard, lambda: guard.admit(verified, at=admitted.at))
+        replay = await _call(guard, lambda: guard.admit(verified, at=self._gate.now()))
         return (replace(admitted, repeated=True) if replay.repeated else admitted), replay
 
-    @asynccontextmanager
-    async def _answering(self, replay: Replay | None, send: Send) -> AsyncIterator[Send]:
-        """Keep what is sent; what was not answered can be tried again."""
-        guard = self._gate.replay
-        if replay is None or guard is None or not guard.answers:
-            yield send
-            return
-        keeper = _AnswerKeeper(guard, replay, send)
+    async def _keep(self, admitted: AdmittedRequest, replay: Replay | None) -> None:
         try:
-            yield keeper
-        finally:
-            await keeper.end()
+            if self._gate.sink_awaits:
+                kept = self._gate.keep(admitted)
+            else:
+                kept = await asyncio.to_thread(self._gate.keep, admitted)
+            if inspect.isawaitable(kept):
+                await kept
+        except Exception as e:
+            guard = self._gate.replay
+            if guard is not None and replay is not None:
+                await _call(guard, lambda: guard.answered(replay, None))
+            raise not_kept(e) from e
 
 
 class _AnswerKeeper:
-    """Keeps what an application sends, before the last of it is sent."""
+    """Keeps what an application sends, before the last of it is sent.
 
-    def __init__(self, guard: ReplayGuard, replay: Replay, send: Send) -> None:
+    The claim is let go only when the application itself failed. When the client leaves, the application may have had its effect: it
+    goes on to answer, nobody reads it, and it is kept; an application that stops instead has its claim until the lease is over.
+    """
+
+    def __init__(self, guard: ReplayGuard, replay: Replay, receive: Receive, send: Send) -> None:
         self._guard = guard
         self._replay = replay
+        self._receive = receive
         self._send = send
         self._status = 500
         self._headers: tuple[tuple[str, str], ...] = ()
         self._body = bytearray()
         self._ended = False
+        self._client_left = False
+        self._unsent: Exception | None = None
 
-    async def __call__(self, event: Event) -> None:
+    async def run(self, app: AsgiApp, scope: MutableMapping[str, Any]) -> None:
+        """Call the application, and see to its claim."""
+        # What is not sent as bodies, a file by its path for example, could not be kept.
+        extensions = {
+            name: value
+            for name, value in (scope.get("extensions") or {}).items()
+            if not name.startswith("http.response.")
+        }
+        try:
+            await app({**scope, "extensions": extensions}, self._received, self._sent)
+        except Exception:
+            await self._end()
+            raise
+        await self._end()
+        if self._unsent is not None and not isinstance(self._unsent, OSError):
+            raise self._unsent
+
+    async def _received(self) -> Any:
+        event = await self._receive()
+        self._client_left |= event["type"] == "http.disconnect"
+        return event
+
+    async def _sent(self, event: Event) -> None:
         if event["type"] == "http.response.start":
             self._status = event["status"]
             fields = event.get("headers", ())
@@ -132,11 +167,14 @@ class _AnswerKeeper:
                 self._body += event.get("body", b"")
             if not event.get("more_body", False):
                 await self._keep(Answer(self._status, self._headers, bytes(self._body)))
-        await self._send(event)
+        if self._unsent is None:
+            try:
+                await self._send(event)
+            except Exception as e:  # noqa: BLE001  # the server's, not the application's: raised when the answer is kept
+                self._unsent, self._client_left = e, True
 
-    async def end(self) -> None:
-        """Let the request be tried again, if it was not answered whole."""
-        if not self._ended:
+    async def _end(self) -> None:
+        if not self._ended and not self._client_left:
             await self._keep(None)
 
     async def _keep(self, answer: Answer | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from http import HTTPStatus
 from io import BytesIO
@@ -48,14 +49,15 @@ class WsgiSealMiddleware:
             pending = self._gate.open(environ)
             admitted = None if pending is None else _receive_body(pending, environ)
             if admitted is not None:
-                self._keep(admitted)
-                admitted, replay = self._guard(admitted)
+                admitted, replay = self._claim(admitted)
+                if replay is None or replay.answer is None:
+                    self._keep(admitted, replay)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            return give_answer(start_response, self._gate.refuse(environ, e))
+            return give_answer(start_response, self._gate.refuse(environ, e), environ)
         if admitted is None:
             return self._app(environ, start_response)
         if replay is not None and replay.answer is not None:
-            return give_answer(start_response, replay.answer)
+            return give_answer(start_response, replay.answer, environ)
         return self._handle(environ, start_response, admitted, replay)
 
     def _handle(
@@ -69,64 +71,113 @@ class WsgiSealMiddleware:
         guard = self._gate.replay
         if replay is None or guard is None or not guard.answers:
             return self._app(environ, start_response)
-        return _AnswerKeeper(guard, replay).run(self._app, environ, start_response)
+        return _AnswerKeeper(guard, replay, start_response).run(self._app, environ)
 
-    def _keep(self, admitted: AdmittedRequest) -> None:
+    def _claim(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
+        guard = self._gate.replay
+        if guard is None or admitted.verified is None:
+            return admitted, None
+        replay = guard.admit(admitted.verified, at=self._gate.now())
+        return (replace(admitted, repeated=True) if replay.repeated else admitted), replay
+
+    def _keep(self, admitted: AdmittedRequest, replay: Replay | None) -> None:
         try:
             kept = self._gate.keep(admitted)
             if inspect.iscoroutine(kept):
                 kept.close()
                 raise ConfigurationError("web.awaited-sink", "a WSGI server cannot await the sink")
         except Exception as e:
+            if self._gate.replay is not None and replay is not None:
+                self._gate.replay.answered(replay, None)
             raise not_kept(e) from e
-
-    def _guard(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
-        guard = self._gate.replay
-        if guard is None or admitted.verified is None:
-            return admitted, None
-        replay = guard.admit(admitted.verified, at=admitted.at)
-        return (replace(admitted, repeated=True) if replay.repeated else admitted), replay
 
 
 class _AnswerKeeper:
-    """Keeps what an application answers, before the last of it is sent."""
+    """Keeps what an application answers, before the last of it is sent.
 
-    def __init__(self, guard: ReplayGuard, replay: Replay) -> None:
+    The claim is let go only when the application itself failed. When the client leaves, the application may have had its effect: it
+    is asked for the rest of its answer, which nobody reads, and that is kept.
+    """
+
+    def __init__(self, guard: ReplayGuard, replay: Replay, start_response: StartResponse) -> None:
         self._guard = guard
         self._replay = replay
+        self._start_response = start_response
+        self._write: Callable[[bytes], object] | None = None
         self._status = 500
         self._headers: tuple[tuple[str, str], ...] = ()
         self._body = bytearray()
+        self._unsent: Exception | None = None
 
-    def run(self, app: WsgiApp, environ: Environ, start_response: StartResponse) -> Iterator[bytes]:
-        def started(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
-            self._status, self._headers = int(status.split(" ", 1)[0]), tuple(headers)
-            write = start_response(status, headers, *exc_info)
-
-            def written(chunk: bytes) -> object:
-                self._take(chunk)
-                return write(chunk)
-
-            return written
-
+    def run(self, app: WsgiApp, environ: Environ) -> Iterator[bytes]:
+        """Call the application, give what it answers, and see to its claim."""
         chunks: Iterable[bytes] = ()
-        whole = False
+        held = b""
         try:
-            chunks = app(environ, started)
-            held = b""
-            for chunk in chunks:
-                self._take(chunk)
-                yield held
-                held = chunk
-            whole = True
-            self._keep(Answer(self._status, self._headers, bytes(self._body)))
+            with self._let_go_on_failure():
+                chunks = app(environ, self._started)
+                rest = iter(chunks)
+            while (chunk := self._next(rest)) is not None:
+                held, ready = chunk, held
+                if self._unsent is None:
+                    try:
+                        yield ready
+                    except GeneratorExit:  # the server cannot send
+                        while self._next(rest) is not None:
+                            pass
+                        self._keep_answer()
+                        raise
+            self._keep_answer()
+            if self._unsent is not None:
+                raise self._unsent
             yield held
         finally:
-            if not whole:
-                self._keep(None)
             close = getattr(chunks, "close", None)
             if close is not None:
                 close()
+
+    @contextmanager
+    def _let_go_on_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception:
+            self._keep(None)
+            raise
+
+    def _next(self, rest: Iterator[bytes]) -> bytes | None:
+        """What the application answers next; None when that was all."""
+        with self._let_go_on_failure():
+            chunk = next(rest, None)
+        if chunk is not None:
+            self._take(chunk)
+        return chunk
+
+    def _keep_answer(self) -> None:
+        self._keep(Answer(self._status, self._headers, bytes(self._body)))
+
+    def _started(self, status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
+        self._status, self._headers = int(status.split(" ", 1)[0]), tuple(headers)
+        if any(exc_info):
+            self._body.clear()
+            self._write = self._start_response(status, headers, *exc_info)  # raises the application's own error
+        else:
+            self._write = self._try(self._start_response, status, headers)
+        return self._written
+
+    def _written(self, chunk: bytes) -> None:
+        self._take(chunk)
+        if self._write is not None:
+            self._try(self._write, chunk)
+
+    def _try(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the server; what it raises is raised again when the answer is kept, because the application did nothing wrong."""
+        if self._unsent is not None:
+            return None
+        try:
+            return call(*arguments)
+        except Exception as e:  # noqa: BLE001  # servers raise what they like
+            self._unsent = e
+            return None
 
     def _take(self, chunk: bytes) -> None:
         if len(self._body) <= MAX_ANSWER_BYTES:
@@ -144,7 +195,7 @@ def _receive_body(pending: PendingRequest, environ: Environ) -> AdmittedRequest:
     if length:
         _read_counted(pending, environ["wsgi.input"], int(length))
     elif environ.get("wsgi.input_terminated"):
-        while chunk := environ["wsgi.input"].read(_CHUNK):
+        while chunk := _read(environ["wsgi.input"], _CHUNK):
             pending.update(chunk)
     elif environ.get("HTTP_TRANSFER_ENCODING"):
         raise FormatError("message.malformed", "the WSGI server does not say where a chunked body ends")
@@ -153,18 +204,26 @@ def _receive_body(pending: PendingRequest, environ: Environ) -> AdmittedRequest:
 
 def _read_counted(pending: PendingRequest, body: Any, length: int) -> None:
     while length:
-        chunk = body.read(min(length, _CHUNK))
+        chunk = _read(body, min(length, _CHUNK))
         if not chunk:
             raise FormatError("message.malformed", f"the body ends {length} bytes before its Content-Length")
         length -= len(chunk)
         pending.update(chunk)
 
 
-def give_answer(start_response: StartResponse, answer: Answer) -> list[bytes]:
-    """Start a whole answer, and give its body."""
+def _read(body: Any, size: int) -> bytes:
+    try:
+        chunk: bytes = body.read(size)
+    except Exception as e:  # servers raise what they like for chunks that are none
+        raise FormatError("message.malformed", f"the body cannot be read: {type(e).__name__}") from e
+    return chunk
+
+
+def give_answer(start_response: StartResponse, answer: Answer, environ: Environ) -> list[bytes]:
+    """Start a whole answer, and give its body; to HEAD there is none."""
     try:
         phrase = HTTPStatus(answer.status).phrase
     except ValueError:
         phrase = "Unknown"
     start_response(f"{answer.status} {phrase}", list(answer.headers))
-    return [answer.body]
+    return [b"" if environ.get("REQUEST_METHOD") == "HEAD" else answer.body]

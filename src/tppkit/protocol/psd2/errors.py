@@ -68,6 +68,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
     ("request-id.in-progress", 409, "STATUS_INVALID"),
+    ("request-id.answered", 409, "STATUS_INVALID"),
     ("request-id.", 400, "FORMAT_ERROR"),
     ("product.invalid", 400, "PRODUCT_INVALID"),
     ("product.unknown", 404, "PRODUCT_UNKNOWN"),

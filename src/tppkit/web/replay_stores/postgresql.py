@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from tppkit._extras import missing_extra
-from tppkit.web.replay import unavailable
-from tppkit.web.replay_stores.sql import TABLE, SqlReplayStore, Statements, Values
+from tppkit.web.replay_stores.sql import TABLE, Rows, SqlReplayStore, Statements, Values
 
 # Two processes that create the same table at once can collide in spite of IF NOT EXISTS.
 _LOCK = "SELECT pg_advisory_xact_lock(1953525869)"
+_WAIT_S = 5
 
 
 class PostgresqlReplayStore(SqlReplayStore):
-    """A store in a table that is made when it is not there; one connection, opened again when it broke.
+    """A store in a table that is made when it is not there; one connection a process, opened again when it broke.
+
+    It waits at most 5 seconds for a connection, for a statement and for a network that has gone silent.
 
     Args:
         conninfo: a libpq address.
@@ -31,30 +32,19 @@ class PostgresqlReplayStore(SqlReplayStore):
         except ImportError as e:
             raise missing_extra("postgres", e) from e
         statements = Statements(table, octets="BYTEA", pyformat=True, skip_locked="FOR UPDATE SKIP LOCKED")
-        super().__init__(self._run, statements)
+        super().__init__("PostgreSQL", statements=statements, errors=(psycopg.Error,))
         self._psycopg = psycopg
         self._conninfo = conninfo
-        self._connection: psycopg.Connection[Any] | None = None
-        self._lock = threading.Lock()
-        self._run("; ".join((_LOCK, *self._sql.create)), {})  # one transaction, as PostgreSQL has it
+        self._query("; ".join((_LOCK, *statements.create)), {})  # one transaction, as PostgreSQL has it
 
-    def close(self) -> None:
-        """Close the connection; the next call opens it again."""
-        with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+    def _connect(self) -> Any:
+        connection = self._psycopg.connect(
+            self._conninfo, autocommit=True, connect_timeout=_WAIT_S, tcp_user_timeout=_WAIT_S * 1000
+        )
+        connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(_WAIT_S * 1000),))
+        return connection
 
-    def _run(self, sql: str, values: Values) -> list[tuple[Any, ...]]:
-        with self._lock:
-            try:
-                cursor = self._open().execute(sql.encode(), values or None)
-                return cursor.fetchall() if cursor.description else []
-            except (self._psycopg.Error, OSError) as e:
-                raise unavailable("PostgreSQL", e) from e
-
-    def _open(self) -> Any:
+    def _execute(self, connection: Any, sql: str, values: Values) -> Rows:
         # A statement that failed with its connection is not repeated: whether it was carried out is not known.
-        if self._connection is None or self._connection.closed:
-            self._connection = self._psycopg.connect(self._conninfo, autocommit=True, connect_timeout=5)
-        return self._connection
+        cursor = connection.execute(sql.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.web.replay import Bounds, Claim, Verdict
+from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
 TABLE = "tppkit_request_ids"
 
@@ -17,10 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ATTEMPTS = 8
 
 Values = Mapping[str, Any]
-
-
-# Carries one statement out, commits it, and gives its rows.
-Query = Callable[[str, Values], list[tuple[Any, ...]]]
+Rows = list[tuple[Any, ...]]
 
 
 class Statements:
@@ -45,25 +45,27 @@ class Statements:
 
         self.create = (
             f"CREATE TABLE IF NOT EXISTS {table} (key {octets} PRIMARY KEY, digest {octets} NOT NULL, first_at BIGINT NOT NULL,"
-            f" claimed_at BIGINT NOT NULL, answer {octets})",
+            f" claimed_at BIGINT NOT NULL, attempt BIGINT NOT NULL, answer {octets})",
             f"CREATE INDEX IF NOT EXISTS {table}_first ON {table} (first_at)",
         )
+        # An attempt has the number of its time, or the one after its forerunner's where the clock stood or went back.
         # A use from before the window is replaced by the new one.
         self.first = text(
-            f"INSERT INTO {table} (key, digest, first_at, claimed_at) VALUES (:key, :digest, :at, :at)"
+            f"INSERT INTO {table} (key, digest, first_at, claimed_at, attempt) VALUES (:key, :digest, :at, :at, :at)"
             " ON CONFLICT (key) DO UPDATE SET digest = excluded.digest, first_at = excluded.first_at,"
-            f" claimed_at = excluded.claimed_at, answer = NULL WHERE {table}.first_at <= :forget RETURNING 1"
+            f" claimed_at = excluded.claimed_at, attempt = CASE WHEN :at > {table}.attempt THEN :at"
+            f" ELSE {table}.attempt + 1 END, answer = NULL WHERE {table}.first_at <= :forget RETURNING attempt"
         )
         self.again = text(
-            f"UPDATE {table} SET claimed_at = :at WHERE key = :key AND digest = :digest AND answer IS NULL"
-            " AND claimed_at <= :free RETURNING 1"
+            f"UPDATE {table} SET claimed_at = :at, attempt = CASE WHEN :at > attempt THEN :at ELSE attempt + 1 END"
+            " WHERE key = :key AND digest = :digest AND answer IS NULL AND claimed_at <= :free RETURNING attempt"
         )
         self.known = text(f"SELECT digest, answer FROM {table} WHERE key = :key AND first_at > :forget")
         self.keep = text(
-            f"UPDATE {table} SET answer = :answer WHERE key = :key AND digest = :digest AND answer IS NULL RETURNING 1"
+            f"UPDATE {table} SET answer = :answer WHERE key = :key AND attempt = :attempt AND answer IS NULL RETURNING 1"
         )
         self.free = text(
-            f"UPDATE {table} SET claimed_at = 0 WHERE key = :key AND digest = :digest AND answer IS NULL RETURNING 1"
+            f"UPDATE {table} SET claimed_at = 0 WHERE key = :key AND attempt = :attempt AND answer IS NULL RETURNING 1"
         )
         self.purge = text(
             f"DELETE FROM {table} WHERE key IN (SELECT key FROM {table} WHERE first_at <= :forget"
@@ -71,38 +73,86 @@ class Statements:
         )
 
 
-class SqlReplayStore:
-    """What both databases do; each brings its own `query`.
+class _Connection:
+    """The connection of one process, and the lock of its threads."""
+
+    def __init__(self, inherited: _Connection | None = None) -> None:
+        self.process = os.getpid()
+        self.lock = threading.Lock()
+        self.opened: Any = None
+        self.inherited = inherited  # held, because whoever closes it speaks to the server in the parent's name
+
+
+class SqlReplayStore(ABC):
+    """What both databases do over one connection, which is opened when it is needed.
+
+    A connection must not cross a fork: two processes that write to one socket read each other's answers. Nor may a lock that
+    somebody held there.
 
     Args:
-        query: carries one statement out.
+        name: of the database, for errors.
         statements: in the database's words.
+        errors: what its client raises.
     """
 
     blocking = True
 
-    def __init__(self, query: Query, statements: Statements) -> None:
-        self._query = query
+    def __init__(self, name: str, *, statements: Statements, errors: tuple[type[Exception], ...]) -> None:
+        self._name = name
         self._sql = statements
+        self._errors: tuple[type[Exception], ...] = (*errors, OSError)
+        self._connection = _Connection()
+
+    @abstractmethod
+    def _connect(self) -> Any:
+        """A new connection."""
+
+    @abstractmethod
+    def _execute(self, connection: Any, sql: str, values: Values) -> Rows:
+        """Carry one statement out, commit it, and give its rows."""
+
+    def close(self) -> None:
+        """Close the connection; the next call opens it again."""
+        mine = self._mine()
+        with mine.lock:
+            if mine.opened is not None:
+                mine.opened.close()
+                mine.opened = None
+
+    def _query(self, sql: str, values: Values) -> Rows:
+        mine = self._mine()
+        with mine.lock:
+            try:
+                if mine.opened is None or getattr(mine.opened, "closed", False):
+                    mine.opened = self._connect()
+                return self._execute(mine.opened, sql, values)
+            except self._errors as e:
+                raise unavailable(self._name, e) from e
+
+    def _mine(self) -> _Connection:
+        found = self._connection
+        if found.process != os.getpid():
+            found = self._connection = _Connection(found)
+        return found
 
     def claim(self, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
         """See `ReplayStore.claim`."""
         values = {"key": key, "digest": digest, **bounds._asdict()}
         for _ in range(_ATTEMPTS):  # the row that stood in the way may be purged before it is read
-            if self._query(self._sql.first, values):
+            if first := self._query(self._sql.first, values):
                 self.purge(forget=bounds.forget, limit=2)
-                return Claim(Verdict.FIRST)
-            if self._query(self._sql.again, values):
-                return Claim(Verdict.AGAIN)
+                return Claim(Verdict.FIRST, attempt=first[0][0])
+            if again := self._query(self._sql.again, values):
+                return Claim(Verdict.AGAIN, attempt=again[0][0])
             known = self._query(self._sql.known, values)
             if known:
                 return _judge(digest, *known[0])
         raise TransportError("replay.unavailable", "the replay guard's table changes faster than it can be read")
 
-    def keep(self, key: bytes, digest: bytes, answer: bytes | None) -> None:
+    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
         """See `ReplayStore.keep`."""
         sql = self._sql.free if answer is None else self._sql.keep
-        self._query(sql, {"key": key, "digest": digest, "answer": answer})
+        self._query(sql, {"key": key, "attempt": attempt, "answer": answer})
 
     def purge(self, *, forget: int, limit: int) -> int:
         """See `ReplayStore.purge`."""
