@@ -1,4 +1,4 @@
-"""A bank's interface on Django, behind nginx, which ends the TLS connection.
+"""A bank's interface on Django, behind nginx, which ends the TLS connection; every X-Request-ID counts once.
 
 BANK_ANCHORS=pki gunicorn django_bank:application
 """
@@ -20,12 +20,14 @@ from tppkit.trust import PathVerifier, load_anchors
 from tppkit.web import (
     ProxyForm,
     QwacPolicy,
+    ReplayGuard,
     SealGate,
     TrustedProxy,
     WsgiSealMiddleware,
     psd2_requirement,
     verified_request,
 )
+from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"])
 numbers = count(1)
@@ -46,5 +48,6 @@ gate = SealGate(
     seals=SealPolicy(paths),
     requirement=psd2_requirement,
     trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)],
+    replay=ReplayGuard(MemoryReplayStore()),  # for one process; several share one of the other stores
 )
 application = WsgiSealMiddleware(get_wsgi_application(), gate=gate)

@@ -1,4 +1,4 @@
-"""A bank's interface on Flask, behind nginx, which ends the TLS connection.
+"""A bank's interface on Flask, behind nginx, which ends the TLS connection; every X-Request-ID counts once.
 
 BANK_ANCHORS=pki waitress-serve --listen=127.0.0.1:8000 flask_bank:app
 """
@@ -17,12 +17,14 @@ from tppkit.trust import PathVerifier, load_anchors
 from tppkit.web import (
     ProxyForm,
     QwacPolicy,
+    ReplayGuard,
     SealGate,
     TrustedProxy,
     WsgiSealMiddleware,
     psd2_requirement,
     verified_request,
 )
+from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 paths = PathVerifier(load_anchors(Path(os.environ["BANK_ANCHORS"])))
 gate = SealGate(
@@ -30,6 +32,7 @@ gate = SealGate(
     seals=SealPolicy(paths),
     requirement=psd2_requirement,
     trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)],
+    replay=ReplayGuard(MemoryReplayStore()),  # for one process; several share one of the other stores
 )
 app = Flask(__name__)
 app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=gate)  # type: ignore[method-assign]

@@ -70,4 +70,4 @@ def test_an_example_handles_what_was_sealed_and_nothing_else(
     codes = [json.loads(answer.content)["tppMessages"][0]["code"] for answer in (tampered, elsewhere, spoofed)]
     assert codes == ["SIGNATURE_INVALID", "SIGNATURE_INVALID", "CERTIFICATE_MISSING"]
     assert second.json()["paymentId"] == "2"  # no handler ran in between
-    assert again.json()["paymentId"] == ("2" if name == "starlette_bank" else "3")
+    assert again.json() == second.json()  # the provider got no answer, and its payment is made once

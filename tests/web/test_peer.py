@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -205,3 +206,13 @@ def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: Qwa
     verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]
     assert verified.organization_identifier is not None
     assert verified.organization_identifier.text == "PSDDE-BAFIN-999999"
+
+
+def test_junk_beside_one_qwac_does_not_push_another_out_of_memory(paths: PathVerifier, pki: Pki) -> None:
+    qwacs = QwacPolicy(paths)
+    other = pki.issue_qwac(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other-qwac")
+    believed = qwacs.verify(peer(pki.qwac.certificate), at=AT)
+    sent = peer(other.certificate)
+    for number in range(600):
+        qwacs.verify(replace(sent, chain_pem=(sent.chain_pem[0], f"junk {number}")), at=AT)
+    assert qwacs.verify(peer(pki.qwac.certificate), at=AT) is believed

@@ -251,6 +251,7 @@ def test_a_header_of_another_name_is_reported_from_elsewhere(make: Callable[...,
         (ProxyForm.ENVOY, 'Cert="AAAA'),
         (ProxyForm.ENVOY, "By=a;"),
         (ProxyForm.ENVOY, "By=a;By=b"),
+        (ProxyForm.ENVOY, "By=a,"),
         (ProxyForm.RFC9440, "AAAA"),
         (ProxyForm.RFC9440, ":AAAA:, :AAAA:"),
         (ProxyForm.RFC9440, ":AAA:"),
@@ -277,7 +278,25 @@ def test_a_header_beyond_its_bound_is_refused() -> None:
     assert caught.value.code == "certificate.too-large"
 
 
-@pytest.mark.parametrize("networks", [(), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
+@pytest.mark.parametrize("network", ["::ffff:10.0.0.0/120", "::ffff:10.0.0.5"])
+def test_a_network_of_ipv4_addresses_within_ipv6_is_theirs(network: str, forwarded: Forwarded) -> None:
+    named = [TrustedProxy(network, form=ProxyForm.NGINX)]
+    for address in ("10.0.0.5", "::ffff:10.0.0.5"):
+        source = scope(*forwarded[ProxyForm.NGINX], address=address)
+        assert peer_certificate(source, trusted_proxies=named).source == "nginx"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["X_SSL_Client_Cert", "X-ARR-ClientCert", "X-Amzn-Mtls-Clientcert", "X-Forwarded-Tls-Client-Cert"],
+)
+def test_a_certificate_of_any_usual_name_is_reported(name: str, pki: Pki) -> None:
+    tls = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),)}}
+    found = peer_certificate(scope((name, "x"), address=STRANGER, extensions=tls))
+    assert found.ignored == (name.lower(),)
+
+
+@pytest.mark.parametrize("networks", [(5,), (b"1234",), (), ("example.com",), ("10.0.0.1/8",), ("10.0.0.0/33",)])
 def test_what_is_no_network_cannot_be_trusted(networks: tuple[str, ...]) -> None:
     with pytest.raises(ConfigurationError) as caught:
         TrustedProxy(*networks, form=ProxyForm.NGINX)

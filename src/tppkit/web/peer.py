@@ -81,7 +81,7 @@ def peer_certificate(
 
 
 class QwacPolicy:
-    """Believes QWACs; remembers the chains of those that it believed (at most 512).
+    """Believes QWACs; remembers the 512 that it believed last, each with the chain that it came with last.
 
     Args:
         paths: believes certificates.
@@ -89,7 +89,7 @@ class QwacPolicy:
 
     def __init__(self, paths: PathVerifier) -> None:
         self.paths = paths
-        self._believed: dict[tuple[str, ...], TrustedPath] = {}
+        self._believed: dict[str, tuple[tuple[str, ...], TrustedPath]] = {}  # by the QWAC, the latest last
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         """Believe the peer's QWAC: it fits its profile and chains to an anchor at the time.
@@ -107,15 +107,21 @@ class QwacPolicy:
                 `path.*`, `key.*`, `revocation.*`.
         """
         at = as_utc(at)
-        known = self._believed.get(peer.chain_pem)
-        if known is not None and known.window.not_before <= at <= known.window.not_after:
+        chain, known = self._believed.get(peer.chain_pem[0], ((), None))
+        if known is not None and chain == peer.chain_pem and known.window.not_before <= at <= known.window.not_after:
             return known
         qwac = _read(peer.chain_pem[0])
         path = self.paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=_authorities(peer.chain_pem[1:]))
-        if len(self._believed) >= _REMEMBERED:
-            self._believed.clear()
-        self._believed[peer.chain_pem] = path
+        self._remember(peer.chain_pem, path)
         return path
+
+    def _remember(self, chain: tuple[str, ...], path: TrustedPath) -> None:
+        """Put a chain in the place of the QWAC's last one: what a peer sends besides must not push others out."""
+        self._believed.pop(chain[0], None)
+        while len(self._believed) >= _REMEMBERED:
+            # Another thread may have been quicker.
+            self._believed.pop(next(iter(tuple(self._believed)), ""), None)
+        self._believed[chain[0]] = (chain, path)
 
 
 def _read(pem: str) -> EidasCertificate:

@@ -12,7 +12,7 @@ import ssl
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -58,7 +58,12 @@ _USUAL = {
     ProxyForm.RFC9440: "client-cert",
 }
 # Names under which proxies are seen to forward certificates; reported where they stand without a right to.
-_KNOWN = frozenset({*_USUAL.values(), _CHAIN, "x-client-cert", "ssl-client-cert", "x-ssl-cert", "x-tls-client-cert"})
+_KNOWN = frozenset(
+    {
+        *_USUAL.values(), _CHAIN, "x-client-cert", "ssl-client-cert", "x-ssl-cert", "x-tls-client-cert", "x-arr-clientcert",
+        "x-amzn-mtls-clientcert", "x-amzn-mtls-clientcert-leaf", "x-forwarded-tls-client-cert",
+    }
+)  # fmt: skip
 
 
 class TrustedProxy:
@@ -82,8 +87,8 @@ class TrustedProxy:
         self.header = (header or _USUAL[form]).lower()
         self._unix = UNIX in networks
         try:
-            self._networks = tuple(ip_network(text) for text in networks if text != UNIX)
-        except ValueError as e:
+            self._networks = tuple(_network(text) for text in networks if text != UNIX)
+        except (ValueError, TypeError) as e:
             raise ConfigurationError("proxy.network", f"a trusted proxy's network is not one: {e}") from e
         if not networks:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
@@ -154,8 +159,20 @@ def unproven_headers(source: Scope, *, proxies: Sequence[TrustedProxy], taken: f
     names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
     if "headers" in source:
         found = {name.lower().decode("latin-1") for name, _ in source["headers"]}
-        return tuple(sorted(names & found))
+        # With underscores too: an application further in may read them as one.
+        return tuple(
+            sorted(name for name in found if name in names or ("_" in name and name.replace("_", "-") in names))
+        )
     return tuple(sorted(name for name in names if header_values(source, name)))
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    """A network; one of IPv4 addresses within IPv6 (RFC 4291 section 2.5.5.2) as what it is."""
+    if not isinstance(text, str):
+        raise TypeError(f"{text!r} is no text")  # a number would be taken for an address
+    network = ip_network(text)
+    mapped = getattr(network.network_address, "ipv4_mapped", None)
+    return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")
 
 
 def _single(source: Scope, name: str) -> str:
@@ -202,6 +219,8 @@ def _last_element(value: str) -> Mapping[str, str]:
             raise _malformed(f"an element has {shown(found[1])} twice")
         element[key] = found[3] if found[2] is None else re.sub(r"\\(.)", r"\1", found[2])
         position, separator = found.end(), found[4]
+    if separator == "," and position:
+        raise _malformed("an element is empty")  # a proxy's own element would be last; this one is none
     return element
 
 
