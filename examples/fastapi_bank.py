@@ -5,13 +5,15 @@ BANK_ANCHORS=pki uvicorn --no-proxy-headers --no-server-header fastapi_bank:app
 
 from __future__ import annotations
 
-import json
 import os
 from itertools import count
 from pathlib import Path
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 
+from tppkit.errors import TppkitError
+from tppkit.protocol.psd2.models import Href, PaymentInitiated, PaymentInitiation, PaymentLinks
+from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
 from tppkit.web import (
@@ -24,6 +26,7 @@ from tppkit.web import (
     psd2_requirement,
     verified_request,
 )
+from tppkit.web.refusing import brief_refusal
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 paths = PathVerifier(load_anchors(Path(os.environ["BANK_ANCHORS"])))
@@ -39,9 +42,30 @@ app.add_middleware(SealMiddleware, gate=gate)
 numbers = count(1)
 
 
-@app.post("/psd2/v1/payments/{product}", status_code=201)
-async def initiate(product: str, request: Request) -> dict[str, str]:
+def initiated(product: str, payment_id: str) -> bytes:
+    """The answer to an initiation."""
+    path = f"/psd2/v1/payments/{product}/{payment_id}"
+    links = PaymentLinks(
+        sca_redirect=Href(href=f"https://bank.example/approve/{payment_id}"),
+        status=Href(href=f"{path}/status"),
+        self_=Href(href=path),
+    )
+    answer = PaymentInitiated(transaction_status=TransactionStatus.RCVD, payment_id=payment_id, links=links)
+    return answer.to_wire()
+
+
+@app.exception_handler(TppkitError)
+async def refuse(request: Request, error: TppkitError) -> Response:
+    """What was signed and is no payment, in the interface's form."""
+    refusal = brief_refusal(error)
+    return Response(refusal.body(), refusal.status, media_type="application/json")
+
+
+@app.post("/psd2/v1/payments/{product}")
+async def initiate(product: str, request: Request) -> Response:
     """A payment, from nothing but what was signed."""
     verified = verified_request(request.scope)
-    creditor = json.loads(verified.body)["creditorName"]
-    return {"paymentId": str(next(numbers)), "from": verified.organization_identifier, "to": creditor}
+    payment = PaymentInitiation.from_wire(verified.body)
+    payment_id = str(next(numbers))
+    print(payment_id, verified.organization_identifier, payment.instructed_amount.amount)
+    return Response(initiated(product, payment_id), 201, media_type="application/json")

@@ -5,7 +5,6 @@ BANK_ANCHORS=pki uvicorn --no-proxy-headers --no-server-header starlette_bank:ap
 
 from __future__ import annotations
 
-import json
 import os
 from itertools import count
 from pathlib import Path
@@ -13,9 +12,12 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
+from tppkit.errors import TppkitError
+from tppkit.protocol.psd2.models import Href, PaymentInitiated, PaymentInitiation, PaymentLinks
+from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
 from tppkit.web import (
@@ -28,17 +30,38 @@ from tppkit.web import (
     psd2_requirement,
     verified_request,
 )
+from tppkit.web.refusing import brief_refusal
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 numbers = count(1)
 
 
-async def initiate(request: Request) -> JSONResponse:
+def initiated(product: str, payment_id: str) -> bytes:
+    """The answer to an initiation."""
+    path = f"/psd2/v1/payments/{product}/{payment_id}"
+    links = PaymentLinks(
+        sca_redirect=Href(href=f"https://bank.example/approve/{payment_id}"),
+        status=Href(href=f"{path}/status"),
+        self_=Href(href=path),
+    )
+    answer = PaymentInitiated(transaction_status=TransactionStatus.RCVD, payment_id=payment_id, links=links)
+    return answer.to_wire()
+
+
+async def refuse(request: Request, error: Exception) -> Response:
+    """What was signed and is no payment, in the interface's form."""
+    assert isinstance(error, TppkitError)
+    refusal = brief_refusal(error)
+    return Response(refusal.body(), refusal.status, media_type="application/json")
+
+
+async def initiate(request: Request) -> Response:
     """A payment, from nothing but what was signed."""
     verified = verified_request(request.scope)
-    creditor = json.loads(verified.body)["creditorName"]
-    answer = {"paymentId": str(next(numbers)), "from": verified.organization_identifier, "to": creditor}
-    return JSONResponse(answer, status_code=201)
+    payment = PaymentInitiation.from_wire(verified.body)
+    payment_id = str(next(numbers))
+    print(payment_id, verified.organization_identifier, payment.instructed_amount.amount)
+    return Response(initiated(request.path_params["product"], payment_id), 201, media_type="application/json")
 
 
 paths = PathVerifier(load_anchors(Path(os.environ["BANK_ANCHORS"])))
@@ -52,4 +75,5 @@ gate = SealGate(
 app = Starlette(
     routes=[Route("/psd2/v1/payments/{product}", initiate, methods=["POST"])],
     middleware=[Middleware(SealMiddleware, gate=gate)],
+    exception_handlers={TppkitError: refuse},
 )

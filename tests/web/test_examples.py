@@ -15,6 +15,7 @@ from asgi import sealed
 from serving import free_port, run_program, send
 
 from tppkit.certificates import EidasCertificate
+from tppkit.protocol.psd2.models import PaymentInitiated
 from tppkit.seals import Message, Seal
 from tppkit.testpki import Pki, certificate_pem
 
@@ -27,7 +28,10 @@ COMMANDS = {
     "django_bank": ("-m", "gunicorn", "--no-control-socket", "--bind", "127.0.0.1:{port}", "django_bank:application"),
 }
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
-BODY = b'{"creditorName":"Bookshop", "amount":"12.50"}'
+BODY = (
+    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},'
+    b'"creditorAccount":{"iban":"LT601010012345678901"}, "creditorName":"Bookshop"}'
+)
 
 
 @contextmanager
@@ -53,19 +57,22 @@ def test_every_example_is_tested() -> None:
 def test_an_example_handles_what_was_sealed_and_nothing_else(
     name: str, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
 ) -> None:
-    def fresh() -> Message:
-        return forwarded(sealed(live_seal, target=TARGET, body=BODY, request_id=None), live_pki.qwac.certificate)
+    def fresh(body: bytes = BODY) -> Message:
+        return forwarded(sealed(live_seal, target=TARGET, body=body, request_id=None), live_pki.qwac.certificate)
 
     with serve(name, live_folder, tmp_path) as url:
         first = send(url, fresh())
         tampered = send(url, fresh()._replace(body=BODY.replace(b"12.50", b"99.99")))
         elsewhere = send(url, fresh()._replace(target=TARGET.replace("sepa", "instant-sepa")))
         spoofed = send(url, fresh(), local="127.0.0.2")
+        unreadable = send(url, fresh(b"not json"))
         last = fresh()
         second = send(url, last)
         again = send(url, last)
-    told = {"from": str(live_pki.provider.organization_identifier), "to": "Bookshop"}
-    assert (first.status_code, first.json()) == (201, {"paymentId": "1", **told}), first.text
+    assert first.status_code == 201, first.text
+    told = PaymentInitiated.from_wire(first.content)
+    assert (told.payment_id, told.transaction_status, told.links.self_.href) == ("1", "RCVD", f"{TARGET}/1")
+    assert (unreadable.status_code, unreadable.json()["tppMessages"][0]["code"]) == (400, "FORMAT_ERROR")
     assert (tampered.status_code, elsewhere.status_code, spoofed.status_code) == (401, 401, 401)
     codes = [json.loads(answer.content)["tppMessages"][0]["code"] for answer in (tampered, elsewhere, spoofed)]
     assert codes == ["SIGNATURE_INVALID", "SIGNATURE_INVALID", "CERTIFICATE_MISSING"]
