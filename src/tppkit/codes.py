@@ -989,7 +989,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "check the password",
         ),
         "pki.already-revoked": Code(
-            "the certificate is revoked already",
+            "the certificate is revoked already, and the lists say so",
             "only a hold can be revoked again, for another reason",
         ),
         "pki.country": Code(
@@ -1049,8 +1049,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "make a new one with tppkit pki csr",
         ),
         "pki.revocation-time": Code(
-            "a certificate cannot be revoked from a time to come",
-            "give a time that is past, or none for now",
+            "a certificate cannot be revoked from a time to come, nor from before it is valid",
+            "give a past time within its validity, or none for now",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",

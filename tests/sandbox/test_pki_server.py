@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from tppkit._clock import utc_now
+from tppkit.sandbox.pki_services import PkiServices
 from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.request import make_request
@@ -107,6 +110,34 @@ def test_answers_change_with_what_is_issued_and_revoked(served):
     assert "theirs.pem: good" in served.ocsp("theirs")
     served.revoke("theirs")
     assert "theirs.pem: revoked" in served.ocsp("theirs")
+
+
+def test_the_list_over_http_is_the_one_in_the_folder(served):
+    for _ in range(2):
+        got = httpx.get(f"{served.base}/issuing-ca-qwac.crl").content
+        assert got == (served.folder / "issuing-ca-qwac.crl").read_bytes()
+        served.revoke("qwac" if _ == 0 else "other-qwac")
+
+
+def test_lists_that_end_soon_are_signed_anew_where_they_are_served(tmp_path):
+    begin = utc_now() - timedelta(days=300)
+    write_pki(make_pki(at=begin), tmp_path / "pki")
+    old = {name: (tmp_path / "pki" / name).read_bytes() for name in ("root.crl", "trusted-lists/LT.xml")}
+    services = PkiServices(tmp_path / "pki", now=utc_now)
+    with TestClient(services.app) as client:
+        for name, content in old.items():
+            got = client.get(f"/{Path(name).name}").content
+            assert got == (tmp_path / "pki" / name).read_bytes() != content
+
+
+def test_a_list_that_ends_soon_while_it_is_served_is_signed_anew(tmp_path):
+    clock = [utc_now()]
+    write_pki(make_pki(at=clock[0]), tmp_path / "pki")
+    services = PkiServices(tmp_path / "pki", now=lambda: clock[0])
+    with TestClient(services.app) as client:
+        first = client.get("/root.crl").content
+        clock[0] += timedelta(days=340)
+        assert client.get("/root.crl").content != first
 
 
 def test_curl_asks_by_get(served):

@@ -237,6 +237,11 @@ def test_a_key_of_another_certificate_is_not_used(folder):
         ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "yesterday", "reason": "superseded"}]}'),
         ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": "whim"}]}'),
         ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": []}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "9999-12-31", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "0001-01-01", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "-5", "at": "2026-01-01", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "0x5", "at": "2026-01-01", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "' + b"1" * 41 + b'", "at": "2026-01-01", "reason": "superseded"}]}'),
     ],
 )  # fmt: skip
 def test_a_damaged_folder_is_refused(folder, name, content):

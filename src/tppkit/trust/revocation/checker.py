@@ -80,7 +80,7 @@ class RevocationChecker:
     """Judges the revocation of chains; safe to share between threads.
 
     A verdict may be remembered while the answers behind it are fresh, at most for `remember`, and not beyond the moment at
-    which `learn` brings news or a revocation is first seen: then every verdict given is closed.
+    which `learn` or `replace` brings news or a revocation is first seen: then every verdict given is closed.
 
     Args:
         policy: what to do when nothing usable is known.
@@ -140,6 +140,15 @@ class RevocationChecker:
         """Take up further answers; every verdict given so far is closed and must be judged again."""
         with self._lock:
             self._evidence += evidence
+        self._close_windows()
+
+    def replace(self, evidence: RevocationEvidence) -> None:
+        """Take up other answers in place of all that were kept; every verdict given so far is closed.
+
+        For who keeps the current answers only, as a folder of lists does: what is no longer among them is forgotten.
+        """
+        with self._lock:
+            self._evidence = evidence
         self._close_windows()
 
     def check(self, chain: Sequence[EidasCertificate], *, at: datetime) -> Statuses:
