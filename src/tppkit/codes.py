@@ -1116,10 +1116,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the country of NCAId is not in ISO 3166",
             "ask the issuer for the authority's country",
         ),
-        "qcstatements.nca-exchanged": Code(
-            "NCAName holds the authority's identifier, and NCAId does not",
-            "ask the issuer for the name in NCAName and the identifier in NCAId",
-        ),
         "qcstatements.nca-id": Code(
             "NCAId is not CC-AUTHORITY",
             "ask the issuer for two and two to eight capital letters, as DE-BAFIN",
@@ -1127,6 +1123,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.nca-name": Code(
             "NCAName has letters that are not Latin",
             "ask the issuer for the name in Latin letters; accents are fine",
+        ),
+        "qcstatements.nca-name-identifier": Code(
+            "NCAName holds an authority's identifier, perhaps in exchange for the name",
+            "ask the issuer for the name in NCAName and the identifier in NCAId",
         ),
         "qcstatements.nca-not-applicable": Code(
             "a central bank or public authority has an NCAName or NCAId other than NA",

@@ -119,7 +119,8 @@ def weigh(
     """What answers prove together.
 
     A revocation is final whichever answer knows of it, but for a hold, which may be lifted: there the latest decides of the
-    answers that had been given by then, and of two lists of one moment the one with the higher number. That a later one does not tell of the hold any more proves nothing for the time.
+    answers that had been given by then, and of two lists of one moment the one with the higher number. That a later one does
+    not tell of the hold any more proves nothing for the time.
 
     Args:
         answers: about this certificate.
