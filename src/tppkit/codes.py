@@ -1004,6 +1004,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
         ),
+        "pki.faults": Code(
+            "the PKI begins before the rules that its faults would break",
+            "give a day from 2023-09-01 on, or leave --faults out",
+        ),
         "pki.foreign-key": Code(
             "a key or file lies outside the folder, or does not belong to its certificate or request",
             "give the key that it was made with; in a folder, leave what tppkit pki create made as it is",

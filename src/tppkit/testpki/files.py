@@ -59,7 +59,7 @@ def write_pki(
         The manifest that was written, as CLI.md describes it.
 
     Raises:
-        ConfigurationError: `file.exists`, `file.unwritable`.
+        ConfigurationError: `file.exists`, `file.unwritable`; `pki.faults`, the PKI begins before the rules that faults break.
     """
     everything = (*pki.issued, *further)
     faults = list(make_faults(pki)) if with_faults else []

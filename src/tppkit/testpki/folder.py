@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import as_utc, format_time
 from tppkit._files import locked, replace_file
@@ -28,11 +29,18 @@ from tppkit.testpki.files import (
     write_files,
 )
 from tppkit.testpki.issued import Issued
+from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, kind_of_public_key
 from tppkit.testpki.opening import read_manifest, read_pki
 from tppkit.testpki.pem import PkiFile, certificate_pem
 from tppkit.testpki.provider import Provider
 from tppkit.testpki.publishing import are_crls_current, ends_soon, publish_crls, publish_trusted_lists
-from tppkit.testpki.request import kind_of, provider_of_request
+from tppkit.testpki.request import (
+    asks_for_ev,
+    kind_of,
+    provider_of_request,
+    requested_dns_names,
+    requested_subject,
+)
 from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -99,19 +107,30 @@ class PkiFolder:
     ) -> dict[str, Any]:
         """Issue what a request asks for, and write it: there is no key to write. Arguments as for `issue`.
 
+        Subject, DNS names, roles and key are those of the request; so are the policy ev and the qualified device where it asks
+        for them. Addresses, policies and disclosure statements are the authority's. What this PKI does not issue is refused.
+
         Returns:
             The manifest's entry.
 
         Raises:
-            ConfigurationError: `pki.request`, `pki.days`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and
-                those of `make_provider`.
+            ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
+                `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of `make_provider`.
         """
         kind, provider = kind_of(request), provider_of_request(request)
-        pki = self.pki.issuing_from(at, days=days)
+        subject, names = requested_subject(request), requested_dns_names(request)
+        if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
+            odd = "a qualified device" if kind == "qwac" else "DNS names"
+            raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
+        _require_own_key(request, self.pki, kind)
+        policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
+        pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
-            certificate = pki.issue_requested(request, provider, kind=kind, label=label)
+            certificate = pki.issue_requested(
+                provider, kind=kind, label=label, subject=subject, names=names, public_key=_public_key_der(request)
+            )
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
@@ -286,6 +305,24 @@ def _make(pki: Pki, kind: str, provider: Provider, label: str, key: str | None) 
     if kind == "qseal":
         return pki.issue_qseal(provider, label=label, key=key)
     return pki.issue_server(provider.dns_name, label=label, key=key)
+
+
+def _require_own_key(request: EidasRequest, pki: Pki, kind: str) -> None:
+    """Refuse a key of no kind that such certificates have, and one that is another's: of a member of the PKI."""
+    kinds = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+    if kind_of_public_key(request.public_key) not in kinds:
+        message = f"the request's key ({request.key.type}, {request.key.bits or request.key.curve}) is none of {', '.join(kinds)}"
+        raise ConfigurationError("pki.key-kind", message)
+    known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
+    for label, key in known.items():
+        if key.public_key() == request.public_key:
+            raise ConfigurationError(
+                "pki.foreign-key", f"the request's key is that of {label}: make one for this request"
+            )
+
+
+def _public_key_der(request: EidasRequest) -> bytes:
+    return request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _require_reason(reason: str) -> None:
