@@ -986,7 +986,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pkcs12.unreadable": Code(
             "the PKCS#12 file cannot be opened",
-            "check the password",
+            "give its password (on the command line: --password-file FILE, with the password in the first line)",
         ),
         "pki.already-revoked": Code(
             "the certificate is revoked already, and the lists say so",

@@ -304,3 +304,8 @@ def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, f
     assert "trust.no-anchors" in errors
     text = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists)
     assert "none holds" in text.stdout
+
+
+def test_where_the_password_of_a_file_belongs_is_told(tppkit, folder) -> None:
+    result = tppkit("cert", "check", "qwac.p12", "--as", "qwac")
+    assert (result.exit_code, "--password-file" in result.stderr) == (3, True)

@@ -373,3 +373,9 @@ def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
     assert "[qcstatements.role-mismatch]" in tppkit("cert", "show", "old.csr").stdout
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "old.csr")
     assert (refused.exit_code, "pki.request" in refused.stderr) == (2, True)
+
+
+def test_a_request_is_not_named_as_its_new_key(tppkit, tmp_path):
+    result = tppkit("pki", "csr", "m.key")
+    assert (result.exit_code, "name of the new key" in result.stderr) == (2, True)
+    assert not list(tmp_path.iterdir())

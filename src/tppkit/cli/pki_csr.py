@@ -100,7 +100,12 @@ def _request(
     possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
     key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))
     request = (file, _pem(make_request(provider, kind, key, policy=policy, qscd=qscd)), PUBLIC)
-    return [request] if given else [request, (str(Path(file).with_suffix(".key")), key_pem(key), PRIVATE)]
+    if given:
+        return [request]
+    key_name = str(Path(file).with_suffix(".key"))
+    if key_name == file:
+        raise click.UsageError(f"{file} is the name of the new key: give the request another suffix, such as .csr")
+    return [request, (key_name, key_pem(key), PRIVATE)]
 
 
 def _repair(file: str, old: EidasRequest, key: PrivateKey | None, kind: str | None) -> _Files:

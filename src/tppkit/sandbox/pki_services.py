@@ -20,10 +20,11 @@ from starlette.routing import Route
 
 from tppkit._clock import utc_now
 from tppkit._files import read_bounded
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
+from tppkit.testpki.ocsp import MALFORMED_REQUEST, write_refusal
 from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.testpki.trusted_lists import LIST_FILES
@@ -85,7 +86,10 @@ class PkiServices:
         return self._answer_ocsp(await _body(request))
 
     async def _get_ocsp(self, request: Request) -> Response:
-        return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
+        try:
+            return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
+        except FormatError:  # as for a POST (RFC 6960 section 2.3)
+            return Response(write_refusal(MALFORMED_REQUEST), media_type=_OCSP)
 
     def _answer_ocsp(self, asked: bytes) -> Response:
         return Response(answer_ocsp(self._folder.pki, asked, at=self._now()), media_type=_OCSP)

@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
-from tppkit._files import PRIVATE, new_folder, write_new
+from tppkit._files import PRIVATE, make_folder, new_folder, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.bundle import write_pkcs12
@@ -71,9 +71,9 @@ def write_pki(
         "files": entries,
     }
     with new_folder(directory) as folder:
-        (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
+        make_folder(folder / TRUSTED_LISTS / LOTL_SIGNERS)
         if faults:
-            (folder / FAULTS_FOLDER).mkdir()
+            make_folder(folder / FAULTS_FOLDER)
         for issued in everything:
             write_files(folder, files_of(pki, issued))
         for _, files in others:
