@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.certificates import EidasRequest, Psd2Statement, RoleOfPsp, der, oids
-from tppkit.errors import TppkitError
+from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource
 from tppkit.testpki.draft import Draft, extension_of
 from tppkit.testpki.faults import statements
-from tppkit.testpki.faults.edits import psd2_of, with_attribute, with_psd2, with_value
+from tppkit.testpki.faults.edits import psd2_of, with_attribute, with_psd2, with_value, without_attribute
 from tppkit.testpki.repair import Change, changes_of, faults_left, repair_request
 from tppkit.testpki.request import write_request
 
@@ -93,6 +93,18 @@ def test_an_identifier_beside_none_is_the_authoritys(sound, nca_id):
     mended = EidasRequest.from_der(repair_request(old, KEY))
     assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("Bank of Lithuania", "LT-BL")
     assert faults_left(old) == ()
+
+
+def test_an_authority_that_is_not_named_is_that_of_the_identifier(sound):
+    mended = EidasRequest.from_der(repair_request(request_of(statements.statement_without_authority(sound)), KEY))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("Bank of Lithuania", "LT-BL")
+
+
+def test_where_nothing_names_an_authority_a_new_request_is_needed(sound):
+    nameless = without_attribute(statements.statement_without_authority(sound), oids.ORGANIZATION_IDENTIFIER)
+    with pytest.raises(ConfigurationError) as refused:
+        repair_request(request_of(nameless), KEY)
+    assert refused.value.code == "pki.request"
 
 
 def test_a_central_bank_names_no_authority(sound):

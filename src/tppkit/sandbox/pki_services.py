@@ -74,13 +74,13 @@ class PkiServices:
 
     def _open(self) -> tuple[PkiFolder, tuple[int, ...]]:
         """The folder with lists that do not end soon, as far as they can be written."""
-        opened = open_pki(self._path)
         try:
-            opened.keep_current(now=self._now())
+            open_pki(self._path).keep_current(now=self._now())
         except ConfigurationError as e:
             if e.code != "file.unwritable":
                 raise
-        return opened, _stamp(self._path)
+        stamp = _stamp(self._path)  # before it is read, so that what changes meanwhile is seen the next time
+        return open_pki(self._path), stamp
 
     async def _post_ocsp(self, request: Request) -> Response:
         return self._answer_ocsp(await _body(request))
@@ -101,8 +101,8 @@ class PkiServices:
 
     async def _crl(self, request: Request) -> Response:
         for issuer in self._folder.pki.issuers:
-            if issuer.label == request.path_params["authority"]:
-                path = self._path / f"{issuer.label}.crl"
+            path = self._path / f"{issuer.label}.crl"
+            if issuer.label == request.path_params["authority"] and path.is_file():
                 return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_CRL)
         return _not_found()
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import as_utc, format_time
 from tppkit._files import locked, replace_file
@@ -29,7 +28,6 @@ from tppkit.testpki.files import (
     write_files,
 )
 from tppkit.testpki.issued import Issued
-from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, kind_of_public_key
 from tppkit.testpki.opening import read_manifest, read_pki
 from tppkit.testpki.pem import PkiFile, certificate_pem
 from tppkit.testpki.provider import Provider
@@ -40,6 +38,7 @@ from tppkit.testpki.request import (
     provider_of_request,
     requested_dns_names,
     requested_subject,
+    require_new_key,
 )
 from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
 
@@ -118,18 +117,16 @@ class PkiFolder:
                 `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of `make_provider`.
         """
         kind, provider = kind_of(request), provider_of_request(request)
-        subject, names = requested_subject(request), requested_dns_names(request)
-        if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
-            odd = "a qualified device" if kind == "qwac" else "DNS names"
-            raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
-        _require_own_key(request, self.pki, kind)
+        subject, names = requested_subject(request), requested_dns_names(request, kind=kind)
+        known = {issued.label: issued.key for issued in self.pki.issued} | dict(self.pki.callback_keys)
+        public_key = require_new_key(request, kind=kind, known=known)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
             certificate = pki.issue_requested(
-                provider, kind=kind, label=label, subject=subject, names=names, public_key=_public_key_der(request)
+                provider, kind=kind, label=label, subject=subject, names=names, public_key=public_key
             )
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
@@ -305,24 +302,6 @@ def _make(pki: Pki, kind: str, provider: Provider, label: str, key: str | None) 
     if kind == "qseal":
         return pki.issue_qseal(provider, label=label, key=key)
     return pki.issue_server(provider.dns_name, label=label, key=key)
-
-
-def _require_own_key(request: EidasRequest, pki: Pki, kind: str) -> None:
-    """Refuse a key of no kind that such certificates have, and one that is another's: of a member of the PKI."""
-    kinds = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
-    if kind_of_public_key(request.public_key) not in kinds:
-        message = f"the request's key ({request.key.type}, {request.key.bits or request.key.curve}) is none of {', '.join(kinds)}"
-        raise ConfigurationError("pki.key-kind", message)
-    known = {issued.label: issued.key for issued in pki.issued} | dict(pki.callback_keys)
-    for label, key in known.items():
-        if key.public_key() == request.public_key:
-            raise ConfigurationError(
-                "pki.foreign-key", f"the request's key is that of {label}: make one for this request"
-            )
-
-
-def _public_key_der(request: EidasRequest) -> bytes:
-    return request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _require_reason(reason: str) -> None:

@@ -183,11 +183,11 @@ def _repaired_statements(request: EidasRequest, kind: str) -> bytes:
         for role in (psd2.roles if psd2 else ())
         if role.oid in oids.PSP_ROLES
     )
-    if psd2 is None or not roles or not (psd2.nca_id or psd2.nca_name):
+    nca_name, nca_id = _repaired_authority(psd2, request.organization_identifier) if psd2 else ("", "")
+    if not roles or not nca_id:
         raise ConfigurationError(
             "pki.request", "no role, or no authority, can be read from the request: make a new one"
         )
-    nca_name, nca_id = _repaired_authority(psd2, request.organization_identifier)
     return write_qc_statements(
         qc_type="web" if kind == "qwac" else "eseal",
         psd2=Psd2Statement(tuple(dict.fromkeys(roles)), nca_name, nca_id),

@@ -5,9 +5,10 @@ Sources: RFC 2986 section 4 (PKCS #10), RFC 2985 section 5.4.2 (extensionRequest
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._encoding import shown
 from tppkit.certificates import EidasRequest, check_statement, der, oids
@@ -23,7 +24,7 @@ from tppkit.testpki.draft import (
     write_extensions,
     write_name,
 )
-from tppkit.testpki.keys import PrivateKey, public_key_der
+from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, PrivateKey, kind_of_public_key, public_key_der
 from tppkit.testpki.provider import Provider, is_dns_name, provider_of
 from tppkit.testpki.signing import sign_der
 
@@ -127,14 +128,17 @@ def asks_for_ev(request: EidasRequest) -> bool:
     )
 
 
-def requested_dns_names(request: EidasRequest) -> tuple[str, ...]:
-    """The DNS names that a QWAC is asked for.
+def requested_dns_names(request: EidasRequest, *, kind: str) -> tuple[str, ...]:
+    """The DNS names that a QWAC is asked for; none for a QSealC.
 
     Raises:
         ConfigurationError: `pki.request`: names of other forms are asked for, which a QWAC of this PKI has not, or none that
-            can be read; `pki.dns-name`.
+            can be read, or what such a certificate never has; `pki.dns-name`.
     """
     names = alternative_names(request)
+    if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
+        odd = "a qualified device" if kind == "qwac" else "alternative names"
+        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
     for name in names:
         if not isinstance(name, x509.DNSName):
             message = f"the request asks for an alternative name that is no DNS name ({type(name).__name__})"
@@ -145,6 +149,28 @@ def requested_dns_names(request: EidasRequest) -> tuple[str, ...]:
         if not is_dns_name(text):
             raise ConfigurationError("pki.dns-name", f"{shown(text)} is not a DNS name in lower case")
     return request.extensions.dns_names
+
+
+def require_new_key(request: EidasRequest, *, kind: str, known: Mapping[str, PrivateKey]) -> bytes:
+    """DER of the request's SubjectPublicKeyInfo, when its key is of a kind that such certificates have, and nobody else's.
+
+    Args:
+        request: the request.
+        kind: `qwac` or `qseal`.
+        known: keys of others by their labels.
+
+    Raises:
+        ConfigurationError: `pki.key-kind`; `pki.foreign-key`, another has the key.
+    """
+    key, kinds = request.public_key, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
+    if kind_of_public_key(key) not in kinds:
+        what = f"{request.key.type}, {request.key.bits or request.key.curve}"
+        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is none of {', '.join(kinds)}")
+    owner = next((label for label, other in known.items() if other.public_key() == key), None)
+    if owner is not None:
+        message = f"the request's key is that of {owner}: make one for this request"
+        raise ConfigurationError("pki.foreign-key", message)
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def provider_of_request(request: EidasRequest) -> Provider:
