@@ -1090,10 +1090,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pkcs12.unreadable": Code(
             "the PKCS#12 file cannot be opened",
-            "check the password",
+            "give its password (on the command line: --password-file FILE, with the password in the first line)",
         ),
         "pki.already-revoked": Code(
-            "the certificate is revoked already",
+            "the certificate is revoked already, and the lists say so",
             "only a hold can be revoked again, for another reason",
         ),
         "pki.country": Code(
@@ -1107,6 +1107,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "pki.dns-name": Code(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
+        ),
+        "pki.faults": Code(
+            "the PKI begins before the rules that its faults would break",
+            "give a day from 2023-09-01 on, or leave --faults out",
         ),
         "pki.foreign-key": Code(
             "a key or file lies outside the folder, or does not belong to its certificate or request",
@@ -1153,8 +1157,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "make a new one with tppkit pki csr",
         ),
         "pki.revocation-time": Code(
-            "a certificate cannot be revoked from a time to come",
-            "give a time that is past, or none for now",
+            "a certificate cannot be revoked from a time to come, nor from before it is valid",
+            "give a past time within its validity, or none for now",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",
@@ -1232,10 +1236,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the country of NCAId is not in ISO 3166",
             "ask the issuer for the authority's country",
         ),
-        "qcstatements.nca-exchanged": Code(
-            "NCAName holds the authority's identifier, and NCAId does not",
-            "ask the issuer for the name in NCAName and the identifier in NCAId",
-        ),
         "qcstatements.nca-id": Code(
             "NCAId is not CC-AUTHORITY",
             "ask the issuer for two and two to eight capital letters, as DE-BAFIN",
@@ -1243,6 +1243,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.nca-name": Code(
             "NCAName has letters that are not Latin",
             "ask the issuer for the name in Latin letters; accents are fine",
+        ),
+        "qcstatements.nca-name-identifier": Code(
+            "NCAName holds an authority's identifier, perhaps in exchange for the name",
+            "ask the issuer for the name in NCAName and the identifier in NCAId",
         ),
         "qcstatements.nca-not-applicable": Code(
             "a central bank or public authority has an NCAName or NCAId other than NA",
