@@ -1180,6 +1180,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
         ),
+        "profile.key": Code(
+            "the profile has no algorithm for a key of this kind",
+            "seal with a certificate of a kind of key that the message names, or take another profile",
+        ),
         "profile.malformed": Code(
             "the profile contradicts itself",
             "read the message; it names the fields",

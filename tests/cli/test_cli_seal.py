@@ -108,4 +108,5 @@ def test_a_key_that_a_dialect_has_no_algorithm_for_says_so(tppkit):
         "--profile", "rabobank",
     )  # fmt: skip
     assert signed.exit_code in (2, 3)
-    assert "key.unsupported" in signed.stderr
+    assert "profile.key" in signed.stderr
+    assert "seals with rsa keys; this one is P-256" in signed.stderr

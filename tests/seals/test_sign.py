@@ -15,7 +15,7 @@ from sealing import AT, REQUEST, REQUEST_ID, TARGET, changed, fresh_policy, head
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig import ALGORITHMS, Algorithm, KeySigner, Message, parse_signature_header
-from tppkit.seals import Seal, sign_request
+from tppkit.seals import PROFILES, Seal, sign_request
 from tppkit.testpki import Issued, Pki, make_pki
 
 ADDED = ("Digest", "Signature", "TPP-Signature-Certificate")
@@ -182,3 +182,20 @@ def test_every_message_that_is_sealed_verifies(
 ) -> None:
     sealed = sign_request(Message(method, target, (("X-Request-ID", request_id),), body), seal=seal)
     assert verdict(sealed, fresh_policy(pki)) == "holds"
+
+
+@pytest.mark.parametrize(("profile", "kind"), [(p, k) for p in PROFILES for k in ("p256", "rsa2048")])
+def test_a_key_in_memory_seals_with_what_the_dialect_has_for_it(
+    profile: str, kind: str, pki: Pki, rsa_pki: Pki
+) -> None:
+    row, issued = PROFILES[profile], {"p256": pki, "rsa2048": rsa_pki}[kind].qseal
+    usual = next(
+        (name for _, name in row.algorithms if ALGORITHMS[name].key == {"p256": "P-256"}.get(kind, "rsa")), None
+    )
+    if usual is None:
+        with pytest.raises(FormatError) as caught:
+            Seal.for_key(issued.certificate, issued.key, profile=row, key_id="https://tpp.example/seal.pem")
+        assert caught.value.code == "profile.key"
+    else:
+        seal = Seal.for_key(issued.certificate, issued.key, profile=row, key_id="https://tpp.example/seal.pem")
+        assert (seal.signer.algorithm.name, seal.profile) == (usual, row)

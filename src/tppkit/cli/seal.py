@@ -28,13 +28,11 @@ from tppkit.cli.output import (
 from tppkit.cli.seal_diagnose import diagnose
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.errors import FormatError, VerificationError
-from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
     PROFILES,
-    KeySigner,
     Message,
     Seal,
     SealPolicy,
@@ -82,8 +80,7 @@ def sign(
     """Print the headers to send with a request, one a line."""
     row, time = PROFILES[profile], present(at)
     private = load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES))
-    algorithm = next(iter(row.algorithms_of(key_kind(private)).values()))
-    ready = Seal(_certificate(certificate), KeySigner(private, algorithm=algorithm.name), profile=row, key_id=key_id)
+    ready = Seal.for_key(_certificate(certificate), private, profile=row, key_id=key_id)
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
     rid = parse_request_id(request_id or str(uuid4()))
     further = [(_request_id_header(row), rid), *(_header(text) for text in headers)]

@@ -164,7 +164,7 @@ class SealPolicy:
 
         Raises:
             CertificateRejected: as `PathVerifier.verify_use`.
-            FormatError: `key.unsupported`, `key.weak`; `certificate.key-unreadable`.
+            FormatError: `key.unsupported`, `key.weak`, `profile.key`; `certificate.key-unreadable`.
         """
         path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)
         names = self.profile.algorithms_of(key_kind(certificate.public_key))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, key_kind
 from tppkit.httpsig.cavage import CREATED, EXPIRES, Reading
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
@@ -212,13 +212,28 @@ class SealProfile:
         """The algorithms of a kind of key by their names on the wire, the usual one first.
 
         Raises:
-            FormatError: `key.unsupported`, it has none.
+            FormatError: `profile.key`, it has none.
         """
         rows = ((wire, ALGORITHMS[name]) for wire, name in self.algorithms)
         fitting = {wire: row for wire, row in rows if row.key == kind}
         if not fitting:
-            raise FormatError("key.unsupported", f"the profile {self.name} has no algorithm for a {kind} key")
+            kinds = " or ".join(dict.fromkeys(ALGORITHMS[name].key for _, name in self.algorithms))
+            raise FormatError("profile.key", f"the profile {self.name} seals with {kinds} keys; this one is {kind}")
         return MappingProxyType(fitting)
+
+    def algorithm_for(self, certificate: EidasCertificate) -> Algorithm:
+        """The algorithm to seal with under a certificate: the first of the row that its key can have.
+
+        Raises:
+            FormatError: `key.unsupported`, `key.weak`; `profile.key`, the row has none for the key.
+        """
+        rows = self.algorithms_of(key_kind(certificate.public_key)).values()
+        fitting = [row for row in rows if certificate.key.type != "rsa-pss" or row.scheme is Scheme.PSS]
+        if not fitting:
+            raise FormatError(
+                "profile.key", f"the profile {self.name} has no PSS, and this key signs with nothing else"
+            )
+        return fitting[0]
 
     def name_of(self, algorithm: Algorithm) -> str:
         """How an algorithm is written.

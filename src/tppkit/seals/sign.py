@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple, Self
 
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
 from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
@@ -20,7 +22,7 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.message import Header, Message, message_components
-from tppkit.httpsig.signers import Signer
+from tppkit.httpsig.signers import KeySigner, Signer
 from tppkit.seals.formats import UnsignedSeal, prepare_seal
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.layout import Layout, make_layout
@@ -62,6 +64,33 @@ class Seal:
     ) -> None:
         self._make_ready(certificate, signer, profile, key_id, origin, verify_own)
         self._require_key(signer.sign(_PROBE))
+
+    @classmethod
+    def for_key(
+        cls,
+        certificate: EidasCertificate,
+        key: PrivateKeyTypes,
+        *,
+        profile: SealProfile = PSD2_V1,
+        key_id: str | None = None,
+        origin: Origin | None = None,
+        verify_own: bool = False,
+    ) -> Self:
+        """A seal whose key is in memory, with the algorithm that the dialect has for it.
+
+        Args:
+            certificate: the QSealC.
+            key: its private key.
+            profile: as for the constructor.
+            key_id: as for the constructor.
+            origin: as for the constructor.
+            verify_own: as for the constructor.
+
+        Raises:
+            As the constructor; FormatError: `profile.key`, the dialect has no algorithm for such a key.
+        """
+        signer = KeySigner(key, algorithm=profile.algorithm_for(certificate).name)
+        return cls(certificate, signer, profile=profile, key_id=key_id, origin=origin, verify_own=verify_own)
 
     @classmethod
     async def make_async(

@@ -67,7 +67,8 @@ def verify_request(
             `signature.malformed`, `signature.duplicate-parameter`, `signature.missing-parameter`, `signature.covered-names`,
             `signature.time-not-allowed`, `key-id.malformed`, `digest.malformed`, `digest.duplicate-algorithm`,
             `digest.unsupported`, `base64.*`, `message.malformed`; or the certificate cannot: `certificate.malformed`,
-            `certificate.too-large`, `certificate.key-unreadable`, `der.*`, `key.unsupported`, `key.weak`.
+            `certificate.too-large`, `certificate.key-unreadable`, `der.*`, `key.unsupported`, `key.weak`,
+            `profile.key`.
             In RFC 9421 also `structured.*`, `signature.label`, `signature.unsupported-component`; in a JWS `jws.*`, `json.*`.
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.other-coverage`, `signature.header-absent`,
             `signature.created`, `signature.expired`, `digest.mismatch`, `key-id.mismatch`, `signature.algorithm`,
