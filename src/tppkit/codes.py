@@ -1184,6 +1184,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
         ),
+        "profile.file": Code(
+            "a file holds no seal profile",
+            "write TOML with the keys that docs/seals.md lists",
+        ),
         "profile.key": Code(
             "the profile has no algorithm for a key of this kind",
             "seal with a certificate of a kind of key that the message names, or take another profile",
@@ -1668,6 +1672,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a request must be sealed and the identity has no seal",
             "give the identity a QSealC and its key",
         ),
+        "seal.certificate-type": Code(
+            "the certificate of a seal says that it is for something else",
+            "give the QSealC; the QWAC is for connections",
+        ),
         "seal.header-present": Code(
             "the request has a header that sealing writes, or twice one that it covers",
             "leave these headers to sign_request",
@@ -1772,9 +1780,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signature covers something that is no part of a request, or that is not known here",
             "cover the component that the message names in another way",
         ),
+        "signer.answer": Code(
+            "the signer gave something else than bytes",
+            "return the bare signature as bytes, neither hexadecimal nor base64",
+        ),
         "signer.async-only": Code(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
+        ),
+        "signer.failed": Code(
+            "the signer raised an error of its own",
+            "read the error below it; it says what the device or function met",
         ),
         "signer.key-not-found": Code(
             "the device or service has no such key, or several",

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from tppkit._clock import as_utc
 from tppkit._named_tuple import new_tuple
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
+from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected, TppkitError
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, make_signing_string
 from tppkit.httpsig.components import Origin
@@ -47,7 +47,9 @@ class Seal:
         verify_own: verify every signature before it is sent; a device that fails is seen here and not by the bank.
 
     Raises:
-        ConfigurationError: `seal.key-mismatch`, the signer's signature does not verify with the certificate's key;
+        ConfigurationError: `seal.certificate-type`, the certificate says that it is for something else than seals, usually a QWAC
+            taken by mistake; `seal.key-mismatch`, the signer's signature does not verify with the certificate's key;
+            `signer.answer`, `signer.failed`;
             `profile.algorithm`, the dialect has no name for the signer's algorithm; `seal.key-id-needed`.
         FormatError: `key.unsupported`, `key.weak`.
     """
@@ -63,7 +65,7 @@ class Seal:
         verify_own: bool = False,
     ) -> None:
         self._make_ready(certificate, signer, profile, key_id, origin, verify_own)
-        self._require_key(signer.sign(_PROBE))
+        self._require_key(self.sign(_PROBE))
 
     @classmethod
     def for_key(
@@ -110,7 +112,7 @@ class Seal:
         """
         seal = cls.__new__(cls)
         seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
-        seal._require_key(await signer.sign_async(_PROBE))
+        seal._require_key(await seal.sign_async(_PROBE))
         return seal
 
     def _make_ready(
@@ -124,6 +126,12 @@ class Seal:
     ) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
+        types = certificate.qc.types
+        if types and "eseal" not in types:
+            raise ConfigurationError(
+                "seal.certificate-type",
+                f"the certificate of {certificate.subject} says that it is for {' and '.join(types)}, not for seals",
+            )
         self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
         self.origin = origin
         self.layout = make_layout(profile, certificate)
@@ -135,7 +143,27 @@ class Seal:
             self._head = AUTHORIZATION_SCHEME + self._head
         self._heads: dict[tuple[str, ...], str] = {}
 
+    def sign(self, data: bytes) -> bytes:
+        """What the signer gives.
+
+        Raises:
+            ConfigurationError: `signer.failed`, it raised something that is no error of this package.
+            TppkitError: what the signer raises.
+        """
+        try:
+            return self.signer.sign(data)
+        except Exception as e:
+            raise _signer_error(e) from e
+
+    async def sign_async(self, data: bytes) -> bytes:
+        """The same with await. Raises as `sign`."""
+        try:
+            return await self.signer.sign_async(data)
+        except Exception as e:
+            raise _signer_error(e) from e
+
     def _require_key(self, signature: bytes) -> None:
+        _require_bytes(signature)
         try:
             self.verify(signature, _PROBE)
         except SignatureRejected as e:
@@ -159,6 +187,17 @@ class Seal:
                 self._heads.clear()
             head = self._heads[covered] = f'{self._head},headers="{" ".join(map(self.layout.spell, covered))}"'
         return head
+
+
+def _signer_error(error: Exception) -> TppkitError:
+    if isinstance(error, TppkitError):
+        return error
+    return ConfigurationError("signer.failed", f"the signer did not sign; it raised {type(error).__name__}")
+
+
+def _require_bytes(signature: object) -> None:
+    if not isinstance(signature, bytes):
+        raise ConfigurationError("signer.answer", f"the signer gave a {type(signature).__name__} and not bytes")
 
 
 def _verifiers(certificate: EidasCertificate) -> Mapping[str, Verify]:
@@ -192,10 +231,12 @@ class PreparedRequest(NamedTuple):
             signature: over `signing_string`, in the form of the signer's algorithm.
 
         Raises:
-            ConfigurationError: `seal.own-signature`, where the seal verifies its own.
+            ConfigurationError: `seal.own-signature`, where the seal verifies its own; `signer.answer`, it is not bytes.
         """
         message, seal, signing_string, digest, head, unsigned = self
         profile = seal.profile
+        if type(signature) is not bytes:
+            _require_bytes(signature)
         if seal.verify_own:
             _require_own(seal, signature, signing_string)
         if unsigned is not None:
@@ -325,10 +366,10 @@ def sign_request(message: Message, *, seal: Seal, at: datetime | None = None) ->
         The message with Digest, Signature and the certificate's header added at the end.
 
     Raises:
-        As `prepare_request` and `PreparedRequest.finish`; what the signer raises, for example `signer.async-only`.
+        As `prepare_request` and `PreparedRequest.finish`; what the signer raises, for example `signer.async-only`, or `signer.failed`.
     """
     prepared = prepare_request(message, seal=seal, at=at)
-    return prepared.finish(seal.signer.sign(prepared.signing_string))
+    return prepared.finish(seal.sign(prepared.signing_string))
 
 
 async def sign_request_async(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:
@@ -343,4 +384,4 @@ async def sign_request_async(message: Message, *, seal: Seal, at: datetime | Non
         As `sign_request`.
     """
     prepared = prepare_request(message, seal=seal, at=at)
-    return prepared.finish(await seal.signer.sign_async(prepared.signing_string))
+    return prepared.finish(await seal.sign_async(prepared.signing_string))
