@@ -70,12 +70,12 @@ def covers_target(covered: Collection[str]) -> bool:
     return REQUEST_TARGET in covered or ("@method" in covered and path)
 
 
-# Names on the wire, and the algorithm each stands for; a name may stand once for each kind of key.
+# Names on the wire, and the algorithm each stands for; a name may stand once for each kind of key. The guidelines allow SHA-256
+# and SHA-512 only, so there is no ecdsa-sha384.
 BERLIN_GROUP_ALGORITHMS = (
     ("rsa-sha256", "rsa-sha256"),
     ("rsa-sha512", "rsa-sha512"),
     ("ecdsa-sha256", "ecdsa-sha256"),
-    ("ecdsa-sha384", "ecdsa-sha384"),
 )
 
 
@@ -111,7 +111,7 @@ class SealProfile:
         max_age: how old a seal may be, for formats that say when it was made and for rows that demand `(created)`.
         format: which kind of signature.
         source: where the row comes from.
-        as_of: the date of that source, ISO 8601; empty when it has none.
+        as_of: the date of that source, ISO 8601; of a source without a date, when it was read.
         assumed: what the source does not say and was taken from the Berlin Group's guidelines.
 
     Raises:
