@@ -516,6 +516,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "another ASN.1 type stands there",
             "have the certificate issued again",
         ),
+        "digest.algorithm": Code(
+            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
+            "write the digest exactly as the profile's documentation spells it",
+        ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",
             "send each algorithm once",
@@ -1192,6 +1196,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
         ),
+        "profile.file": Code(
+            "a file holds no seal profile",
+            "write TOML with the keys that docs/seals.md lists",
+        ),
+        "profile.key": Code(
+            "the profile has no algorithm for a key of this kind",
+            "seal with a certificate of a kind of key that the message names, or take another profile",
+        ),
         "profile.malformed": Code(
             "the profile contradicts itself",
             "read the message; it names the fields",
@@ -1672,6 +1684,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a request must be sealed and the identity has no seal",
             "give the identity a QSealC and its key",
         ),
+        "seal.certificate-type": Code(
+            "the certificate of a seal says that it is for something else",
+            "give the QSealC; the QWAC is for connections",
+        ),
         "seal.header-present": Code(
             "the request has a header that sealing writes, or twice one that it covers",
             "leave these headers to sign_request",
@@ -1744,6 +1760,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the labels of Signature-Input and Signature differ, or several are there and none was asked for",
             "send both fields with the same labels; say which one is meant",
         ),
+        "signature.lifetime": Code(
+            "the signature wants to count longer than the profile lets any",
+            "set expires nearer to the time of signing",
+        ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
             "write it as draft-cavage-http-signatures has it",
@@ -1772,9 +1792,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signature covers something that is no part of a request, or that is not known here",
             "cover the component that the message names in another way",
         ),
+        "signer.answer": Code(
+            "the signer gave something else than bytes",
+            "return the bare signature as bytes, neither hexadecimal nor base64",
+        ),
         "signer.async-only": Code(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
+        ),
+        "signer.failed": Code(
+            "the signer raised an error of its own",
+            "read the error below it; it says what the device or function met",
         ),
         "signer.key-not-found": Code(
             "the device or service has no such key, or several",
