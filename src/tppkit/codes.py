@@ -1688,6 +1688,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signer's signature does not verify with the certificate's key",
             "nothing was sent; check the device or service that signs",
         ),
+        "seal.request-id-in-use": Code(
+            "a request with this X-Request-ID has been waiting long for its signature",
+            "see whether the signer answers; send a request again after its answer or failure only",
+        ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
             "give every new request a new X-Request-ID; repeat one only with all of its request",
