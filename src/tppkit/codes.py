@@ -648,6 +648,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "QWAC and QSealC have different organizationIdentifiers",
             "use certificates of one provider",
         ),
+        "identity.qc-type": Code(
+            "a certificate of the identity states another use than it is given",
+            "give the website certificate as qwac and the seal certificate as qseal; they may be swapped",
+        ),
         "identity.tls": Code(
             "TLS does not take the certificate or key",
             "see the reason in the message",
