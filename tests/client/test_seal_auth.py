@@ -247,6 +247,22 @@ def test_a_redirect_is_refused_behind_a_proxy_as_well(
         assert (len(heads), len(bank.requests), other.connections) == (1, 1, 0)
 
 
+@pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
+def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library: Any, identity: Identity) -> None:
+    def handle(request: Any) -> Any:
+        return (
+            library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
+        )
+
+    auth = SealAuth(identity, origin="https://bank.example")
+    with (
+        library.Client(transport=library.MockTransport(handle), follow_redirects=True) as client,
+        pytest.raises(RemoteProtocolError) as caught,
+    ):
+        client.post("https://bank.example/", content=b"{}", auth=auth)
+    assert caught.value.code == "answer.redirect"
+
+
 def test_another_target_than_the_sealed_one_is_not_sent(
     driver: HttpDriver, identity: Identity, server: RogueBank
 ) -> None:
