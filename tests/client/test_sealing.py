@@ -162,6 +162,21 @@ def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
         assert first.result(10) == ready.seal(message())
 
 
+def test_who_waited_signs_itself_when_the_first_task_was_cancelled(slow: SlowSigner) -> None:
+    ready = sealing(slow.identity)
+
+    async def main() -> Any:
+        first, second = (asyncio.create_task(ready.seal_async(message())) for _ in range(2))
+        while slow.begun < 1:
+            await asyncio.sleep(0.01)
+        first.cancel()
+        slow.go.set()
+        return await second
+
+    assert "Signature" in dict(asyncio.run(main()))
+    assert slow.begun == 2
+
+
 def test_a_task_that_gives_up_waiting_takes_nothing_from_the_others(slow: SlowSigner) -> None:
     ready = sealing(slow.identity)
 

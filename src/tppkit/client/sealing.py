@@ -259,10 +259,10 @@ def _lifetime(profile: SealProfile) -> timedelta | None:
 
 
 def _fingerprint(message: Message, seal: Seal) -> bytes:
-    """Of what the request is: method, target, body and every field that is covered, but not the time."""
+    """Of what the request is: method, target, body and every field that is covered, but not what sealing writes."""
     layout = seal.layout
     values, _ = message_components(message, only=layout.watched)
-    covered = {*layout.covered, *layout.if_present} - {"date"}
+    covered = {*layout.covered, *layout.if_present} - layout.written - {"date"}
     fields = sorted(
         (name, value) for name, value in values.items() if name in covered or name.startswith(layout.prefixes)
     )
