@@ -22,7 +22,7 @@ from tppkit._encoding import shown
 from tppkit.client.identity import Identity
 from tppkit.errors import LocalProtocolError
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.httpsig.message import Header, Message, message_components
+from tppkit.httpsig.message import Header, Message
 from tppkit.seals import PreparedRequest, Seal, SealProfile, prepare_request
 
 WINDOW = timedelta(hours=1)
@@ -43,7 +43,7 @@ class _Place:
         fingerprint: of the request.
         seal: that signs it.
         at: the time of signing.
-        date: its Date header, where the dialect covers one.
+        date: its Date, or nothing.
         before: an expired signature of the same request.
         done: the headers that seal it; None when signing failed.
     """
@@ -53,24 +53,34 @@ class _Place:
         self.done: Future[Headers | None] = Future()
         self.done.set_running_or_notify_cancel()  # so that a task that gives up waiting does not cancel it for all
 
+    def headers(self) -> Headers:
+        """What it added to the request, or what was added before where it has not come so far."""
+        if self.done.done():
+            return self.done.result() or ()
+        return () if self.before is None else self.before.headers()
+
     def has_expired(self, at: datetime) -> bool:
         lifetime = _lifetime(self.seal.profile)
         return lifetime is not None and at > self.at + lifetime
 
 
-class _Named(NamedTuple):
-    """A request with its id.
+class _Ready(NamedTuple):
+    """A request that lacks only its signature.
 
     Attributes:
-        message: without what an earlier sealing wrote.
         request_id: in lower case.
-        seal: the identity's present one.
+        prepared: the request with its id and Date, without what an earlier sealing wrote.
+        at: the time of signing.
+        given_date: the Date that the request came with.
+        date: its Date, where it came with one or the dialect covers one.
         added: the header of the id, if it was not there.
     """
 
-    message: Message
     request_id: str
-    seal: Seal
+    prepared: PreparedRequest
+    at: datetime
+    given_date: str
+    date: str
     added: Headers
 
 
@@ -116,33 +126,33 @@ class Sealing:
             FormatError: as `prepare_request`.
             ConfigurationError, TransportError: of the signer.
         """
-        named = self._name(message, request_id)
+        ready = self._prepare(message, request_id)
+        seal = ready.prepared.seal
         while True:
-            place, is_new = self._take(named)
+            place, is_new = self._take(ready)
             if is_new:
-                with self._given_back_on_failure(named, place):
-                    prepared = _prepare(named, place)
-                    return named.added + _keep(place, prepared, place.seal.signer.sign(prepared.signing_string))
-            sealed = self._wait(named, place)
+                with self._given_back_on_failure(ready, place):
+                    signature = seal.signer.sign(ready.prepared.signing_string)
+                    return ready.added + _keep(place, ready, signature)
+            sealed = self._wait(ready, place)
             if sealed is not None:
-                return named.added + sealed
+                return ready.added + sealed
 
     async def seal_async(self, message: Message, *, request_id: str | None = None) -> Headers:
         """The same, awaiting the signer."""
-        named = self._name(message, request_id)
+        ready = self._prepare(message, request_id)
+        seal = ready.prepared.seal
         while True:
-            place, is_new = self._take(named)
+            place, is_new = self._take(ready)
             if is_new:
-                with self._given_back_on_failure(named, place):
-                    prepared = _prepare(named, place)
-                    return named.added + _keep(
-                        place, prepared, await place.seal.signer.sign_async(prepared.signing_string)
-                    )
-            sealed = await self._wait_async(named, place)
+                with self._given_back_on_failure(ready, place):
+                    signature = await seal.signer.sign_async(ready.prepared.signing_string)
+                    return ready.added + _keep(place, ready, signature)
+            sealed = await self._wait_async(ready, place)
             if sealed is not None:
-                return named.added + sealed
+                return ready.added + sealed
 
-    def _name(self, message: Message, request_id: str | None) -> _Named:
+    def _prepare(self, message: Message, request_id: str | None) -> _Ready:
         seal = self._identity.seal
         if seal is None:
             raise LocalProtocolError(
@@ -156,39 +166,42 @@ class Sealing:
             added = (("X-Request-ID" if name == "x-request-id" else name, rid),)
         with self._lock:
             known = self._find(rid.lower())
-        ours = known.done.result() if known is not None and known.done.done() else None
+        ours = () if known is None else known.headers()
         fields = tuple([field for field in message.headers if field not in ours]) if ours else message.headers
-        return _Named(message._replace(headers=fields + added), rid.lower(), seal, added)
+        message, at = message._replace(headers=fields + added), as_utc(self._now())
+        given = date = ", ".join(message.values("date"))
+        if not date and "date" in seal.layout.covered:
+            date = format_http_date(at)
+            message = message.with_headers(("Date", date))
+        return _Ready(rid.lower(), prepare_request(message, seal=seal, at=at), at, given, date, added)
 
     def _find(self, request_id: str) -> _Place | None:
         return self._changing.get(request_id) or self._reading.get(request_id)
 
-    def _take(self, named: _Named) -> tuple[_Place, bool]:
+    def _take(self, ready: _Ready) -> tuple[_Place, bool]:
         """The place of this id, and whether it is a new one, which the caller has to fill."""
-        message, at = named.message, as_utc(self._now())
-        fingerprint, date = _fingerprint(message, named.seal), ", ".join(message.values("date"))
+        fingerprint = _fingerprint(ready.prepared)
         with self._lock:
-            known = self._find(named.request_id)
+            known = self._find(ready.request_id)
             if known is not None:
-                expired = known.has_expired(at)
-                if known.fingerprint != fingerprint or (date and date != known.date and not expired):
+                expired = known.has_expired(ready.at)
+                other_date = ready.given_date and ready.given_date != known.date and not expired
+                if known.fingerprint != fingerprint or other_date:
                     raise LocalProtocolError(
                         "seal.request-id-reused",
-                        f"the request id {shown(named.request_id)} was given to another request already",
+                        f"the request id {shown(ready.request_id)} was given to another request already",
                     )
                 if not expired:
                     return known, False
-            if not date and "date" in named.seal.layout.covered:
-                date = format_http_date(at)
-            place = _Place(fingerprint, seal=named.seal, at=at, date=date, before=known)
-            memory = self._memory(message)
-            memory.pop(named.request_id, None)  # the order is that of the times
-            memory[named.request_id] = place
-            self._forget(at)
+            place = _Place(fingerprint, seal=ready.prepared.seal, at=ready.at, date=ready.date, before=known)
+            memory = self._memory(ready)
+            memory.pop(ready.request_id, None)  # the order is that of the times
+            memory[ready.request_id] = place
+            self._forget(ready.at)
         return place, True
 
-    def _memory(self, message: Message) -> OrderedDict[str, _Place]:
-        return self._reading if message.method in _READING else self._changing
+    def _memory(self, ready: _Ready) -> OrderedDict[str, _Place]:
+        return self._reading if ready.prepared.message.method in _READING else self._changing
 
     def _forget(self, at: datetime) -> None:
         while len(self._reading) > MAX_READING:
@@ -199,54 +212,47 @@ class Sealing:
             oldest = next(iter(self._changing.values()), None)
 
     @contextmanager
-    def _given_back_on_failure(self, named: _Named, place: _Place) -> Iterator[None]:
+    def _given_back_on_failure(self, ready: _Ready, place: _Place) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            memory = self._memory(named.message)
+            memory = self._memory(ready)
             with self._lock:
-                if memory.get(named.request_id) is place:
+                if memory.get(ready.request_id) is place:
                     if place.before is None:
-                        del memory[named.request_id]
+                        del memory[ready.request_id]
                     else:
-                        memory[named.request_id] = place.before
+                        memory[ready.request_id] = place.before
             place.done.set_result(None)
             raise
 
-    def _wait(self, named: _Named, place: _Place) -> Headers | None:
+    def _wait(self, ready: _Ready, place: _Place) -> Headers | None:
         try:
             return place.done.result(self._wait_s)
         except TimeoutError as e:
-            raise self._in_use(named) from e
+            raise self._in_use(ready) from e
 
-    async def _wait_async(self, named: _Named, place: _Place) -> Headers | None:
+    async def _wait_async(self, ready: _Ready, place: _Place) -> Headers | None:
         if place.done.done():
             return place.done.result()
         try:
             async with asyncio.timeout(self._wait_s):
                 return await asyncio.wrap_future(place.done)
         except TimeoutError as e:
-            raise self._in_use(named) from e
+            raise self._in_use(ready) from e
 
-    def _in_use(self, named: _Named) -> LocalProtocolError:
+    def _in_use(self, ready: _Ready) -> LocalProtocolError:
         return LocalProtocolError(
             "seal.request-id-in-use",
-            f"the request with the id {shown(named.request_id)} is still being signed after {self._wait_s:g} seconds",
+            f"the request with the id {shown(ready.request_id)} is still being signed after {self._wait_s:g} seconds",
         )
 
 
-def _prepare(named: _Named, place: _Place) -> PreparedRequest:
-    message = named.message
-    if place.date:
-        fields = tuple([field for field in message.headers if field[0].lower() != "date"])
-        message = message._replace(headers=(*fields, ("Date", place.date)))
-    return prepare_request(message, seal=place.seal, at=place.at)
-
-
-def _keep(place: _Place, prepared: PreparedRequest, signature: bytes) -> Headers:
+def _keep(place: _Place, ready: _Ready, signature: bytes) -> Headers:
+    prepared = ready.prepared
     sealed = prepared.finish(signature).headers[len(prepared.message.headers) :]
-    if place.date:
-        sealed = (("Date", place.date), *sealed)
+    if ready.date:
+        sealed = (("Date", ready.date), *sealed)
     place.before = None
     place.done.set_result(sealed)
     return sealed
@@ -258,13 +264,12 @@ def _lifetime(profile: SealProfile) -> timedelta | None:
     return lifetime or (DATE_LIFETIME if any(name.lower() == "date" for name in profile.covered) else None)
 
 
-def _fingerprint(message: Message, seal: Seal) -> bytes:
-    """Of what the request is: method, target, body and every field that is covered, but not what sealing writes."""
-    layout = seal.layout
-    values, _ = message_components(message, only=layout.watched)
-    covered = {*layout.covered, *layout.if_present} - layout.written - {"date"}
-    fields = sorted(
-        (name, value) for name, value in values.items() if name in covered or name.startswith(layout.prefixes)
-    )
-    head = repr((message.method, message.target, fields)).encode("utf-8", "surrogatepass")
-    return sha256(sha256(head).digest() + sha256(message.body).digest()).digest()
+def _fingerprint(prepared: PreparedRequest) -> bytes:
+    """Of what the request is: method, target, every field that is covered, and its digest; but not of its times."""
+    message, layout = prepared.message, prepared.seal.layout
+    covered = {*layout.covered, *layout.if_present} - {"date"}
+    lower = [(name.lower(), value) for name, value in message.headers]
+    fields = sorted([(name, value) for name, value in lower if name in covered or name.startswith(layout.prefixes)])
+    # A digest of no body may be that of another one, `{}`.
+    what = (message.method, message.target, fields, prepared.digest, bool(message.body))
+    return sha256(repr(what).encode("utf-8", "surrogatepass")).digest()
