@@ -516,6 +516,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "another ASN.1 type stands there",
             "have the certificate issued again",
         ),
+        "digest.algorithm": Code(
+            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
+            "write the digest exactly as the profile's documentation spells it",
+        ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",
             "send each algorithm once",
@@ -1743,6 +1747,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "signature.label": Code(
             "the labels of Signature-Input and Signature differ, or several are there and none was asked for",
             "send both fields with the same labels; say which one is meant",
+        ),
+        "signature.lifetime": Code(
+            "the signature wants to count longer than the profile lets any",
+            "set expires nearer to the time of signing",
         ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",

@@ -163,7 +163,7 @@ CLIENT_IDS = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.ex
 
 
 def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
-    """A request that has every field that a dialect always covers, and some that nobody signs."""
+    """A request that has every field that a dialect always covers, and some that nobody signs; a GET when it has no body."""
     names = {name.lower() for name in profile.covered}
     fields = (
         ("X-Request-ID", REQUEST_ID),
@@ -175,7 +175,9 @@ def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
         ("X-Forwarded-For", "203.0.113.9"),
     )
     uncovered = ("x-request-id", "tenant", "x-forwarded-for")
-    return Message("POST", TARGET, tuple(f for f in fields if f[0].lower() in {*names, *uncovered}), body)
+    return Message(
+        "POST" if body else "GET", TARGET, tuple(f for f in fields if f[0].lower() in {*names, *uncovered}), body
+    )
 
 
 def seal_of(profile: SealProfile, issued: Issued, *, verify_own: bool = False) -> Seal:

@@ -29,7 +29,8 @@ from tppkit.cli.seal_diagnose import diagnose
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name
+from tppkit.httpsig.message import is_field_name
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
     PROFILES,

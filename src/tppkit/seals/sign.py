@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import as_utc
+from tppkit._named_tuple import new_tuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
@@ -31,7 +32,6 @@ from tppkit.seals.profiles import PSD2_V1
 
 _PROBE = b"tppkit: does this signer sign for this certificate?"
 _REMEMBERED = 64
-_new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
 
 
 class Seal:
@@ -204,7 +204,7 @@ class PreparedRequest(NamedTuple):
         text = b2a_base64(signature, newline=False).decode("ascii")
         value = f'{head},signature="{text}"' if profile.signature_quoted else f"{head},signature={text}"
         headers = message.headers + digest + ((profile.carrier, value), *seal.layout.certificate)
-        return _new(Message, (message.method, message.target, headers, message.body))
+        return new_tuple(Message, (message.method, message.target, headers, message.body))
 
 
 def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
@@ -241,7 +241,9 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
         digest = values[layout.digest] = make_digest(message.body, algorithm=profile.digest_algorithm)
         signing_string = make_signing_string(layout.covered, values)
         head = seal.head(layout.covered)
-        return _new(PreparedRequest, (message, seal, signing_string, ((profile.digest_field, digest),), head, None))
+        return new_tuple(
+            PreparedRequest, (message, seal, signing_string, ((profile.digest_field, digest),), head, None)
+        )
     return _prepare_by_request(message, seal, values, at)
 
 
