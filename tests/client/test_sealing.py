@@ -293,6 +293,13 @@ def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
         ready.seal(message(headers=[("Date", "Thu, 01 Jan 2026 00:00:01 GMT")]))
 
 
+def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
+    ready = sealing_in(bank_pki)
+    first, second = (ready.seal(message(headers=[("Date", f"Thu, 01 Jan 2026 00:00:0{n} GMT")])) for n in (1, 2))
+    assert first == second
+    assert "Date" not in dict(first)
+
+
 def test_a_date_of_the_callers_is_the_one_that_is_sealed(bank_pki: Pki) -> None:
     date = ("Date", "Thu, 01 Jan 2026 00:00:01 GMT")
     sealed = sealing_in(bank_pki, PROFILES["adorsys"]).seal(message(headers=[date]))

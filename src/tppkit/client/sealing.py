@@ -43,7 +43,7 @@ class _Place:
         fingerprint: of the request.
         seal: that signs it.
         at: the time of signing.
-        date: its Date, or nothing.
+        date: the Date that is covered, or nothing.
         before: an expired signature of the same request.
         done: the headers that seal it; None when signing failed.
     """
@@ -71,8 +71,8 @@ class _Ready(NamedTuple):
         request_id: in lower case.
         prepared: the request with its id and Date, without what an earlier sealing wrote.
         at: the time of signing.
-        given_date: the Date that the request came with.
-        date: its Date, where it came with one or the dialect covers one.
+        given_date: the Date that the request came with, where the dialect covers it.
+        date: the Date that is covered.
         added: the header of the id, if it was not there.
     """
 
@@ -169,8 +169,10 @@ class Sealing:
         ours = () if known is None else known.headers()
         fields = tuple([field for field in message.headers if field not in ours]) if ours else message.headers
         message, at = message._replace(headers=fields + added), as_utc(self._now())
-        given = date = ", ".join(message.values("date"))
-        if not date and "date" in seal.layout.covered:
+        layout = seal.layout
+        is_covered = "date" in layout.covered or "date" in layout.if_present
+        given = date = ", ".join(message.values("date")) if is_covered else ""
+        if not date and "date" in layout.covered:
             date = format_http_date(at)
             message = message.with_headers(("Date", date))
         return _Ready(rid.lower(), prepare_request(message, seal=seal, at=at), at, given, date, added)
