@@ -39,8 +39,7 @@ def make_client(
         base_url: put before relative addresses.
         timeout_s: for a whole call, in seconds, however slowly the answer comes. Of an answer that is streamed, until its body.
         auth: for every request; a `SealAuth` that seals all of them.
-        proxy: address of an egress proxy, or the library's own `Proxy`. TLS goes through it to the bank, and the proxy sees neither
-            the identity nor what is sent.
+        proxy: address of an egress proxy, or the library's own `Proxy`. TLS goes through it to the bank, and the proxy sees no request.
         library: `httpx` or `httpx2`, whose `Client` it is.
     """
     return cast(
