@@ -652,6 +652,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "QWAC and QSealC have different organizationIdentifiers",
             "use certificates of one provider",
         ),
+        "identity.qc-type": Code(
+            "a certificate of the identity states another use than it is given",
+            "give the website certificate as qwac and the seal certificate as qseal; they may be swapped",
+        ),
         "identity.tls": Code(
             "TLS does not take the certificate or key",
             "see the reason in the message",
@@ -1711,6 +1715,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.own-signature": Code(
             "the signer's signature does not verify with the certificate's key",
             "nothing was sent; check the device or service that signs",
+        ),
+        "seal.request-id-in-use": Code(
+            "a request with this X-Request-ID has been waiting long for its signature",
+            "see whether the signer answers; send a request again after its answer or failure only",
         ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
