@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tppkit._files import PRIVATE, new_folder, read_bounded, write_new
+from tppkit._files import PRIVATE, make_folder, new_folder, read_bounded, write_new
 from tppkit.errors import ConfigurationError, FormatError
 
 TOO_LONG = "n" * 300
@@ -170,4 +170,18 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(ConfigurationError) as refused, new_folder(tmp_path / name):
         pytest.fail("the body must not run")
+    assert refused.value.code == "file.unwritable"
+
+
+@pytest.mark.parametrize("mask", [0, 0o022, 0o077])
+def test_a_folder_is_for_its_owner_to_change_whatever_the_umask(tmp_path, mask):
+    with umask(mask):
+        make_folder(tmp_path / "above" / "folder")
+    assert mode_of(tmp_path / "above") == mode_of(tmp_path / "above" / "folder") == 0o755
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ConfigurationError) as refused:
+        make_folder(tmp_path / "file" / "folder")
     assert refused.value.code == "file.unwritable"

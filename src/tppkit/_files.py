@@ -14,6 +14,7 @@ from tppkit.errors import ConfigurationError, FormatError
 
 PRIVATE = 0o600
 PUBLIC = 0o644
+FOLDER = 0o755
 
 
 def read_bounded(path: Path, *, max_bytes: int) -> bytes:
@@ -75,6 +76,21 @@ def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
 
 
+def make_folder(path: Path) -> None:
+    """Make a folder that others may read and only its owner may change, whatever the umask is; those above it alike.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    try:
+        if not path.is_dir():
+            make_folder(path.parent)
+            path.mkdir()
+            path.chmod(FOLDER)
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e
+
+
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a folder against other programs that change it in the same way; waits for them.
@@ -117,7 +133,7 @@ def new_folder(path: Path) -> Iterator[Path]:
         raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e
     try:
         yield temporary
-        temporary.chmod(0o755)
+        temporary.chmod(FOLDER)
         try:
             temporary.rename(target)
         except OSError as e:

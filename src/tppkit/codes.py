@@ -516,6 +516,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "another ASN.1 type stands there",
             "have the certificate issued again",
         ),
+        "digest.algorithm": Code(
+            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
+            "write the digest exactly as the profile's documentation spells it",
+        ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",
             "send each algorithm once",
@@ -647,6 +651,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "identity.other-organisation": Code(
             "QWAC and QSealC have different organizationIdentifiers",
             "use certificates of one provider",
+        ),
+        "identity.qc-type": Code(
+            "a certificate of the identity states another use than it is given",
+            "give the website certificate as qwac and the seal certificate as qseal; they may be swapped",
         ),
         "identity.tls": Code(
             "TLS does not take the certificate or key",
@@ -1090,10 +1098,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "pkcs12.unreadable": Code(
             "the PKCS#12 file cannot be opened",
-            "check the password",
+            "give its password (on the command line: --password-file FILE, with the password in the first line)",
         ),
         "pki.already-revoked": Code(
-            "the certificate is revoked already",
+            "the certificate is revoked already, and the lists say so",
             "only a hold can be revoked again, for another reason",
         ),
         "pki.country": Code(
@@ -1107,6 +1115,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "pki.dns-name": Code(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
+        ),
+        "pki.faults": Code(
+            "the PKI begins before the rules that its faults would break",
+            "give a day from 2023-09-01 on, or leave --faults out",
         ),
         "pki.foreign-key": Code(
             "a key or file lies outside the folder, or does not belong to its certificate or request",
@@ -1153,8 +1165,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "make a new one with tppkit pki csr",
         ),
         "pki.revocation-time": Code(
-            "a certificate cannot be revoked from a time to come",
-            "give a time that is past, or none for now",
+            "a certificate cannot be revoked from a time to come, nor from before it is valid",
+            "give a past time within its validity, or none for now",
         ),
         "pki.role": Code(
             "a PSD2 role is unknown, missing or given twice",
@@ -1187,6 +1199,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "profile.coverage": Code(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
+        ),
+        "profile.file": Code(
+            "a file holds no seal profile",
+            "write TOML with the keys that docs/seals.md lists",
+        ),
+        "profile.key": Code(
+            "the profile has no algorithm for a key of this kind",
+            "seal with a certificate of a kind of key that the message names, or take another profile",
         ),
         "profile.malformed": Code(
             "the profile contradicts itself",
@@ -1232,10 +1252,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the country of NCAId is not in ISO 3166",
             "ask the issuer for the authority's country",
         ),
-        "qcstatements.nca-exchanged": Code(
-            "NCAName holds the authority's identifier, and NCAId does not",
-            "ask the issuer for the name in NCAName and the identifier in NCAId",
-        ),
         "qcstatements.nca-id": Code(
             "NCAId is not CC-AUTHORITY",
             "ask the issuer for two and two to eight capital letters, as DE-BAFIN",
@@ -1243,6 +1259,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.nca-name": Code(
             "NCAName has letters that are not Latin",
             "ask the issuer for the name in Latin letters; accents are fine",
+        ),
+        "qcstatements.nca-name-identifier": Code(
+            "NCAName holds an authority's identifier, perhaps in exchange for the name",
+            "ask the issuer for the name in NCAName and the identifier in NCAId",
         ),
         "qcstatements.nca-not-applicable": Code(
             "a central bank or public authority has an NCAName or NCAId other than NA",
@@ -1672,6 +1692,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a request must be sealed and the identity has no seal",
             "give the identity a QSealC and its key",
         ),
+        "seal.certificate-type": Code(
+            "the certificate of a seal says that it is for something else",
+            "give the QSealC; the QWAC is for connections",
+        ),
         "seal.header-present": Code(
             "the request has a header that sealing writes, or twice one that it covers",
             "leave these headers to sign_request",
@@ -1695,6 +1719,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.own-signature": Code(
             "the signer's signature does not verify with the certificate's key",
             "nothing was sent; check the device or service that signs",
+        ),
+        "seal.request-id-in-use": Code(
+            "a request with this X-Request-ID has been waiting long for its signature",
+            "see whether the signer answers; send a request again after its answer or failure only",
         ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
@@ -1744,6 +1772,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the labels of Signature-Input and Signature differ, or several are there and none was asked for",
             "send both fields with the same labels; say which one is meant",
         ),
+        "signature.lifetime": Code(
+            "the signature wants to count longer than the profile lets any",
+            "set expires nearer to the time of signing",
+        ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
             "write it as draft-cavage-http-signatures has it",
@@ -1772,9 +1804,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signature covers something that is no part of a request, or that is not known here",
             "cover the component that the message names in another way",
         ),
+        "signer.answer": Code(
+            "the signer gave something else than bytes",
+            "return the bare signature as bytes, neither hexadecimal nor base64",
+        ),
         "signer.async-only": Code(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
+        ),
+        "signer.failed": Code(
+            "the signer raised an error of its own",
+            "read the error below it; it says what the device or function met",
         ),
         "signer.key-not-found": Code(
             "the device or service has no such key, or several",

@@ -24,6 +24,7 @@ from tppkit.certificates import (
     der,
     oids,
 )
+from tppkit.certificates.checks.psd2 import are_name_and_id_exchanged
 from tppkit.certificates.qcstatements import LimitValue
 from tppkit.certificates.rules import RULES
 from tppkit.certificates.write_qcstatements import write_qc_statements
@@ -256,7 +257,13 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.text-size", qc(use, psd2={"nca_id": ""}), set()),
         ("qcstatements.nca-name", qc(use, psd2={"nca_name": "Банк на България"}), set()),
         ("qcstatements.nca-id", qc(use, psd2={"nca_id": "LT_BL"}), {MISMATCH}),
-        ("qcstatements.nca-exchanged", qc(use, psd2={"nca_name": "LT-BL", "nca_id": "Bank of Lithuania"}),
+        ("qcstatements.nca-name-identifier", qc(use, psd2={"nca_name": "LT-BL", "nca_id": "Bank of Lithuania"}), {MISMATCH}),
+        ("qcstatements.nca-name-identifier", qc(use, psd2={"nca_name": "LT-BL", "nca_id": "Finanstilsynet"}), {MISMATCH}),
+        ("qcstatements.nca-name-identifier", qc(use, psd2={"nca_name": "LT-BL"}), set()),
+        ("qcstatements.nca-name-identifier", qc(use, psd2={"nca_name": "LT-BL", "nca_id": ""}), {"qcstatements.text-size"}),
+        ("qcstatements.nca-name-identifier", qc(use, psd2={"nca_name": "LT-BL", "nca_id": "N/A"}),
+         {MISMATCH, "qcstatements.nca-id"}),
+        ("qcstatements.nca-name-identifier", qc(use, psd2={"nca_name": "LT-BL", "nca_id": "lt-bl"}),
          {MISMATCH, "qcstatements.nca-id"}),
         ("qcstatements.nca-id", qc(use, psd2={"nca_id": "NA", "nca_name": "NA"}), {MISMATCH}),
         ("qcstatements.nca-country", qc(use, psd2={"nca_id": "ZZ-BL"}), {MISMATCH, "authority.unknown"}),
@@ -453,3 +460,18 @@ def exchange(whole: bytes, old: bytes, new: bytes) -> bytes:
     assert any(old in of for of in parts)
     inner, outer = ([new if part == old else part for part in of] for of in parts)
     return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, *inner), *outer)
+
+
+@pytest.mark.parametrize(
+    ("nca_id", "exchanged"),
+    [
+        ("Bank of Lithuania", True),
+        ("Finanstilsynet", True),
+        ("LT-BL", False),
+        ("", False),
+        ("N/A", False),
+        ("lt-bl", False),
+    ],
+)
+def test_name_and_identifier_are_called_exchanged_only_where_they_are(nca_id, exchanged):
+    assert are_name_and_id_exchanged(Psd2Statement((), "LT-BL", nca_id)) is exchanged

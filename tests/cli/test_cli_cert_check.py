@@ -304,3 +304,12 @@ def test_trusted_lists_without_an_authority_for_the_use_prove_no_chain(tppkit, f
     assert "trust.no-anchors" in errors
     text = tppkit("cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, *lists)
     assert "none holds" in text.stdout
+
+
+def test_where_the_password_of_a_file_belongs_is_told(tppkit, folder, pki) -> None:
+    bundle = pkcs12.serialize_key_and_certificates(
+        b"qwac", pki.qwac.key, pki.qwac.certificate.x509, None, BestAvailableEncryption(b"pass")
+    )
+    (folder / "qwac.p12").write_bytes(bundle)
+    result = tppkit("cert", "check", "qwac.p12", "--as", "qwac")
+    assert (result.exit_code, "--password-file" in result.stderr) == (3, True)

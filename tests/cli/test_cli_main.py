@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_an_unknown_option_is_wrong_usage(tppkit):
 def test_wrong_usage_with_json_is_an_object_too(tppkit, arguments):
     result = tppkit(*arguments, "--json")
     assert (result.exit_code, result.json["error"]["code"]) == (2, "usage.wrong")
-    assert result.json["error"]["message"] in result.stderr
+    assert result.json["error"]["message"] in " ".join(result.stderr.split())
     assert tppkit(*arguments).stdout == ""
 
 
@@ -85,3 +86,26 @@ def test_a_reader_that_goes_away_is_no_verdict():
     )
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("cert", "show", "--nonsense"), ("cert", "check", TESTCERTS / "qwac.pem", "--as", "qwac", "--trust", "absent")],
+    ids=["wrong usage", "a failure"],
+)
+def test_a_failure_told_to_a_closed_pipe_is_no_verdict(arguments):
+    reading, writing = os.pipe()
+    os.close(reading)
+    program = Path(sys.executable).with_name("tppkit")
+    try:
+        done = subprocess.run(
+            [program, *arguments, "--json"], check=False, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, "Traceback" in done.stderr) == (141, False)
+
+
+def test_what_stands_behind_two_hyphens_is_no_option(tppkit):
+    assert tppkit("cert", "check", "--as", "nonsense", "--", "--json").stdout == ""
+    assert tppkit("cert", "check", "--as", "qwac", "--trust", "absent", "--", "--json").stdout == ""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tppkit._clock import utc_now
-from tppkit.testpki import key_pem, make_pki, write_pki
+from tppkit.testpki import KeySource, key_pem, make_pki, write_pki
 from tppkit.testpki.draft import Draft
 from tppkit.testpki.faults import statements
 from tppkit.testpki.request import write_request
@@ -274,7 +274,7 @@ def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
 
 
 def test_a_stream_is_read_and_written(tppkit, certs):
-    key = (certs / "qwac.key").read_bytes()
+    key = key_pem(KeySource().make_key("theirs"))
     made = tppkit("pki", "csr", "-", "--key", "-", stdin=key)
     assert made.stdout.startswith("-----BEGIN CERTIFICATE REQUEST-----\n")
     (shown,) = tppkit("cert", "show", "-", "--json", stdin=made.stdout.encode()).json
@@ -326,6 +326,29 @@ def test_a_fault_is_found_right_after_creation_and_can_be_revoked(tppkit):
         assert (found.exit_code, codes) == (1, set(entry["expected"]))
 
 
+def test_what_a_repair_leaves_is_told_and_does_not_hold(tppkit, tmp_path, pki):
+    draft = statements.authority_name_in_greek(Draft.of(pki.qwac.certificate))
+    (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
+    told = tppkit("pki", "csr", "new.cnf", "--repair", "old.csr")
+    assert (told.exit_code, "[qcstatements.nca-name]" in told.stderr) == (1, True)
+    told = tppkit("pki", "csr", "again.cnf", "--repair", "old.csr", "--json")
+    assert (told.exit_code, [finding["code"] for finding in told.json["left"]]) == (1, ["qcstatements.nca-name"])
+
+
+def test_the_lists_are_signed_anew(tppkit, certs):
+    before = {path: path.read_bytes() for path in (*certs.glob("*.crl"), *certs.glob("trusted-lists/*.xml"))}
+    assert len(tppkit("pki", "renew", "certs", "--json").json["files"]) == len(before) == 5
+    assert all(path.read_bytes() != content for path, content in before.items())
+    assert tppkit("pki", "renew", "certs").stdout.splitlines()[0] == "certs/root.crl"
+
+
+def test_a_further_certificate_keeps_the_authoritys_name(tppkit, tmp_path):
+    tppkit("pki", "create", "named", "--nca-name", "Aufsicht TEST")
+    tppkit("pki", "issue", "qwac", "named", "--roles", "PSP_AI")
+    (shown,) = tppkit("cert", "show", "named/qwac-2.pem", "--json").json
+    assert (shown["psd2"]["nca_name"], shown["psd2"]["roles"]) == ("Aufsicht TEST", ["PSP_AI"])
+
+
 def test_a_repair_tells_what_it_changed(tppkit, tmp_path, pki):
     draft = statements.role_mismatch(Draft.of(pki.qwac.certificate))
     (tmp_path / "old.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
@@ -335,6 +358,7 @@ def test_a_repair_tells_what_it_changed(tppkit, tmp_path, pki):
     assert tppkit("pki", "csr", "new.cnf", "--repair", "old.csr", "--json").json == {
         "files": ["new.cnf"],
         "changes": [{"field": "roles", "before": "0.4.0.19495.1.2 PSP_AI", "after": "0.4.0.19495.1.2 PSP_PI"}],
+        "left": [],
     }
     again = tppkit("pki", "csr", "again.csr", "--repair", "new.csr", "--key", "old.key")
     assert again.stderr == "nothing had to be changed\n"
@@ -349,3 +373,9 @@ def test_a_role_that_is_named_as_another_is_shown(tppkit, certs, tmp_path, pki):
     assert "[qcstatements.role-mismatch]" in tppkit("cert", "show", "old.csr").stdout
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "old.csr")
     assert (refused.exit_code, "pki.request" in refused.stderr) == (2, True)
+
+
+def test_a_request_is_not_named_as_its_new_key(tppkit, tmp_path):
+    result = tppkit("pki", "csr", "m.key")
+    assert (result.exit_code, "name of the new key" in result.stderr) == (2, True)
+    assert not list(tmp_path.iterdir())

@@ -20,11 +20,11 @@ from tppkit.protocol.psd2.errors import MAX_ERROR_BYTES, MAX_TEXT, REFUSALS, Ref
 SOURCE = Path(tppkit.__file__).parent
 # What runs between a request's arrival and its answer.
 AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
-# Comparisons of certificates, and readers of what was captured, at a desk; no request runs them.
+# Comparisons of certificates and readers of kept requests at a desk, which no request runs.
 AT_A_DESK = frozenset(
-    SOURCE / name
-    for name in (
-        "certificates/pair.py", "certificates/renewal.py", "httpsig/curl.py", "httpsig/har.py", "httpsig/shell_words.py",
+    SOURCE / place / f"{name}.py"
+    for place, name in (
+        ("certificates", "pair"), ("certificates", "renewal"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
     )
 )  # fmt: skip
 # Doors of their own, at which no request of the PSD2 interface arrives: they answer with bare statuses.
@@ -42,8 +42,10 @@ OURS: Mapping[str, str] = MappingProxyType(
         "origin.malformed": "who verifies says where requests arrive; no request does",
         "profile.algorithm": "a signer of our own that does not fit the row",
         "profile.coverage": "a mistake in a profile's row",
+        "profile.file": "a mistake in a profile's file",
         "profile.malformed": "a mistake in a profile's row",
         "request.signature": "requests for certificates come in by no door",
+        "seal.certificate-type": "sealing, not verifying",
         "seal.header-present": "sealing, not verifying",
         "seal.key-id-needed": "sealing, not verifying",
         "seal.key-mismatch": "sealing, not verifying",

@@ -10,13 +10,16 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.testclient import TestClient
 
 from tppkit._clock import utc_now
+from tppkit.sandbox.pki_services import PkiServices
 from tppkit.testpki import KeySource, make_pki, make_provider, open_pki, write_pki
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.request import make_request
@@ -109,6 +112,41 @@ def test_answers_change_with_what_is_issued_and_revoked(served):
     assert "theirs.pem: revoked" in served.ocsp("theirs")
 
 
+def test_the_list_over_http_is_the_one_in_the_folder(served):
+    for _ in range(2):
+        got = httpx.get(f"{served.base}/issuing-ca-qwac.crl").content
+        assert got == (served.folder / "issuing-ca-qwac.crl").read_bytes()
+        served.revoke("qwac" if _ == 0 else "other-qwac")
+
+
+def test_lists_that_end_soon_are_signed_anew_where_they_are_served(tmp_path):
+    begin = utc_now() - timedelta(days=300)
+    write_pki(make_pki(at=begin), tmp_path / "pki")
+    old = {name: (tmp_path / "pki" / name).read_bytes() for name in ("root.crl", "trusted-lists/LT.xml")}
+    services = PkiServices(tmp_path / "pki", now=utc_now)
+    with TestClient(services.app) as client:
+        for name, content in old.items():
+            got = client.get(f"/{Path(name).name}").content
+            assert got == (tmp_path / "pki" / name).read_bytes() != content
+
+
+def test_a_list_that_ends_soon_while_it_is_served_is_signed_anew(tmp_path):
+    clock = [utc_now()]
+    write_pki(make_pki(at=clock[0]), tmp_path / "pki")
+    services = PkiServices(tmp_path / "pki", now=lambda: clock[0])
+    with TestClient(services.app) as client:
+        first = client.get("/root.crl").content
+        clock[0] += timedelta(days=340)
+        assert client.get("/root.crl").content != first
+
+
+@pytest.mark.parametrize("path", ["%00%ff", "!!!!", "%%%", "AAAA"])
+def test_a_get_that_is_no_request_is_answered_as_a_post_is(served, path):
+    got = httpx.get(f"{served.urls['ocsp_url']}/{path}")
+    assert (got.status_code, got.headers["content-type"]) == (200, "application/ocsp-response")
+    assert got.content == httpx.post(served.urls["ocsp_url"], content=b"garbage").content
+
+
 def test_curl_asks_by_get(served):
     request = served.folder.parent / "request.der"
     openssl(
@@ -181,8 +219,6 @@ def test_what_cannot_be_answered_is_refused_and_it_goes_on(served):
     asked = [
         ("POST", "/ocsp", b"x" * 100_000, 413),
         ("POST", "/tsa", b"x" * 100_000, 413),
-        ("GET", "/ocsp/%00%ff", b"", 400),
-        ("GET", "/ocsp/!!!!", b"", 400),
         ("GET", "/ocsp", b"", 405),
         ("GET", "/tsa", b"", 405),
         ("PUT", "/ocsp", b"", 405),

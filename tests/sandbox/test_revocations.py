@@ -74,3 +74,31 @@ def test_a_list_that_cannot_be_read_is_told(folder: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"root\.crl") as refused:
         revocations.refresh()
     assert refused.value.code == "pki.unusable"
+
+
+def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder: Path, bank_pki: Pki) -> None:
+    revocations = FolderRevocations(folder)
+    for _ in range(5):
+        open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
+        revocations.refresh()
+        open_pki(folder).lift(bank_pki.qwac.certificate, now=utc_now())
+        revocations.refresh()
+    assert len(revocations.checker._evidence.crls) == len(list(folder.glob("*.crl")))
+
+
+def test_a_hold_that_is_lifted_at_once_is_over(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now(), reason="certificateHold")
+    assert_refused(connect(watched_bank).request("GET", TARGET), 401, "CERTIFICATE_REVOKED")
+    open_pki(folder).lift(bank_pki.qwac.certificate, now=utc_now())
+    assert connect(watched_bank).request("GET", TARGET).status_code == 403
+
+
+def test_a_list_that_is_gone_is_forgotten(folder: Path, bank_pki: Pki) -> None:
+    open_pki(folder).revoke(bank_pki.qwac.certificate, at=utc_now())
+    revocations = FolderRevocations(folder)
+    for path in folder.glob("*.crl"):
+        path.unlink()
+    revocations.refresh()
+    assert revocations.checker._evidence.crls == ()

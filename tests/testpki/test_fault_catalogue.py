@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ from tppkit._clock import format_time, parse_time
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.cert_check import check
 from tppkit.codes import CODES
+from tppkit.errors import ConfigurationError
 from tppkit.testpki import Pki, make_pki, make_provider, write_pki
-from tppkit.testpki.fault_files import make_faults
+from tppkit.testpki.fault_files import EARLIEST_DAY, make_faults
 from tppkit.testpki.faults import FAULTS
 
 BAFIN = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_CB"])
@@ -146,3 +147,18 @@ def test_the_same_seed_gives_the_same_faults(pki):
     first, second = (list(make_faults(make_pki(at=pki.not_before, seed=9, policy="ev"))) for _ in range(2))
     assert len(first) == len(FAULTS)
     assert first == second
+
+
+def test_on_the_first_day_of_the_rules_every_fault_is_found(tmp_path):
+    at = datetime.combine(EARLIEST_DAY, time(), UTC)
+    written = Written(tmp_path / "pki", write_pki(make_pki(at=at, seed=1), tmp_path / "pki", with_faults=True)["files"])
+    assert differing(written) == {}
+
+
+@pytest.mark.parametrize("year", [2018, 2020, 2023])
+def test_before_the_rules_no_catalogue_is_made(tmp_path, year):
+    pki = make_pki(at=datetime(year, 3, 1, tzinfo=UTC), seed=1)
+    with pytest.raises(ConfigurationError, match="2023-09-01") as refused:
+        write_pki(pki, tmp_path / "pki", with_faults=True)
+    assert refused.value.code == "pki.faults"
+    assert not (tmp_path / "pki").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import stat
 from datetime import timedelta
@@ -191,3 +192,14 @@ def test_what_fails_half_way_leaves_nothing_behind(pki, tmp_path):
         write_pki(pki, tmp_path / "pki", further=(pki.qwac,))  # its files are written already
     assert refused.value.code == "file.exists"
     assert everything(tmp_path) == {}
+
+
+def test_every_folder_is_for_its_owner_to_change_whatever_the_umask(pki, tmp_path):
+    before = os.umask(0)
+    try:
+        write_pki(pki, tmp_path / "pki", with_faults=True)
+    finally:
+        os.umask(before)
+    folders = [path for path in (tmp_path / "pki", *(tmp_path / "pki").rglob("*")) if path.is_dir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o755}
+    assert len(folders) == 4

@@ -216,6 +216,25 @@ def test_an_authority_that_does_not_say_test_does_not_sign(folder, pki, kind):
     assert refusal(folder) == "pki.not-test"
 
 
+@pytest.mark.parametrize("name", ["ATTESTATION CA", "GREATEST CA", "Protest", "TESTING", "test CA"])
+def test_a_word_that_has_test_in_it_does_not_say_test(folder, pki, name):
+    real = pki.issue(
+        pki.root, "real", "issuing-ca", (Attribute(oids.COMMON_NAME, name), Attribute("2.5.4.11", "TEST")),
+        [(x509.BasicConstraints(True, 0), True)],
+    )  # fmt: skip
+    (folder / "issuing-ca-qwac.pem").write_bytes(certificate_pem(real.certificate))
+    (folder / "issuing-ca-qwac.key").write_bytes(key_pem(real.key))
+    assert refusal(folder) == "pki.not-test"
+
+
+@pytest.mark.parametrize("label", ["issuing-ca-qwac", "issuing-ca-qseal"])
+def test_an_authority_of_another_hierarchy_does_not_sign(folder, pki, label):
+    other = make_pki(at=pki.not_before, seed=77).members[label]  # with the same names
+    (folder / f"{label}.pem").write_bytes(certificate_pem(other.certificate))
+    (folder / f"{label}.key").write_bytes(key_pem(other.key))
+    assert refusal(folder) == "pki.foreign-key"
+
+
 def test_a_key_of_another_certificate_is_not_used(folder):
     shutil.copy(folder / "qseal.key", folder / "issuing-ca-qwac.key")
     assert refusal(folder) == "pki.foreign-key"
@@ -237,6 +256,11 @@ def test_a_key_of_another_certificate_is_not_used(folder):
         ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "yesterday", "reason": "superseded"}]}'),
         ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": "whim"}]}'),
         ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "2026-01-01T00:00:00Z", "reason": []}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "9999-12-31", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "1", "at": "0001-01-01", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "-5", "at": "2026-01-01", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "0x5", "at": "2026-01-01", "reason": "superseded"}]}'),
+        ("revocations.json", b'{"root": [{"serial_hex": "' + b"1" * 41 + b'", "at": "2026-01-01", "reason": "superseded"}]}'),
     ],
 )  # fmt: skip
 def test_a_damaged_folder_is_refused(folder, name, content):

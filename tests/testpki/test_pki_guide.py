@@ -59,9 +59,10 @@ def test_the_openssl_commands_work(folder):
 def test_the_tppkit_commands_work(folder, tmp_path):
     copy = Path(shutil.copytree(folder, tmp_path / "pki"))
     commands = [line for line in section(copy, "tppkit").splitlines() if line.startswith("tppkit")]
-    assert [command.split()[1:3] for command in commands[-3:]] == [
+    assert [command.split()[1:3] for command in commands[-4:]] == [
         ["pki", "issue"],
         ["pki", "revoke"],
+        ["pki", "renew"],
         ["pki", "serve"],
     ]
     for command in commands[:-1]:

@@ -242,6 +242,7 @@ def test_country_and_authority_go_with_the_identifier_and_the_roles():
     assert make_provider_like(first, name="Anders") == replace(first, name="Anders")
     other = make_provider_like(first, organization_identifier="PSDLT-BL-2")
     assert (other.name, other.country, other.nca_id, other.nca_name) == ("Zahlgut", "LT", "LT-BL", "Bank of Lithuania")
+    assert make_provider_like(first, roles=["PSP_AI"]).nca_name == first.nca_name
     bank = make_provider_like(first, roles=["PSP_CB"])
     assert (bank.country, bank.nca_id, bank.nca_name) == ("AT", "NA", "NA")
     with pytest.raises(ConfigurationError):

@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import EidasRequest, der, oids
-from tppkit.errors import TppkitError
+from tppkit.certificates import EidasRequest, Psd2Statement, RoleOfPsp, der, oids
+from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource
-from tppkit.testpki.draft import Draft
+from tppkit.testpki.draft import Draft, extension_of
 from tppkit.testpki.faults import statements
-from tppkit.testpki.faults.edits import with_attribute, with_value
-from tppkit.testpki.repair import Change, changes_of, repair_request
+from tppkit.testpki.faults.edits import psd2_of, with_attribute, with_psd2, with_value, without_attribute
+from tppkit.testpki.repair import Change, changes_of, faults_left, repair_request
 from tppkit.testpki.request import write_request
 
 KEY = KeySource(seed=1).make_key("request")
@@ -39,7 +42,7 @@ def test_of_a_sound_request_nothing_is_changed(pki, kind):
     [
         (statements.role_mismatch, "roles", "0.4.0.19495.1.2 PSP_AI", "0.4.0.19495.1.2 PSP_PI"),
         (statements.role_twice, "roles", "0.4.0.19495.1.2 PSP_PI, 0.4.0.19495.1.2 PSP_PI", "0.4.0.19495.1.2 PSP_PI"),
-        (statements.empty_authority_name, "nca_name", "", "Competent authority LT-BL"),
+        (statements.empty_authority_name, "nca_name", "", "Bank of Lithuania"),
         (statements.two_types, "qc_types", "web, eseal", "web"),
         (statements.seal_type_in_qwac, "qc_types", "eseal", "web"),
         (statements.no_compliance, "qc_compliance", "", "yes"),
@@ -66,6 +69,106 @@ def test_each_encoding_is_told(sound, fault):
     old = request_of(fault(sound))
     encodings = [change.before for change in changes_of(old) if change.field == "encoding"]
     assert encodings == [finding.message for finding in old.findings] != []
+
+
+AUTHORITY = {
+    statements.authority_name_and_id_exchanged: ("Bank of Lithuania", "LT-BL"),
+    statements.authority_id_for_its_name: ("Bank of Lithuania", "LT-BL"),
+    statements.authority_id_without_hyphen: ("Bank of Lithuania", "LT-BL"),
+    statements.authority_id_of_a_country: ("Bank of Lithuania", "LT-BL"),
+    statements.authority_name_in_greek: ("Τράπεζα της Ελλάδος", "LT-BL"),
+    statements.authority_of_no_country: ("Bank of Lithuania", "QQ-BANK"),
+}
+
+
+@pytest.mark.parametrize("fault", AUTHORITY, ids=lambda fault: fault.__name__)
+def test_the_authority_is_who_was_meant(sound, fault):
+    mended = EidasRequest.from_der(repair_request(request_of(fault(sound)), KEY))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == AUTHORITY[fault]
+
+
+@pytest.mark.parametrize("nca_id", ["", "N/A", "lt-bl"])
+def test_an_identifier_beside_none_is_the_authoritys(sound, nca_id):
+    old = request_of(with_psd2(sound, replace(psd2_of(sound), nca_name="LT-BL", nca_id=nca_id)))
+    mended = EidasRequest.from_der(repair_request(old, KEY))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("Bank of Lithuania", "LT-BL")
+    assert faults_left(old) == ()
+
+
+def test_an_authority_that_is_not_named_is_that_of_the_identifier(sound):
+    mended = EidasRequest.from_der(repair_request(request_of(statements.statement_without_authority(sound)), KEY))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("Bank of Lithuania", "LT-BL")
+
+
+def test_where_nothing_names_an_authority_a_new_request_is_needed(sound):
+    nameless = without_attribute(statements.statement_without_authority(sound), oids.ORGANIZATION_IDENTIFIER)
+    with pytest.raises(ConfigurationError) as refused:
+        repair_request(request_of(nameless), KEY)
+    assert refused.value.code == "pki.request"
+
+
+def test_a_central_bank_names_no_authority(sound):
+    draft = with_psd2(sound, Psd2Statement((RoleOfPsp("0.4.0.19495.1.5", "PSP_CB"),), "NA", "NA"))
+    mended = EidasRequest.from_der(repair_request(request_of(draft), KEY))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("NA", "NA")
+
+
+@pytest.mark.parametrize(
+    ("fault", "codes"),
+    [
+        (statements.authority_name_and_id_exchanged, []),
+        (statements.flattened_roles, []),
+        (statements.authority_name_in_greek, ["qcstatements.nca-name"]),
+        (
+            statements.authority_of_no_country,
+            ["qcstatements.nca-country", "organization-identifier.authority-mismatch"],
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_only_the_holder_can_mend_is_left(sound, fault, codes):
+    assert [finding.code for finding in faults_left(request_of(fault(sound)))] == codes
+
+
+def test_names_of_every_form_that_are_dropped_are_told(sound):
+    names = x509.SubjectAlternativeName([
+        x509.DNSName("tpp.test.example.com"), x509.RFC822Name("ada@example.org"),
+        x509.UniformResourceIdentifier("https://example.org"), x509.RegisteredID(x509.ObjectIdentifier("2.999")),
+    ])  # fmt: skip
+    told = changes_of(request_of(sound.with_extension(extension_of(names, False))))
+    assert told == (
+        Change("subject_alternative_names", "RFC822Name ada@example.org", ""),
+        Change("subject_alternative_names", "UniformResourceIdentifier https://example.org", ""),
+        Change("subject_alternative_names", "RegisteredID", ""),
+    )
+
+
+def test_policies_and_what_is_the_issuers_own_are_told(sound):
+    request = x509.CertificateSigningRequestBuilder().subject_name(x509.Name.from_rfc4514_string("CN=a,C=LT"))
+    for extension in sound.extensions:
+        request = request.add_extension(
+            x509.UnrecognizedExtension(x509.ObjectIdentifier(extension.oid), extension.value), extension.critical
+        )
+    old = EidasRequest.from_der(request.sign(KEY, hashes.SHA256()).public_bytes(Encoding.DER))
+    told = {change.field: change.before for change in changes_of(old)}
+    assert told["policies"] == oids.POLICY_QNCP_W_GEN
+    assert {"2.5.29.14", "2.5.29.31", "2.5.29.32"} <= set(told["extensions"].split(", "))
+
+
+def test_other_attributes_are_told_and_never_their_values(sound):
+    request = (
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name.from_rfc4514_string("CN=a,C=LT"))
+        .add_attribute(x509.ObjectIdentifier("1.2.840.113549.1.9.7"), b"secret")
+    )
+    for extension in sound.extensions:
+        if extension.oid == oids.QC_STATEMENTS:
+            value = x509.UnrecognizedExtension(x509.ObjectIdentifier(extension.oid), extension.value)
+            request = request.add_extension(value, extension.critical)
+    old = EidasRequest.from_der(request.sign(KEY, hashes.SHA256()).public_bytes(Encoding.DER))
+    told = changes_of(old)
+    assert Change("attributes", "1.2.840.113549.1.9.7", "") in told
+    assert "secret" not in str(told)
 
 
 def test_another_string_type_of_the_subject_is_told(sound):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import subprocess
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import EidasRequest, der, oids
+from tppkit.certificates import EidasRequest, der, load_certificates, oids
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import (
     SEAL_KEY_KINDS,
@@ -20,7 +23,7 @@ from tppkit.testpki import (
     open_pki,
     write_pki,
 )
-from tppkit.testpki.draft import Attribute, Draft, attributes_of
+from tppkit.testpki.draft import Attribute, Draft, attributes_of, extension_of
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
@@ -226,3 +229,102 @@ def test_a_request_without_identifier_is_mended_but_not_issued(pki, tmp_path):
     with pytest.raises(ConfigurationError) as refused:
         open_pki(tmp_path / "pki").issue_requested(old, at=pki.not_before)
     assert refused.value.code == "pki.organization-identifier"
+
+
+@pytest.fixture
+def folder(pki, tmp_path):
+    write_pki(pki, tmp_path / "pki")
+    return tmp_path / "pki"
+
+
+def issue(folder: Path, request: EidasRequest, **options):
+    entry = open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before, **options)
+    return load_certificates(folder / entry["path"])[0]
+
+
+def refusal(folder: Path, request: EidasRequest) -> str:
+    before = sorted(folder.iterdir())
+    with pytest.raises(ConfigurationError) as refused:
+        issue(folder, request)
+    assert sorted(folder.iterdir()) == before
+    return refused.value.code
+
+
+def with_names(draft: Draft, *names: x509.GeneralName) -> Draft:
+    return draft.with_extension(extension_of(x509.SubjectAlternativeName(names), False))
+
+
+def test_every_dns_name_that_is_asked_for_is_certified(pki, folder):
+    names = ("a.example.org", "b.example.org", "c.example.org")
+    issued = issue(folder, request_of(with_names(Draft.of(pki.qwac.certificate), *map(x509.DNSName, names))))
+    assert issued.extensions.dns_names == names
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (x509.RFC822Name("ada@example.org"), "pki.request"), (x509.IPAddress(ip_address("192.0.2.1")), "pki.request"),
+        (x509.DNSName("*.example.org"), "pki.dns-name"), (x509.DNSName("A.example.org"), "pki.dns-name"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_name_that_is_not_certified_is_refused(pki, folder, name, code):
+    asked = with_names(Draft.of(pki.qwac.certificate), x509.DNSName("a.example.org"), name)
+    assert refusal(folder, request_of(asked)) == code
+
+
+def test_a_qualified_device_is_stated_where_it_is_asked_for(folder):
+    asked = read(make_request(make_provider(), "qseal", KEY, qscd=True))
+    assert issue(folder, asked).qc.sscd
+    assert not issue(folder, read(make_request(make_provider(), "qseal", KEY))).qc.sscd
+
+
+def test_a_device_of_a_website_certificate_is_refused(pki, folder):
+    assert refusal(folder, request_of(statements.device_in_qwac(Draft.of(pki.qwac.certificate)))) == "pki.request"
+
+
+def test_the_policy_ev_and_its_names_are_certified_where_they_are_asked_for(folder):
+    asked = read(make_request(make_provider(), "qwac", KEY, policy="ev"))
+    issued = issue(folder, asked)
+    assert issued.extensions.policies == ("2.23.140.1.1", "0.4.0.194112.1.4")
+    assert issued.subject.rdns == asked.subject.rdns
+    assert "2.23.140.3.1" in issued.extensions.present
+    plain = issue(folder, read(make_request(make_provider(), "qwac", KEY)))
+    assert plain.extensions.policies == (oids.POLICY_QNCP_W_GEN,)
+
+
+def test_the_subject_is_the_one_asked_for(pki, folder):
+    draft = Draft.of(pki.qwac.certificate)
+    draft = replace(draft, subject=(*draft.subject, Attribute("2.5.4.7", "Vilnius"), Attribute("2.5.4.11", "Payments")))
+    issued = issue(folder, request_of(draft))
+    assert (issued.subject.values("2.5.4.7"), issued.subject.values("2.5.4.11")) == (("Vilnius",), ("Payments",))
+
+
+def request_with(key, kind: str) -> EidasRequest:
+    return read(make_request(make_provider(), kind, key))
+
+
+@pytest.mark.parametrize(
+    ("key", "kind"),
+    [
+        (rsa.generate_private_key(65537, 1024), "qwac"), (rsa.generate_private_key(65537, 2056), "qseal"),
+        (rsa.generate_private_key(3, 2048), "qwac"), (ec.generate_private_key(ec.SECP256K1()), "qseal"),
+        (ed25519.Ed25519PrivateKey.generate(), "qwac"),
+    ],
+    ids=["RSA-1024", "RSA-2056", "RSA of exponent 3", "secp256k1", "Ed25519 for TLS"],
+)  # fmt: skip
+def test_a_key_of_no_kind_that_certificates_have_is_refused(folder, key, kind):
+    assert refusal(folder, request_with(key, kind)) == "pki.key-kind"
+
+
+@pytest.mark.parametrize("label", ["root", "issuing-ca-qwac", "qwac", "other-qseal", "ocsp-qwac", "lotl-signer"])
+def test_the_key_of_another_member_is_refused(pki, folder, label):
+    assert refusal(folder, request_with(pki.members[label].key, "qseal")) == "pki.foreign-key"
+
+
+def test_a_key_of_callbacks_is_refused(pki, folder):
+    assert refusal(folder, request_with(pki.callback_keys["callback-live"], "qwac")) == "pki.foreign-key"
+
+
+def test_an_ed25519_key_is_certified_for_seals(folder):
+    assert issue(folder, request_with(ed25519.Ed25519PrivateKey.generate(), "qseal")).key.type == "ed25519"

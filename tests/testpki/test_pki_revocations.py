@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -17,11 +19,19 @@ from cryptography.x509 import ocsp
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError
+from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.testpki import Pki, make_pki, open_pki, write_pki
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.draft import Draft
 from tppkit.testpki.services import answer_ocsp
+from tppkit.trust import (
+    PathVerifier,
+    RevocationChecker,
+    RevocationEvidence,
+    load_anchors,
+    load_revocation,
+    parse_crl,
+)
 
 DAY = timedelta(days=1)
 FINAL = [reason for reason in REASONS if reason not in ("certificateHold", "removeFromCRL")]
@@ -168,6 +178,89 @@ def test_nothing_is_revoked_from_a_time_to_come(folder, pki):
         open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY, now=pki.not_before)
     assert refused.value.code == "pki.revocation-time"
     assert everything(folder) == before
+
+
+def test_nothing_is_revoked_from_before_it_is_valid(folder, pki):
+    before = everything(folder)
+    with pytest.raises(ConfigurationError, match="is valid from 2026-06-01") as refused:
+        open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before - DAY, now=pki.not_before)
+    assert refused.value.code == "pki.revocation-time"
+    assert everything(folder) == before
+
+
+def judge(folder: Path, issued, at, *lists: bytes) -> str | None:
+    """What our own verifier says with lists that were kept besides those in the folder."""
+    evidence = load_revocation(folder.glob("*.crl"))
+    for kept in lists:
+        evidence += RevocationEvidence((parse_crl(kept),))
+    paths = PathVerifier(load_anchors(folder), revocation=RevocationChecker(evidence=evidence))
+    try:
+        paths.verify(issued.certificate, at=at, intermediates=[one.certificate for one in open_pki(folder).pki.issuers])
+    except CertificateRejected as e:
+        return e.code
+    return None
+
+
+def test_a_hold_lifted_within_the_same_second_is_over(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + DAY, reason="certificateHold")
+    held = (folder / "issuing-ca-qwac.crl").read_bytes()
+    assert judge(folder, pki.qwac, pki.not_before + DAY) == "revocation.revoked"
+    open_pki(folder).lift(pki.qwac.certificate, now=pki.not_before + DAY)
+    assert crl_of(folder).last_update_utc == pki.not_before + DAY  # OpenSSL refuses a list from the next second
+    assert judge(folder, pki.qwac, pki.not_before + DAY, held) is None
+
+
+@contextmanager
+def unwritable(file: Path) -> Iterator[None]:
+    """A folder stands where the file belongs, so it cannot be replaced; then the file is there again as it was."""
+    aside = file.with_name("aside")
+    file.rename(aside)
+    file.mkdir()
+    yield
+    file.rmdir()
+    aside.rename(file)
+
+
+@pytest.mark.parametrize("label", ["root", "issuing-ca-qwac", "issuing-ca-qseal"])
+@pytest.mark.parametrize("way", ["again", "another", "renewal"])
+def test_a_revocation_that_was_cut_short_is_finished(folder, pki, label, way):
+    at = pki.not_before + DAY
+    with unwritable(folder / f"{label}.crl"), pytest.raises(ConfigurationError) as refused:
+        open_pki(folder).revoke(pki.qwac.certificate, at=at, reason="superseded")
+    assert refused.value.code == "file.unwritable"
+    if way == "again":
+        open_pki(folder).revoke(pki.qwac.certificate, at=at, reason="superseded")
+    elif way == "another":
+        open_pki(folder).revoke(pki.other_qwac.certificate, at=at)
+    else:
+        assert open_pki(folder).keep_current(now=at)
+    assert entry_of(folder, pki.qwac).revocation_date_utc == at
+    assert judge(folder, pki.qwac, at) == "revocation.revoked"
+    told = {entry["path"]: entry["sha256"] for entry in json.loads((folder / "manifest.json").read_text())["files"]}
+    assert told["issuing-ca-qwac.crl"] == hashlib.sha256((folder / "issuing-ca-qwac.crl").read_bytes()).hexdigest()
+    assert not open_pki(folder).keep_current(now=at)
+    with pytest.raises(ConfigurationError) as refused:
+        open_pki(folder).revoke(pki.qwac.certificate, at=at, reason="superseded")
+    assert refused.value.code == "pki.already-revoked"
+
+
+def test_a_lifting_that_was_cut_short_is_finished(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="certificateHold")
+    with unwritable(folder / "root.crl"), pytest.raises(ConfigurationError):
+        open_pki(folder).lift(pki.qwac.certificate, now=pki.not_before + DAY)
+    assert entry_of(folder, pki.qwac) is not None
+    open_pki(folder).lift(pki.qwac.certificate, now=pki.not_before + DAY)
+    assert entry_of(folder, pki.qwac) is None
+
+
+def test_lists_that_were_put_back_are_found_and_written_anew(folder, pki):
+    old = (folder / "issuing-ca-qwac.crl").read_bytes()
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="superseded")
+    (folder / "issuing-ca-qwac.crl").write_bytes(old)
+    with pytest.raises(ConfigurationError, match="superseded") as refused:
+        open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before, reason="keyCompromise")
+    assert refused.value.code == "pki.already-revoked"
+    assert entry_of(folder, pki.qwac) is not None
 
 
 def test_a_certificate_that_only_names_the_authority_is_not_its_own(folder, pki):

@@ -240,3 +240,25 @@ def test_at_most_64_signatures_are_remembered(leaf, issuer):
         crl = make_crl(issuer, at=AT + number * HOUR)
         verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate, signed=signed)
     assert len(signed._known) == 64
+
+
+def test_the_signatures_asked_about_last_are_the_ones_remembered(leaf, issuer):
+    signed, often = SignedLists(), make_crl(issuer, at=AT)
+    for number in range(1, 70):
+        for crl in (often, make_crl(issuer, at=AT + number * HOUR)):
+            verify_crl(crl, certificate=leaf.certificate, issuer=issuer.certificate, signed=signed)
+    assert (often.sha256, issuer.certificate.sha256) in signed._known
+
+
+def test_an_entry_that_only_delta_lists_may_have_is_malformed(leaf, issuer):
+    entry = [(x509.CRLReason(x509.ReasonFlags.remove_from_crl), False)]
+    crl = make_crl(issuer, leaf, at=AT, entry_extensions=entry)
+    assert refusal(crl, leaf, issuer) == "crl.malformed"
+
+
+def test_number_and_series_of_a_list_are_told(leaf, issuer):
+    numbered = answer(make_crl(issuer, at=AT, extensions=[(x509.CRLNumber(7), False)]), leaf, issuer)
+    part = scope(only_contains_user_certs=True)
+    partial = answer(make_crl(issuer, at=AT, extensions=[(part, True)]), leaf, issuer)
+    assert (numbered.number, numbered.series) == (7, b"")
+    assert (partial.number, partial.series) == (None, part.public_bytes())

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from asn1crypto import x509 as asn1_x509
 from cryptography import x509
 
+from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import CertificateRejected
+from tppkit.testpki import make_provider
+from tppkit.testpki.draft import Attribute, Draft, extension_of
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import Anchors, PathVerifier
 
@@ -99,6 +103,40 @@ def test_a_wildcard_above_an_excluded_name_is_refused(certify, root):
 def test_case_and_white_space_do_not_hide_an_excluded_subject(certify, root, name):
     constraints = x509.NameConstraints(None, [directory(CN="Leaf")])
     assert judge(certify, root, constraints, [], name) == "path.name-constraints"
+
+
+def test_a_long_name_in_another_script_is_placed_without_a_warning(pki):
+    long = make_provider(name="Ελληνικές Πληρωμές και Υπηρεσίες Πιστοποίησης Ηλεκτρονικών")
+    seal = pki.issue_qseal(long, label="greek").certificate  # its common name has more than 64 bytes
+    assert len(seal.subject.values(oids.COMMON_NAME)[0].encode()) > 64
+    for base, refused in ((directory(C="LT"), False), (directory(C="GR"), True)):
+        constraints = x509.NameConstraints([base], None)
+        if refused:
+            with pytest.raises(CertificateRejected, match="Ελληνικές".casefold()):
+                verify_below(pki, constraints, seal)
+        else:
+            assert verify_below(pki, constraints, seal)
+
+
+def verify_below(pki, constraints, leaf):
+    """Judge a leaf below its authority with name constraints added."""
+    draft = Draft.of(pki.qseal_ca.certificate).with_extension(extension_of(constraints, True))
+    authority = EidasCertificate.from_der(draft.sign(pki.root.key))
+    return PathVerifier(Anchors((pki.root.certificate,), ())).verify(
+        leaf, at=leaf.not_before, intermediates=[authority]
+    )
+
+
+@pytest.mark.parametrize("tag", [0x0C, 0x13, 0x14, 0x1E], ids=["UTF8", "Printable", "Teletex", "BMP"])
+def test_no_kind_of_string_hides_an_excluded_subject(pki, tag):
+    draft = Draft.of(pki.qseal.certificate)
+    others = tuple(a for a in draft.subject if a.oid != oids.ORGANIZATION)
+    named = replace(draft, subject=(Attribute(oids.ORGANIZATION, "Excluded", tag), *others))
+    leaf = EidasCertificate.from_der(named.sign(pki.qseal_ca.key))
+    base = x509.DirectoryName(x509.Name([x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, "Excluded")]))
+    with pytest.raises(CertificateRejected) as refused:
+        verify_below(pki, x509.NameConstraints(None, [base]), leaf)
+    assert refused.value.code == "path.name-constraints"
 
 
 @pytest.mark.parametrize("alternative", [[], [DNS("good.example")]])

@@ -239,6 +239,54 @@ def test_a_hold_is_not_undone_by_a_later_list_that_does_not_tell_of_it(judging, 
     assert code(judging(make_crl(issuing, at=AT + 9 * DAY), held), leaf, AT + 8 * DAY) == "revocation.stale"
 
 
+def numbered(issuing, number: int, *revoked, reason=HOLD, at=AT, extensions=()):
+    entry = ((x509.CRLReason(reason), False),)
+    return make_crl(
+        issuing, *revoked, at=at, when=AT - HOUR, entry_extensions=entry if revoked else (),
+        extensions=[(x509.CRLNumber(number), False), *extensions],
+    )  # fmt: skip
+
+
+def test_of_two_lists_of_one_moment_the_higher_number_decides(judging, leaf, issuing):
+    lifted, held = numbered(issuing, 3), numbered(issuing, 2, leaf)
+    assert code(judging(held, lifted), leaf, AT) is None
+    assert code(judging(lifted, held), leaf, AT + HOUR) is None
+    assert code(judging(numbered(issuing, 1), held), leaf) == "revocation.revoked"
+
+
+def test_a_hold_lifted_within_a_second_does_not_outlive_the_lists(judging, leaf, issuing):
+    lifted, held = numbered(issuing, 3), numbered(issuing, 2, leaf)
+    paths = judging(held, lifted, policy=RevocationPolicy.SOFT_FAIL)
+    assert [f.code for f in paths.verify(leaf.certificate, at=AT + 9 * DAY).findings] == ["revocation.stale"]
+
+
+def test_before_the_moment_of_both_lists_the_hold_counted(judging, leaf, issuing):
+    assert code(judging(numbered(issuing, 2, leaf), numbered(issuing, 3)), leaf, AT - HOUR / 2) == "revocation.revoked"
+
+
+def test_a_higher_number_does_not_undo_a_final_revocation(judging, leaf, issuing):
+    final = numbered(issuing, 2, leaf, reason=x509.ReasonFlags.superseded)
+    assert code(judging(final, numbered(issuing, 3)), leaf) == "revocation.revoked"
+
+
+def test_the_number_of_a_list_of_another_scope_says_nothing(judging, leaf, issuing):
+    parts = dict.fromkeys(("only_contains_ca_certs", "indirect_crl", "only_contains_attribute_certs"), False)
+    parts |= dict.fromkeys(("full_name", "relative_name", "only_some_reasons"))
+    point = x509.IssuingDistributionPoint(only_contains_user_certs=True, **parts)
+    other = numbered(issuing, 3, extensions=[(point, True)])
+    assert code(judging(numbered(issuing, 2, leaf), other), leaf) == "revocation.revoked"
+
+
+def test_answers_in_place_of_others_end_every_verdict_and_leave_nothing_of_them(judging, leaf, issuing):
+    paths = judging(make_crl(issuing, leaf, at=AT))
+    assert code(paths, leaf) == "revocation.revoked"
+    paths.revocation.replace(evidence(make_crl(issuing, at=AT)))
+    path = paths.verify(leaf.certificate, at=AT)
+    paths.revocation.replace(evidence(make_crl(issuing, leaf, at=AT)))
+    assert not path.window.holds_at(AT)
+    assert code(paths, leaf) == "revocation.revoked"
+
+
 def test_a_hold_that_an_answer_of_later_tells_of_counts_from_its_date(judging, leaf, issuing):
     held = make_ocsp(leaf, issuing, at=AT + HOUR, status=REVOKED, reason=HOLD, when=AT)
     paths = judging(make_crl(issuing, at=AT), held)

@@ -29,7 +29,7 @@ from tppkit.errors import Finding, FormatError, Severity
 MAX_CERTIFICATE_BYTES = 64 * 1024
 
 # RFC 2985 section 5.4.2, and Microsoft's own.
-_EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14"})
+EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14"})
 
 
 @dataclass(frozen=True)
@@ -280,6 +280,24 @@ class EidasRequest(Subject):
             x509=request,
         )
 
+    @property
+    def subject_der(self) -> bytes:
+        """DER of the name asked for, as it stands in the request."""
+        part = _parts(self.der, count=3)[1]
+        return self.der[part.offset : part.end]
+
+    @property
+    def attributes(self) -> tuple[tuple[str, bytes], ...]:
+        """Identifier and DER of each attribute's values, in their order; the extensions asked for are one of them.
+
+        Raises:
+            FormatError: `der.malformed`, `der.unexpected-tag`.
+        """
+        last = _parts(self.der, count=3)[-1]
+        attributes = der.read_children(self.der, last) if last.tag == 0xA0 else ()
+        parts = [der.read_children(self.der, attribute) for attribute in attributes]
+        return tuple((der.read_oid(self.der, p[0]), self.der[p[1].offset : p[1].end]) for p in parts if len(p) == 2)
+
     def _find(self) -> list[Finding]:
         found = super()._find()
         if not self._is_signed():
@@ -334,6 +352,6 @@ def _requested_extensions(data: bytes, last: der.Element) -> der.Element | None:
     """What holds the extensions that a request's attributes (context tag 0) ask for."""
     for attribute in der.read_children(data, last) if last.tag == 0xA0 else ():
         parts = der.read_children(data, attribute)
-        if len(parts) == 2 and der.read_oid(data, parts[0]) in _EXTENSION_REQUESTS:
+        if len(parts) == 2 and der.read_oid(data, parts[0]) in EXTENSION_REQUESTS:
             return parts[1]
     return None

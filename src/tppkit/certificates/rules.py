@@ -220,7 +220,7 @@ RULES: tuple[Rule, ...] = (
     Rule("qcstatements.text-size", _BOTH, _ERROR, "TS 119 495 annex A", psd2.text_size),
     Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_latin),
     Rule("qcstatements.nca-id", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_id_form),
-    Rule("qcstatements.nca-exchanged", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1, GEN-5.2.3-2", psd2.name_and_id_exchanged),
+    Rule("qcstatements.nca-name-identifier", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_is_identifier),
     Rule("qcstatements.nca-country", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_country),
     # Both pkilint and the fork of zlint by mtg.
     Rule("qcstatements.nca-not-applicable", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5",
@@ -245,7 +245,7 @@ _OF_STATEMENT: Mapping[str, SubjectCheck] = MappingProxyType(
         "qcstatements.text-size": psd2.text_size,
         "qcstatements.nca-name": psd2.name_not_latin,
         "qcstatements.nca-id": psd2.nca_id_form,
-        "qcstatements.nca-exchanged": psd2.name_and_id_exchanged,
+        "qcstatements.nca-name-identifier": psd2.name_is_identifier,
         "qcstatements.nca-country": psd2.nca_country,
         "organization-identifier.authority-mismatch": psd2.authority_mismatch,
     }

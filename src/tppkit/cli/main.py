@@ -63,26 +63,40 @@ def run() -> NoReturn:
         sys.stdout.flush()
     except click.exceptions.Exit as e:
         sys.exit(e.exit_code)
-    except click.ClickException as e:
-        e.show()
-        if "--json" in sys.argv:
-            from tppkit.cli.output import print_json
-
-            print_json({"error": {"code": "usage.wrong", "message": e.format_message()}})
-        sys.exit(e.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # Nobody reads any more; what is still buffered must not fail once more at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(_nobody_reads())
     except Exception as e:  # noqa: BLE001  # the last resort: told as one line
-        from tppkit.cli.output import exit_code_of, say_failure, told
-
-        error = told(e)
-        say_failure(error, as_json="--json" in sys.argv)
-        sys.exit(exit_code_of(error))
+        sys.exit(_report(e))
     sys.exit(result if isinstance(result, int) else 0)
+
+
+def _report(failure: Exception) -> int:
+    """Tell what ended the command, in the one place that does; the exit code."""
+    from tppkit.cli.output import exit_code_of, say_failure, told
+
+    error = told(failure)
+    try:
+        if isinstance(failure, click.ClickException):
+            failure.show()  # with the usage and where help is
+        say_failure(error, as_json=_wants_json(sys.argv[1:]), told_already=isinstance(failure, click.ClickException))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_reads()
+    return exit_code_of(error)
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Whether --json is among the options, where they cannot be or have not been read; behind `--` there are none."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return "--json" in arguments[:end]
+
+
+def _nobody_reads() -> int:
+    # What is still buffered must not fail once more at the end.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
 
 
 if __name__ == "__main__":

@@ -77,9 +77,13 @@ def say_error(error: TppkitError) -> None:
         say(f"  {error.hint}")
 
 
-def say_failure(error: TppkitError, *, as_json: bool) -> None:
-    """A failure that ends the command: told, and with --json the result on stdout as well."""
-    say_error(error)
+def say_failure(error: TppkitError, *, as_json: bool, told_already: bool = False) -> None:
+    """A failure that ends the command: told (unless it was), and with --json an object on stdout as well.
+
+    The object has `error`; what does not hold is a verdict too, with `verdict` and `code`.
+    """
+    if not told_already:
+        say_error(error)
     if as_json:
         verdict = {"verdict": "fails", "code": error.code} if isinstance(error, VerificationError) else {}
         print_json({**verdict, "error": error_object(error)})
@@ -89,6 +93,8 @@ def told(error: Exception) -> TppkitError:
     """Any exception as one of ours; what nobody foresaw is told by its type only, or raised where TPPKIT_TRACEBACK is set."""
     if isinstance(error, TppkitError):
         return error
+    if isinstance(error, click.ClickException):
+        return ConfigurationError("usage.wrong", " ".join(error.format_message().split()))
     if os.environ.get("TPPKIT_TRACEBACK"):
         raise error
     if isinstance(error, OSError):

@@ -20,7 +20,7 @@ from tppkit.cli.pki_options import (
     provider_options,
     qscd_option,
 )
-from tppkit.testpki import DEFAULT_DAYS, KEY_KINDS, SEAL_KEY_KINDS, make_pki, write_pki
+from tppkit.testpki import DEFAULT_DAYS, KEY_KINDS, SEAL_KEY_KINDS, make_pki, open_pki, write_pki
 from tppkit.testpki.profiles import SERVICES_URL
 
 
@@ -89,6 +89,18 @@ def faults(as_json: bool) -> None:
     for fault in FAULTS.values():
         click.echo(f"{fault.name} ({fault.use.value})\n  {fault.summary}\n  {', '.join(fault.expected)}")
     say(f"{len(FAULTS)} faults")
+
+
+@pki.command()
+@click.argument("directory", type=path_only, metavar="DIR")
+@json_option
+def renew(directory: Path, as_json: bool) -> None:
+    """Sign the revocation lists and trusted lists of DIR anew, as of now. `issue`, `revoke` and `serve` do so when they end soon."""
+    names = open_pki(directory).renew(now=present(None))
+    if as_json:
+        print_json({"files": list(names)})
+    else:
+        click.echo("\n".join(str(directory / name) for name in names))
 
 
 @pki.command()

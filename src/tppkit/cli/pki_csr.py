@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tppkit._files import PRIVATE, PUBLIC, write_new
 from tppkit._text import printable
+from tppkit.certificates import EidasRequest
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.cli.output import json_option, print_json, read_input, say
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, finding_object, json_option, print_json, read_input, say
 from tppkit.cli.pki_options import (
     PROVIDER,
     policy_option,
@@ -20,11 +22,11 @@ from tppkit.cli.pki_options import (
     read_request,
     refuse_options,
 )
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, Finding
 from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource, Provider, key_pem
 from tppkit.testpki.keys import PrivateKey, load_key, require_kind
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.repair import Change, changes_of, openssl_config, repair_request
+from tppkit.testpki.repair import Change, changes_of, faults_left, openssl_config, repair_request
 from tppkit.testpki.request import KINDS, make_request
 
 _Files = Sequence[tuple[str, bytes, int]]
@@ -49,20 +51,23 @@ _Files = Sequence[tuple[str, bytes, int]]
 def csr(
     file: str, kind: str | None, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, policy: str,
     qscd: bool, key_file: str | None, key_kind: str, repair: str | None, as_json: bool,
-) -> None:  # fmt: skip
+) -> int:  # fmt: skip
     """Write a certificate request for a QWAC or QSealC, with the PSD2 statement as trust service providers expect it.
 
     A new private key is written beside it as FILE with the suffix .key, mode 0600. With --repair, a malformed request is read,
-    what it meant is written as it should be, and what was changed is told. FILE may be -.
+    what it meant is written as it should be, and what was changed is told, and what is left that only the holder can mend (exit 1).
+    FILE may be -.
     """
     _require_one_stream(file, key_file, repair, as_json=as_json)
     given = None if key_file is None else _read_key(key_file)
     if repair is not None:
         refuse_options((*PROVIDER, "policy", "qscd", "key_kind"), because="with --repair all of it comes from OLD.csr")
-        changes, files = _repair(file, repair, given, kind)
+        old = read_request(repair)
+        files = _repair(file, old, given, kind)
+        changes, left = changes_of(old, kind=kind), faults_left(old, kind=kind)
         _write_all(files)
-        _tell(files, as_json=as_json, changes=changes)
-        return
+        _tell_repair(files, changes, left, as_json=as_json)
+        return DOES_NOT_HOLD if left else HOLDS
     kind = kind or "qwac"
     refuse_options(("qscd",) if kind == "qwac" else ("policy", "dns"), because=f"a {kind} does not take it")
     if given is not None:
@@ -71,6 +76,7 @@ def csr(
     files = _request(file, provider, kind, given, key_kind, policy=policy, qscd=qscd)
     _write_all(files)
     _tell(files, as_json=as_json)
+    return HOLDS
 
 
 def _require_one_stream(file: str, key_file: str | None, repair: str | None, *, as_json: bool) -> None:
@@ -94,13 +100,17 @@ def _request(
     possible = SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
     key = given or KeySource().make_key("csr", kind=require_kind(key_kind, possible))
     request = (file, _pem(make_request(provider, kind, key, policy=policy, qscd=qscd)), PUBLIC)
-    return [request] if given else [request, (str(Path(file).with_suffix(".key")), key_pem(key), PRIVATE)]
+    if given:
+        return [request]
+    key_name = str(Path(file).with_suffix(".key"))
+    if key_name == file:
+        raise click.UsageError(f"{file} is the name of the new key: give the request another suffix, such as .csr")
+    return [request, (key_name, key_pem(key), PRIVATE)]
 
 
-def _repair(file: str, old_file: str, key: PrivateKey | None, kind: str | None) -> tuple[Sequence[Change], _Files]:
-    old = read_request(old_file)
+def _repair(file: str, old: EidasRequest, key: PrivateKey | None, kind: str | None) -> _Files:
     mended = openssl_config(old, kind=kind).encode() if key is None else _pem(repair_request(old, key, kind=kind))
-    return changes_of(old, kind=kind), [(file, mended, PUBLIC)]
+    return [(file, mended, PUBLIC)]
 
 
 def _pem(request: bytes) -> bytes:
@@ -123,14 +133,20 @@ def _write_all(files: _Files) -> None:
         raise
 
 
-def _tell(files: _Files, *, as_json: bool, changes: Sequence[Change] | None = None) -> None:
+def _tell(files: _Files, *, as_json: bool, told: Mapping[str, Any] | None = None) -> None:
     written = [name for name, _, _ in files if name != "-"]
-    for field, before, after in changes or ():
-        say(printable(f"{field}: {before or 'nothing'} -> {after or 'nothing'}"))
-    if changes is not None and not changes:
-        say("nothing had to be changed")
     if as_json:
-        told = {} if changes is None else {"changes": [change._asdict() for change in changes]}
-        print_json({"files": written, **told})
+        print_json({"files": written, **(told or {})})
     elif written:
         click.echo("\n".join(written))
+
+
+def _tell_repair(files: _Files, changes: Sequence[Change], left: Sequence[Finding], *, as_json: bool) -> None:
+    for field, before, after in changes:
+        say(printable(f"{field}: {before or 'nothing'} -> {after or 'nothing'}"))
+    if not changes:
+        say("nothing had to be changed")
+    for finding in left:
+        say(printable(f"left: {finding.message} [{finding.code}]"))
+    told = {"changes": [change._asdict() for change in changes], "left": [finding_object(finding) for finding in left]}
+    _tell(files, as_json=as_json, told=told)

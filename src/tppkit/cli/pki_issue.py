@@ -63,15 +63,18 @@ def issue(
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
     refuse_options(_IDLE[kind], because=f"a certificate of the kind {kind} does not take it")
     folder = open_pki(directory)
-    at = at or max(present(None), folder.pki.not_before)  # a PKI may begin in days to come
+    now = present(None)
+    at = at or max(now, folder.pki.not_before)  # a PKI may begin in days to come
     if csr is not None:
-        entry = folder.issue_requested(read_request(csr), at=at, days=days, label=label)
+        entry = folder.issue_requested(read_request(csr), at=at, days=days, label=label, now=now)
     else:
         provider = make_provider_like(
             folder.pki.provider, organization_identifier=org_id, name=name, country=country, nca_name=nca_name,
             roles=None if roles is None else split_roles(roles), dns_name=dns,
         )  # fmt: skip
-        issued = folder.issue(kind, provider, at=at, days=days, policy=policy, qscd=qscd or None, label=label, key=key)
+        issued = folder.issue(
+            kind, provider, at=at, days=days, policy=policy, qscd=qscd or None, label=label, key=key, now=now
+        )
         entry = entry_of(issued)
     if as_json:
         print_json(entry)

@@ -10,7 +10,7 @@ import asyncio
 import secrets
 import signal
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -20,10 +20,11 @@ from starlette.routing import Route
 
 from tppkit._clock import utc_now
 from tppkit._files import read_bounded
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
+from tppkit.testpki.ocsp import MALFORMED_REQUEST, write_refusal
 from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.testpki.trusted_lists import LIST_FILES
@@ -32,6 +33,7 @@ from tppkit.web import read_message
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
 _CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"
 _MAX_LIST_BYTES = 32 * 1024 * 1024
+_ZERO, _LOOK_EVERY = timedelta(0), timedelta(hours=1)  # how often it is asked whether a list ends soon
 
 
 class PkiServices:
@@ -48,8 +50,8 @@ class PkiServices:
     def __init__(self, folder: Path, *, now: Callable[[], datetime]) -> None:
         self._path = folder
         self._now = now
-        self._opened = open_pki(folder)
-        self._stamp = _stamp(folder)
+        self._opened, self._stamp = self._open()
+        self._looked_at = now()
         self.app = Starlette(
             routes=[
                 Route("/ocsp", self._post_ocsp, methods=["POST"]),
@@ -64,16 +66,30 @@ class PkiServices:
 
     @property
     def _folder(self) -> PkiFolder:
-        stamp = _stamp(self._path)
-        if stamp != self._stamp:
-            self._opened, self._stamp = open_pki(self._path), stamp
+        now = self._now()
+        if _stamp(self._path) != self._stamp or not _ZERO <= now - self._looked_at < _LOOK_EVERY:
+            self._opened, self._stamp = self._open()
+            self._looked_at = now
         return self._opened
+
+    def _open(self) -> tuple[PkiFolder, tuple[int, ...]]:
+        """The folder with lists that do not end soon, as far as they can be written."""
+        try:
+            open_pki(self._path).keep_current(now=self._now())
+        except ConfigurationError as e:
+            if e.code != "file.unwritable":
+                raise
+        stamp = _stamp(self._path)  # before it is read, so that what changes meanwhile is seen the next time
+        return open_pki(self._path), stamp
 
     async def _post_ocsp(self, request: Request) -> Response:
         return self._answer_ocsp(await _body(request))
 
     async def _get_ocsp(self, request: Request) -> Response:
-        return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
+        try:
+            return self._answer_ocsp(ocsp_request_of_path(request.path_params["request"]))
+        except FormatError:  # as for a POST (RFC 6960 section 2.3)
+            return Response(write_refusal(MALFORMED_REQUEST), media_type=_OCSP)
 
     def _answer_ocsp(self, asked: bytes) -> Response:
         return Response(answer_ocsp(self._folder.pki, asked, at=self._now()), media_type=_OCSP)
@@ -84,11 +100,10 @@ class PkiServices:
         return Response(answer, media_type=_TSP)
 
     async def _crl(self, request: Request) -> Response:
-        folder = self._folder
-        for issuer in folder.pki.issuers:
-            if issuer.label == request.path_params["authority"]:
-                now = self._now()
-                return Response(folder.pki.crl(issuer, at=now, number=int(now.timestamp())), media_type=_CRL)
+        for issuer in self._folder.pki.issuers:
+            path = self._path / f"{issuer.label}.crl"
+            if issuer.label == request.path_params["authority"] and path.is_file():
+                return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_CRL)
         return _not_found()
 
     async def _certificate(self, request: Request) -> Response:
@@ -98,7 +113,7 @@ class PkiServices:
         return _not_found()
 
     async def _list(self, request: Request) -> Response:
-        names = {path.name: path for path in (self._path / TRUSTED_LISTS).glob("*.xml")}
+        names = {path.name: path for path in (self._folder.path / TRUSTED_LISTS).glob("*.xml")}
         path = names.get(f"{request.path_params['name']}.xml")
         return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_XML) if path else _not_found()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.trust import RevocationChecker, RevocationPolicy, load_revocation
+from tppkit.trust import RevocationChecker, RevocationEvidence, RevocationPolicy, load_revocation
 
 _Stamp = tuple[int, int, int]
 
@@ -28,23 +28,26 @@ class FolderRevocations:
     def __init__(self, folder: Path) -> None:
         self.checker = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL)
         self._folder = folder
-        self._stamps: dict[Path, _Stamp] = {}
+        self._lists: dict[Path, tuple[_Stamp, RevocationEvidence]] = {}
         self.refresh()
 
     def refresh(self) -> None:
-        """Take up the lists that changed since the last time.
+        """Take up the lists that changed since the last time, each in the place of what its file had; forget those that are gone.
 
         Raises:
             ConfigurationError: `pki.unusable`, a list cannot be read.
         """
         try:
-            stamps = {path: _stamp(path) for path in sorted(self._folder.glob("*.crl"))}
-            changed = [path for path, stamp in stamps.items() if self._stamps.get(path) != stamp]
-            if changed:
-                self.checker.learn(load_revocation(changed))
+            lists = {path: self._read(path) for path in sorted(self._folder.glob("*.crl"))}
         except (FormatError, OSError) as e:
             raise ConfigurationError("pki.unusable", f"a revocation list of {self._folder} cannot be read: {e}") from e
-        self._stamps = stamps
+        if lists != self._lists:
+            self.checker.replace(sum((evidence for _, evidence in lists.values()), RevocationEvidence()))
+            self._lists = lists
+
+    def _read(self, path: Path) -> tuple[_Stamp, RevocationEvidence]:
+        known, stamp = self._lists.get(path), _stamp(path)
+        return known if known is not None and known[0] == stamp else (stamp, load_revocation([path]))
 
 
 def _stamp(path: Path) -> _Stamp:

@@ -8,14 +8,13 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import as_utc, format_time
-from tppkit.certificates import EidasCertificate, EidasRequest
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
-from tppkit.testpki.draft import Draft, extension_of, write_name
+from tppkit.testpki.draft import Attribute, Draft, extension_of, write_name
 from tppkit.testpki.issued import Drafted, Issued, for_key, sign_draft
 from tppkit.testpki.keys import KEY_KINDS, KeySource, PrivateKey, public_key_der, require_kind
 from tppkit.testpki.provider import Provider
@@ -175,19 +174,27 @@ class Pki:
         """
         return sign_draft(self.draft_qwac(provider, label=label, key=key), self.qwac_ca, label, "qwac")
 
-    def issue_requested(self, request: EidasRequest, provider: Provider, *, kind: str, label: str) -> EidasCertificate:
-        """The certificate that a request asks for, with the request's key.
+    def issue_requested(
+        self, provider: Provider, *, kind: str, label: str, subject: tuple[Attribute, ...], names: Sequence[str],
+        public_key: bytes,
+    ) -> EidasCertificate:  # fmt: skip
+        """The certificate that a request asks for, with the request's key, subject and DNS names.
 
         Args:
-            request: whose key is certified.
             provider: who asks.
             kind: `qwac` or `qseal`.
             label: short name.
+            subject: the name asked for.
+            names: DNS names asked for; those of the provider where none are.
+            public_key: DER of the SubjectPublicKeyInfo.
         """
         issuer, make_draft = (self.qwac_ca, self.draft_qwac) if kind == "qwac" else (self.qseal_ca, self.draft_qseal)
         draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
-        public = request.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        return EidasCertificate.from_der(for_key(draft, public).sign(issuer.key))
+        draft = replace(for_key(draft, public_key), subject=subject)
+        if names:
+            asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
+            draft = draft.with_extension(extension_of(asked, False))
+        return EidasCertificate.from_der(draft.sign(issuer.key))
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.

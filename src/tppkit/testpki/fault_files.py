@@ -7,13 +7,16 @@ from typing import Any
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use
-from tppkit.errors import FormatError
+from tppkit.certificates.editions import EN_319_412_5_V2_4_1
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.faults import FAULTS, Bench, Fault, FaultCase, judged_at
 from tppkit.testpki.faults.sound import sound_pki
 from tppkit.testpki.pem import PkiFile, pem_block
 
 FAULTS_FOLDER = "faults"
+# The latest of the rules that a fault breaks: before it, a check rightly finds nothing wrong with some of the catalogue.
+EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 
 
 def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
@@ -24,7 +27,13 @@ def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
 
     Args:
         pki: the PKI whose authorities and keys they are made with.
+
+    Raises:
+        ConfigurationError: `pki.faults`: the PKI begins before the rules that the catalogue breaks.
     """
+    if pki.not_before.date() < EARLIEST_DAY:
+        message = f"faults are of rules that hold since {EARLIEST_DAY}, and the PKI begins on {pki.not_before.date()}"
+        raise ConfigurationError("pki.faults", message)
     pki = sound_pki(pki)
     for fault in FAULTS.values():
         bench = Bench(pki, fault.name)

@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
-from tppkit._files import PRIVATE, new_folder, write_new
+from tppkit._files import PRIVATE, make_folder, new_folder, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.bundle import write_pkcs12
@@ -35,6 +35,7 @@ from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lis
 
 MANIFEST, GUIDE = "manifest.json", "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
+_LOTL = f"{TRUSTED_LISTS}/{LIST_FILES[0]}"
 _LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
 _LEAVES = frozenset({"qwac", "qseal", "server"})
@@ -58,7 +59,7 @@ def write_pki(
         The manifest that was written, as CLI.md describes it.
 
     Raises:
-        ConfigurationError: `file.exists`, `file.unwritable`.
+        ConfigurationError: `file.exists`, `file.unwritable`; `pki.faults`, the PKI begins before the rules that faults break.
     """
     everything = (*pki.issued, *further)
     faults = list(make_faults(pki)) if with_faults else []
@@ -70,9 +71,9 @@ def write_pki(
         "files": entries,
     }
     with new_folder(directory) as folder:
-        (folder / TRUSTED_LISTS / LOTL_SIGNERS).mkdir(parents=True)
+        make_folder(folder / TRUSTED_LISTS / LOTL_SIGNERS)
         if faults:
-            (folder / FAULTS_FOLDER).mkdir()
+            make_folder(folder / FAULTS_FOLDER)
         for issued in everything:
             write_files(folder, files_of(pki, issued))
         for _, files in others:
@@ -169,11 +170,21 @@ def _crls(pki: Pki) -> Iterator[Listed]:
 
 def _trusted_lists(pki: Pki) -> Iterator[Listed]:
     """The lists, and beside the list of lists the certificate that it is verified with."""
-    signer = PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
-    end = pki.not_before + timedelta(days=LIST_DAYS)
-    for name, content in make_trusted_lists(pki, at=pki.not_before).items():
-        file, further = PkiFile(f"{TRUSTED_LISTS}/{name}", content), [signer] if name == LIST_FILES[0] else []
-        yield _file_entry(file, "trusted-list", not_after=end, further=[s.name for s in further]), [file, *further]
+    for file in trusted_list_files(pki, at=pki.not_before):
+        further = [PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))]
+        yield list_entry(file, at=pki.not_before), [file, *(further if file.name == _LOTL else [])]
+
+
+def trusted_list_files(pki: Pki, *, at: datetime, sequence: int = 1) -> Iterator[PkiFile]:
+    """The list of lists and the national list, issued at a time, with a sequence number."""
+    for name, content in make_trusted_lists(pki, at=at, sequence=sequence).items():
+        yield PkiFile(f"{TRUSTED_LISTS}/{name}", content)
+
+
+def list_entry(file: PkiFile, *, at: datetime) -> dict[str, Any]:
+    """The manifest's entry of a trusted list that was issued at a time; it ends when the next one should come."""
+    further = [_LOTL_SIGNER] if file.name == _LOTL else []
+    return _file_entry(file, "trusted-list", not_after=at + timedelta(days=LIST_DAYS), further=further)
 
 
 def crl_files(pki: Pki, *, at: datetime, number: int = 1) -> Iterator[PkiFile]:

@@ -22,8 +22,6 @@ from tppkit.testpki.files import (
     ENDINGS,
     MANIFEST,
     certificate_entry,
-    crl_entry,
-    crl_files,
     entry_of,
     files_of,
     manifest_json,
@@ -33,7 +31,15 @@ from tppkit.testpki.issued import Issued
 from tppkit.testpki.opening import read_manifest, read_pki
 from tppkit.testpki.pem import PkiFile, certificate_pem
 from tppkit.testpki.provider import Provider
-from tppkit.testpki.request import kind_of, provider_of_request
+from tppkit.testpki.publishing import are_crls_current, ends_soon, publish_crls, publish_trusted_lists
+from tppkit.testpki.request import (
+    asks_for_ev,
+    kind_of,
+    provider_of_request,
+    requested_dns_names,
+    requested_subject,
+    require_new_key,
+)
 from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -62,6 +68,7 @@ class PkiFolder:
         qscd: bool | None = None,
         label: str | None = None,
         key: str | None = None,
+        now: datetime | None = None,
     ) -> Issued:
         """Issue one more certificate, and write it: all of its files or none.
 
@@ -74,6 +81,7 @@ class PkiFolder:
             qscd: a QSealC states a qualified device; as the PKI's own by default.
             label: stem of its files; the kind and the first free number by default.
             key: kind of its key, one of `testpki.KEY_KINDS`, of a QSealC one of `testpki.SEAL_KEY_KINDS`.
+            now: the present, aware: lists that end soon are signed anew, too; None leaves them as they are.
 
         Raises:
             ConfigurationError: `pki.days`, `pki.policy`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
@@ -83,30 +91,49 @@ class PkiFolder:
         with locked(self.path):
             issued = _make(pki, kind, provider, self._new_label(label, kind), key)
             self._write(files_of(pki, issued), entry_of(issued))
+            if now is not None:
+                self._keep_current(as_utc(now))
         return issued
 
     def issue_requested(
-        self, request: EidasRequest, *, at: datetime, days: int | None = None, label: str | None = None
+        self,
+        request: EidasRequest,
+        *,
+        at: datetime,
+        days: int | None = None,
+        label: str | None = None,
+        now: datetime | None = None,
     ) -> dict[str, Any]:
         """Issue what a request asks for, and write it: there is no key to write. Arguments as for `issue`.
+
+        Subject, DNS names, roles and key are those of the request; so are the policy ev and the qualified device where it asks
+        for them. Addresses, policies and disclosure statements are the authority's. What this PKI does not issue is refused.
 
         Returns:
             The manifest's entry.
 
         Raises:
-            ConfigurationError: `pki.request`, `pki.days`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and
-                those of `make_provider`.
+            ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
+                `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of `make_provider`.
         """
         kind, provider = kind_of(request), provider_of_request(request)
-        pki = self.pki.issuing_from(at, days=days)
+        subject, names = requested_subject(request), requested_dns_names(request, kind=kind)
+        known = {issued.label: issued.key for issued in self.pki.issued} | dict(self.pki.callback_keys)
+        public_key = require_new_key(request, kind=kind, known=known)
+        policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
+        pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
-            certificate = pki.issue_requested(request, provider, kind=kind, label=label)
+            certificate = pki.issue_requested(
+                provider, kind=kind, label=label, subject=subject, names=names, public_key=public_key
+            )
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
             self._write([PkiFile(f"{label}.pem", pem), chain], entry)
+            if now is not None:
+                self._keep_current(as_utc(now))
         return entry
 
     def _new_label(self, label: str | None, kind: str) -> str:
@@ -169,10 +196,16 @@ class PkiFolder:
         if at > now:
             message = f"{format_time(at)} is still to come: a list says what is revoked, not what will be"
             raise ConfigurationError("pki.revocation-time", message)
+        if at < certificate.not_before:
+            message = f"{certificate.subject} is valid from {format_time(certificate.not_before)} only, not at {format_time(at)}"
+            raise ConfigurationError("pki.revocation-time", message)
         with locked(self.path):
             journal, issuer = read_journal(self.path), _issuer_of(certificate, self.pki)
             before = _find(revoked_by(journal), issuer, certificate)
             if before is not None and (before.reason != HOLD or reason == HOLD):
+                is_unfinished = self._finish(journal, now)
+                if is_unfinished and before.reason == reason:
+                    return self._with(journal)
                 message = f"{certificate.subject} is revoked already since {format_time(before.at)} ({before.reason})"
                 raise ConfigurationError("pki.already-revoked", message)
             act = Revocation(certificate.serial, before.at if before else at, reason)
@@ -196,25 +229,61 @@ class PkiFolder:
             journal, issuer = read_journal(self.path), _issuer_of(certificate, self.pki)
             before = _find(revoked_by(journal), issuer, certificate)
             if before is None or before.reason != HOLD:
+                is_unfinished = self._finish(journal, now)
+                if is_unfinished and _was_lifted(journal, issuer, certificate):
+                    return self._with(journal)
                 state = f"revoked for good ({before.reason})" if before else "not revoked"
                 raise ConfigurationError(
                     "pki.not-on-hold", f"{certificate.subject} is {state}: there is no hold to lift"
                 )
             return self._record(with_act(journal, issuer.label, Revocation(certificate.serial, now, NO_LONGER)), now)
 
+    def renew(self, *, now: datetime) -> tuple[str, ...]:
+        """Sign all revocation lists and trusted lists anew; the names of their files.
+
+        Args:
+            now: when they are issued, aware.
+
+        Raises:
+            ConfigurationError: `file.unwritable`, `pki.unusable`, `pki.foreign-key`.
+        """
+        with locked(self.path):
+            pki = self._with(read_journal(self.path)).pki
+            return (*publish_crls(self.path, pki, now=now), *publish_trusted_lists(self.path, pki, now=now))
+
+    def keep_current(self, *, now: datetime) -> tuple[str, ...]:
+        """Sign anew what ends soon, and finish a revocation that was cut short; the names of the files that are new.
+
+        Arguments and errors as for `renew`.
+        """
+        with locked(self.path):
+            return self._keep_current(as_utc(now))
+
+    def _keep_current(self, now: datetime) -> tuple[str, ...]:
+        pki = self._with(read_journal(self.path)).pki
+        crls_end, lists_end = ends_soon(self.path, pki, now=now)
+        crls = publish_crls(self.path, pki, now=now) if crls_end or not are_crls_current(self.path, pki) else ()
+        return (*crls, *(publish_trusted_lists(self.path, pki, now=now) if lists_end else ()))
+
     def _record(self, journal: Journal, now: datetime) -> PkiFolder:
-        pki = replace(self.pki, revocations=revoked_by(journal))
-        acts = [act for acts in journal.values() for act in acts]
-        # Lists go forward in time whatever was revoked since when, so that none forgets what an earlier one had.
-        issued = max([now, pki.not_before, *(act.at for act in acts)])
-        lists = list(crl_files(pki, at=issued, number=1 + len(acts)))
+        # The journal is written first and never taken back: what fails after it is finished by the same command again, and by
+        # every other that changes or serves the folder. A list, once out, may have been read.
         replace_file(self.path / REVOCATIONS, journal_json(journal))
-        for name, content, mode in lists:
-            replace_file(self.path / name, content, mode=mode)
-        anew, manifest = {file.name: crl_entry(file) for file in lists}, read_manifest(self.path)
-        entries = [anew.get(entry["path"], entry) for entry in manifest["files"]]
-        replace_file(self.path / MANIFEST, manifest_json({**manifest, "files": entries}))
-        return PkiFolder(self.path, pki)
+        after = self._with(journal)
+        publish_crls(self.path, after.pki, now=now)
+        after._keep_current(now)
+        return after
+
+    def _finish(self, journal: Journal, now: datetime) -> bool:
+        """Write the lists that an act in the journal lacks; whether there were any."""
+        pki = self._with(journal).pki
+        if are_crls_current(self.path, pki):
+            return False
+        publish_crls(self.path, pki, now=now)
+        return True
+
+    def _with(self, journal: Journal) -> PkiFolder:
+        return PkiFolder(self.path, replace(self.pki, revocations=revoked_by(journal)))
 
 
 def open_pki(path: Path) -> PkiFolder:
@@ -248,6 +317,11 @@ def _find(
     revoked: Mapping[str, tuple[Revocation, ...]], issuer: Issued, certificate: EidasCertificate
 ) -> Revocation | None:
     return next((one for one in revoked.get(issuer.label, ()) if one.serial == certificate.serial), None)
+
+
+def _was_lifted(journal: Journal, issuer: Issued, certificate: EidasCertificate) -> bool:
+    acts = [act for act in journal.get(issuer.label, ()) if act.serial == certificate.serial]
+    return bool(acts) and acts[-1].reason == NO_LONGER
 
 
 def _issuer_of(certificate: EidasCertificate, pki: Pki) -> Issued:

@@ -75,6 +75,7 @@ in the place of /DIR.
     tppkit trust status qwac.pem --trusted-lists trusted-lists
     tppkit pki issue qwac .     # one more certificate
     tppkit pki revoke qwac.pem  # and new revocation lists
+    tppkit pki renew .          # revocation lists and trusted lists, signed anew
     tppkit pki serve .          # OCSP, revocation lists, time stamps and trusted lists on http://localhost:8448
 
 While it serves:

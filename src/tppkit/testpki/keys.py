@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from tppkit.errors import ConfigurationError, FormatError
@@ -135,7 +136,16 @@ def load_key(data: bytes) -> PrivateKey:
 
 def kind_of_key(key: PrivateKey) -> str:
     """Which of `SEAL_KEY_KINDS` a key is; `p256` for a key that is none of them."""
-    if isinstance(key, ed25519.Ed25519PrivateKey):
+    return kind_of_public_key(key.public_key()) or "p256"
+
+
+def kind_of_public_key(key: CertificatePublicKeyTypes) -> str | None:
+    """Which of `SEAL_KEY_KINDS` a public key is; None for a key that is none of them."""
+    if isinstance(key, ed25519.Ed25519PublicKey):
         return "ed25519"
-    kind = f"rsa{key.key_size}" if isinstance(key, rsa.RSAPrivateKey) else f"p{key.key_size}"
-    return kind if kind in KEY_KINDS else "p256"
+    if isinstance(key, rsa.RSAPublicKey):
+        kind = f"rsa{key.key_size}"
+        return kind if kind in _RSA_BITS and key.public_numbers().e >= PUBLIC_EXPONENT else None
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        return next((kind for kind, (curve, _) in _CURVES.items() if curve.name == key.curve.name), None)
+    return None

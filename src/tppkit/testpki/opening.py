@@ -12,16 +12,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
 from tppkit._encoding import parse_json
 from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.certificates import EidasCertificate, load_certificates, oids
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.creation import CALLBACK_KEYS
 from tppkit.testpki.files import MANIFEST
 from tppkit.testpki.issued import Issued
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
-from tppkit.testpki.profiles import SERVICES_URL, policy_of
+from tppkit.testpki.profiles import SERVICES_URL, policy_of, says_test
 from tppkit.testpki.provider import provider_of
 from tppkit.testpki.revocations import read_journal, revoked_by
 
@@ -44,6 +46,8 @@ def read_pki(path: Path) -> Pki:
     lacking = {"root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "tsa"}.difference(members)
     if lacking:
         raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
+    for label in ("issuing-ca-qwac", "issuing-ca-qseal"):
+        _require_below(members[label], members["root"])
     qwac, qseal = members["qwac"].certificate, members["qseal"].certificate
     other = members.get("other-qwac", members["qwac"]).certificate
     ocsp_url = next(iter(qwac.extensions.ocsp_urls), f"{SERVICES_URL}/ocsp")
@@ -117,7 +121,8 @@ def _read_chain(path: Path, name: str) -> tuple[EidasCertificate, ...]:
 def _read_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     label = name.removesuffix(".pem")
     certificate, *chain = _read_chain(path, name)
-    if (kind in _AUTHORITIES or label in _SIGNERS) and "TEST" not in str(certificate.subject):
+    names = (*certificate.subject.values(oids.ORGANIZATION), *certificate.subject.values(oids.COMMON_NAME))
+    if (kind in _AUTHORITIES or label in _SIGNERS) and not any(map(says_test, names)):
         raise ConfigurationError(
             "pki.not-test", f"the authority {certificate.subject} does not say TEST: it is not used to sign"
         )
@@ -125,6 +130,15 @@ def _read_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     if key.public_key() != certificate.public_key:
         raise ConfigurationError("pki.foreign-key", f"{key_name} is not the key of {name}")
     return Issued(label, kind, certificate, key, tuple(chain))
+
+
+def _require_below(issuing: Issued, root: Issued) -> None:
+    """Refuse an issuing authority of another hierarchy: whoever believes the root of this folder would not believe it."""
+    try:
+        issuing.certificate.x509.verify_directly_issued_by(root.certificate.x509)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as e:
+        message = f"{issuing.label} was not issued by the root of this folder: it is not used to sign"
+        raise ConfigurationError("pki.foreign-key", message) from e
 
 
 def _inside(path: Path, name: str) -> Path:

@@ -39,12 +39,20 @@ _REGISTRAR = (
 )
 _JURISDICTION, _BUSINESS_CATEGORY = "1.3.6.1.4.1.311.60.2.1.3", "2.5.4.15"
 _SERIAL_NUMBER, _LOCALITY = "2.5.4.5", "2.5.4.7"
+_TEST = re.compile(r"(?<![^\W_])TEST(?![^\W_])")
 _PRINTABLE_STRING = re.compile(r"[A-Za-z0-9 '()+,./:=?-]{1,64}")
+REGISTRATION = "2.23.140.3.1"  # the organizationIdentifier as the CA/Browser Forum has it
+EV_ATTRIBUTES = frozenset({_JURISDICTION, _BUSINESS_CATEGORY})  # which only the name of an EV certificate has
 _QCP_L_QSCD = "0.4.0.194112.1.3"
 # Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
 QWAC_POLICIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"gen": (oids.POLICY_QNCP_W_GEN,), "ev": ("2.23.140.1.1", "0.4.0.194112.1.4")}
 )
+
+
+def says_test(text: str) -> bool:
+    """Whether the word TEST stands in a name; ATTESTATION does not say so."""
+    return _TEST.search(text) is not None
 
 
 def policy_of(qwac: EidasCertificate) -> str:
@@ -188,7 +196,7 @@ def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePubli
 
 def _policies(provider: Provider, *stated: str) -> Extension:
     """The policies; the first says TEST where the organisation's name does not."""
-    notice = None if "TEST" in provider.name else [x509.UserNotice(None, "TEST certificate, not to be relied on")]
+    notice = None if says_test(provider.name) else [x509.UserNotice(None, "TEST certificate, not to be relied on")]
     first, *others = (x509.ObjectIdentifier(oid) for oid in stated)
     stating = [x509.PolicyInformation(first, notice), *(x509.PolicyInformation(oid, None) for oid in others)]
     return x509.CertificatePolicies(stating), False
@@ -203,7 +211,7 @@ def _registration(identifier: OrganizationIdentifier) -> Extension:
         der.write_text(identifier.country or "", tag=der.PRINTABLE_STRING),
         der.write_text(reference),
     )
-    return x509.UnrecognizedExtension(x509.ObjectIdentifier("2.23.140.3.1"), value), False
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier(REGISTRATION), value), False
 
 
 def _qc_statements(provider: Provider, qc_type: str, *, sscd: bool = False) -> Extension:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tppkit._encoding import shown
@@ -29,8 +29,8 @@ _DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)
 _ESTABLISHED: Mapping[str, str] = MappingProxyType({"EL": "GR", "XI": "GB"})
 # What is written for a country and is not its code.
 _MEANT: Mapping[str, str] = MappingProxyType({"EL": "GR", "UK": "GB"})
-_NOT_APPLICABLE = "NA"
-_UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # name no authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
+NOT_APPLICABLE = "NA"
+UNSUPERVISED = frozenset({"PSP_CB", "PSP_PA"})  # name no authority (TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5)
 # Characters: organisation and common name (RFC 5280 appendix A.1, X.520 annex C), NCAName (TS 119 495 annex A).
 _NAME_LIMIT, _NCA_NAME_LIMIT = 64, 256
 
@@ -88,11 +88,9 @@ def make_provider(
             "pki.name", "the organisation's name is its organizationIdentifier (EN 319 412-3 LEG-4.2.1-6)"
         )
     roles = _require_roles(roles)
-    nca_id = _NOT_APPLICABLE if _UNSUPERVISED.intersection(roles) else _nca_id_of(identifier, country)
+    nca_id = NOT_APPLICABLE if UNSUPERVISED.intersection(roles) else _nca_id_of(identifier, country)
     if nca_name is None:
-        nca_name = AUTHORITIES.get(nca_id) or (
-            _NOT_APPLICABLE if nca_id == _NOT_APPLICABLE else f"Competent authority {nca_id}"
-        )
+        nca_name = authority_name_of(nca_id)
     return Provider(
         identifier,
         _require_name(name, what="organisation's", limit=_NAME_LIMIT),
@@ -102,6 +100,11 @@ def make_provider(
         nca_id,
         _require_dns_name(dns_name),
     )
+
+
+def authority_name_of(nca_id: str) -> str:
+    """The competent authority's name where it is known, else one made from its identifier; `NA` for `NA`."""
+    return AUTHORITIES.get(nca_id) or (NOT_APPLICABLE if nca_id == NOT_APPLICABLE else f"Competent authority {nca_id}")
 
 
 def provider_of(certificate: EidasCertificate | EidasRequest) -> Provider:
@@ -132,16 +135,14 @@ def make_provider_like(
     nca_name: str | None = None,
     dns_name: str | None = None,
 ) -> Provider:
-    """A provider like another but for what is given; country and authority go with the identifier and the roles.
+    """A provider like another but for what is given; the country goes with the identifier, the authority's name with the authority.
 
     Raises:
         ConfigurationError: as `make_provider`.
     """
     if country is None and organization_identifier is None:
         country = provider.country
-    if nca_name is None and organization_identifier is None and roles is None:
-        nca_name = provider.nca_name
-    return make_provider(
+    made = make_provider(
         organization_identifier=_given(organization_identifier, provider.organization_identifier.text),
         name=_given(name, provider.name),
         country=country,
@@ -149,6 +150,8 @@ def make_provider_like(
         nca_name=nca_name,
         dns_name=_given(dns_name, provider.dns_name),
     )
+    keeps_authority = nca_name is None and made.nca_id == provider.nca_id
+    return replace(made, nca_name=provider.nca_name) if keeps_authority else made
 
 
 def _given(value: str | None, otherwise: str) -> str:

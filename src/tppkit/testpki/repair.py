@@ -10,24 +10,31 @@ from typing import NamedTuple
 
 from cryptography import x509
 
-from tppkit._encoding import shown
-from tppkit.certificates import EidasRequest, ExtensionFacts, Psd2Statement, RoleOfPsp, der, oids
+from tppkit.certificates import (
+    EidasRequest,
+    ExtensionFacts,
+    OrganizationIdentifier,
+    Psd2Statement,
+    RoleOfPsp,
+    check_statement,
+    der,
+    oids,
+)
+from tppkit.certificates.certificate import EXTENSION_REQUESTS
+from tppkit.certificates.checks.psd2 import are_name_and_id_exchanged, is_nca_id
 from tppkit.certificates.extensions import read_extensions
 from tppkit.certificates.write_qcstatements import write_qc_statements
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.testpki import profiles
 from tppkit.testpki.draft import (
-    Attribute,
     Extension,
-    attribute_of,
-    attributes_of,
     extension_of,
     write_extensions,
     write_name,
 )
-from tppkit.testpki.keys import PrivateKey
-from tppkit.testpki.provider import is_dns_name
-from tppkit.testpki.request import ISSUERS_OWN, kind_of, write_request
+from tppkit.testpki.keys import KeySource, PrivateKey
+from tppkit.testpki.provider import NOT_APPLICABLE, UNSUPERVISED, authority_name_of, is_dns_name
+from tppkit.testpki.request import alternative_names, kind_of, requested_subject, write_request
 
 
 class Change(NamedTuple):
@@ -51,7 +58,7 @@ def repair_request(request: EidasRequest, key: PrivateKey, *, kind: str | None =
     """
     if key.public_key() != request.public_key:
         raise ConfigurationError("pki.foreign-key", "the key is not the one that the request is for")
-    return write_request(_repaired_subject(request), _repaired_extensions(request, kind), key)
+    return write_request(requested_subject(request), _repaired_extensions(request, kind), key)
 
 
 def openssl_config(request: EidasRequest, *, kind: str | None = None) -> str:
@@ -64,7 +71,7 @@ def openssl_config(request: EidasRequest, *, kind: str | None = None) -> str:
     """
     subject = "\n".join(
         f"{number}.{_OPENSSL_NAMES.get(oid, oid)} = {_config_value(text)}"
-        for number, (oid, text, _) in enumerate(_repaired_subject(request))
+        for number, (oid, text, _) in enumerate(requested_subject(request))
     )
     wanted = "\n".join(
         f"{e.oid} = {'critical, ' if e.critical else ''}DER:{e.value.hex()}"
@@ -82,13 +89,41 @@ def changes_of(request: EidasRequest, *, kind: str | None = None) -> tuple[Chang
     holder = der.write_element(der.SET, write_extensions(_repaired_extensions(request, kind)))
     new = read_extensions(holder, der.read_whole(holder, tag=der.SET))
     facts = [Change(field, tell(request.extensions), tell(new)) for field, tell in _FIELDS.items()]
-    return (*(change for change in facts if change.before != change.after), *_encodings(request))
+    changed = (change for change in facts if change.before != change.after)
+    return (*changed, *_dropped_names(request), *_dropped_attributes(request), *_encodings(request))
+
+
+def faults_left(request: EidasRequest, *, kind: str | None = None) -> tuple[Finding, ...]:
+    """What is still wrong with the request as it is mended, and only who asks can say; arguments and errors as above.
+
+    It is read again as it is written, and judged by the rules for requests.
+    """
+    mended = KeySource(seed=0).make_key("mended")  # what is found is of statement and subject, whatever the key
+    written = write_request(requested_subject(request), _repaired_extensions(request, kind), mended)
+    found = EidasRequest.from_der(written)
+    return tuple(f for f in (*found.findings, *check_statement(found)) if f.severity is Severity.ERROR)
+
+
+def _dropped_names(request: EidasRequest) -> Iterator[Change]:
+    """Alternative names of other forms than `cert show` has: a repair asks for DNS names only."""
+    for name in alternative_names(request):
+        if not isinstance(name, x509.DNSName | x509.IPAddress):
+            text = name.value if isinstance(name, x509.RFC822Name | x509.UniformResourceIdentifier) else ""
+            yield Change("subject_alternative_names", f"{type(name).__name__} {text}".strip(), "")
+
+
+def _dropped_attributes(request: EidasRequest) -> Iterator[Change]:
+    """Attributes beside the first request for extensions; never their values, as one may be a password."""
+    is_first = True
+    for oid, _ in request.attributes:
+        if oid in EXTENSION_REQUESTS and is_first:
+            is_first = False
+        else:
+            yield Change("attributes", oid, "")
 
 
 def _encodings(request: EidasRequest) -> Iterator[Change]:
-    info = der.read_children(request.der, der.read_whole(request.der, tag=der.SEQUENCE))[0]
-    name = der.read_children(request.der, info)[1]
-    if request.der[name.offset : name.end] != write_name(_repaired_subject(request)):
+    if request.subject_der != write_name(requested_subject(request)):
         yield Change("subject", "other string types or sets", "UTF8String or PrintableString, each attribute alone")
     for finding in request.findings:
         yield Change("encoding", finding.message, "written anew")
@@ -118,7 +153,8 @@ _FIELDS: dict[str, Callable[[ExtensionFacts], str]] = {
     "extended_key_usage": lambda facts: ", ".join(facts.extended_key_usage),
     "dns_names": lambda facts: ", ".join(facts.dns_names),
     "ip_addresses": lambda facts: ", ".join(facts.ip_addresses),
-    "extensions": lambda facts: ", ".join(sorted(set(facts.present) - ISSUERS_OWN)),
+    "policies": lambda facts: ", ".join(facts.policies),
+    "extensions": lambda facts: ", ".join(sorted(set(facts.present))),
     "critical_extensions": lambda facts: ", ".join(sorted(facts.critical)),
 }
 
@@ -147,14 +183,14 @@ def _repaired_statements(request: EidasRequest, kind: str) -> bytes:
         for role in (psd2.roles if psd2 else ())
         if role.oid in oids.PSP_ROLES
     )
-    if psd2 is None or not roles or not psd2.nca_id:
+    nca_name, nca_id = _repaired_authority(psd2, request.organization_identifier) if psd2 else ("", "")
+    if not roles or not nca_id:
         raise ConfigurationError(
             "pki.request", "no role, or no authority, can be read from the request: make a new one"
         )
-    nca_name = psd2.nca_name or f"Competent authority {psd2.nca_id}"
     return write_qc_statements(
         qc_type="web" if kind == "qwac" else "eseal",
-        psd2=Psd2Statement(tuple(dict.fromkeys(roles)), nca_name, psd2.nca_id),
+        psd2=Psd2Statement(tuple(dict.fromkeys(roles)), nca_name, nca_id),
         pds=tuple(place for place in qc.pds if place.url.isascii() and place.language.isascii()),
         sscd=qc.sscd and kind == "qseal",
         semantics=qc.semantics if qc.semantics == oids.SEMANTICS_EIDAS_LEGAL else oids.SEMANTICS_LEGAL,
@@ -162,16 +198,27 @@ def _repaired_statements(request: EidasRequest, kind: str) -> bytes:
     )
 
 
-def _repaired_subject(request: EidasRequest) -> tuple[Attribute, ...]:
-    for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
-        is_printable_string = attribute_of(oid, value).tag == der.PRINTABLE_STRING
-        if not value.isprintable() or (is_printable_string and not value.isascii()):
-            raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
-        if oid == oids.COUNTRY and len(value) != 2:
-            raise ConfigurationError(
-                "pki.request", f"the country {shown(value)} is not two letters: make a new request"
-            )
-    return attributes_of(request.subject)
+def _repaired_authority(psd2: Psd2Statement, holder: OrganizationIdentifier | None) -> tuple[str, str]:
+    """NCAName and NCAId as they were meant.
+
+    Exchanged texts are put back. Where only NCAName is an identifier, it is what NCAId is not; where neither is one, the
+    organizationIdentifier says who the authority is. What is sound stays, also where it contradicts the organizationIdentifier:
+    which of them is right is for the holder to say.
+    """
+    nca_name, nca_id = psd2.nca_name, psd2.nca_id
+    if are_name_and_id_exchanged(psd2):
+        return nca_id, nca_name
+    if not is_nca_id(nca_id) and not _names_none(psd2):
+        stated = nca_name if is_nca_id(nca_name) else None
+        nca_id = stated or (holder.nca_id if holder else None) or nca_id
+    if not nca_name or is_nca_id(nca_name):
+        nca_name = authority_name_of(nca_id)
+    return nca_name, nca_id
+
+
+def _names_none(psd2: Psd2Statement) -> bool:
+    """Whether it says that nobody supervises the holder, as for central banks and public authorities."""
+    return psd2.nca_id == NOT_APPLICABLE and not UNSUPERVISED.isdisjoint(psd2.role_names)
 
 
 def _config_value(text: str) -> str:

@@ -6,6 +6,7 @@ The last act about a certificate counts; that a hold was lifted is told by the r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +19,7 @@ from tppkit.testpki.crl import NO_LONGER, REASONS, Revocation
 
 REVOCATIONS = "revocations.json"
 _MAX_BYTES = 4 * 1024 * 1024
+_SERIAL = re.compile(r"[0-9A-Fa-f]{1,40}")  # RFC 5280 section 4.1.2.2: not negative, at most 20 octets
 
 # The acts about the certificates of each issuer, by its label, in their order.
 Journal = Mapping[str, tuple[Revocation, ...]]
@@ -42,7 +44,12 @@ def read_journal(path: Path) -> Journal:
 def _act(entry: Mapping[str, str]) -> Revocation:
     if entry["reason"] not in REASONS:
         raise ValueError("an unknown reason")
-    return Revocation(int(entry["serial_hex"], 16), parse_time(entry["at"]), entry["reason"])
+    if not _SERIAL.fullmatch(entry["serial_hex"]):
+        raise ValueError("no serial number")
+    at = parse_time(entry["at"])
+    if not 1950 <= at.year < 9900:  # what a list can say, with a next update behind it
+        raise ValueError("no time that a list can say")
+    return Revocation(int(entry["serial_hex"], 16), at, entry["reason"])
 
 
 def journal_json(journal: Journal) -> bytes:

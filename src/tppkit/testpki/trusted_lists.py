@@ -54,12 +54,13 @@ class ListedService:
     since: datetime
 
 
-def make_trusted_lists(pki: Pki, *, at: datetime) -> dict[str, bytes]:
+def make_trusted_lists(pki: Pki, *, at: datetime, sequence: int = 1) -> dict[str, bytes]:
     """The lists of a test PKI by file name: its issuing authorities are granted services since its beginning.
 
     Args:
         pki: the PKI.
         at: when the lists are issued, aware; they are good for 180 days.
+        sequence: number of this issue of both lists, 1 for the first.
     """
     at = as_utc(at).replace(microsecond=0)
     lotl_file, national_file = LIST_FILES
@@ -74,8 +75,8 @@ def make_trusted_lists(pki: Pki, *, at: datetime) -> dict[str, bytes]:
     other = _pointer(
         f"{pki.services_url}/{national_file}", _TERRITORY, _list_type("EUgeneric"), [list_signer.certificate]
     )
-    lotl = _document(_scheme("EU", "EUlistofthelists", [own, other], at), "")
-    granted = _document(_scheme(_TERRITORY, "EUgeneric", [own], at), _providers(services))
+    lotl = _document(_scheme("EU", "EUlistofthelists", [own, other], at, sequence), "")
+    granted = _document(_scheme(_TERRITORY, "EUgeneric", [own], at, sequence), _providers(services))
     return {lotl_file: sign_list(lotl, lotl_signer, at=at), national_file: sign_list(granted, list_signer, at=at)}
 
 
@@ -123,12 +124,12 @@ def _address(element: str) -> str:
     )
 
 
-def _scheme(territory: str, kind: str, pointers: Sequence[str], at: datetime) -> str:
+def _scheme(territory: str, kind: str, pointers: Sequence[str], at: datetime, sequence: int) -> str:
     suffix = "EUlistofthelists" if territory == "EU" else "EUcommon"
     approach = "EUlistofthelists" if territory == "EU" else "EUappropriate"
     parts = (
         _text("TSLVersionIdentifier", "5"),
-        _text("TSLSequenceNumber", "1"),
+        _text("TSLSequenceNumber", str(sequence)),
         _text("TSLType", _list_type(kind)),
         _operator(territory),
         _address("SchemeOperatorAddress"),

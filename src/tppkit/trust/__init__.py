@@ -11,9 +11,10 @@ from tppkit.trust.anchors import Anchors, load_anchors, make_anchors
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.path.window import Window
-from tppkit.trust.revocation.checker import RevocationChecker, RevocationPolicy, RevocationScope
+from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.crl import Crl, parse_crl, verify_crl
 from tppkit.trust.revocation.ocsp import OcspResponse, make_ocsp_request, parse_ocsp_response, verify_ocsp
+from tppkit.trust.revocation.outcome import RevocationPolicy, RevocationScope
 from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation, read_revocation
 from tppkit.trust.revocation.status import CertificateStatus, Source, State
 from tppkit.trust.trusted_list.folder import load_trusted_lists

@@ -12,9 +12,12 @@ from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.certificates.certificate import Subject
+from tppkit.certificates.psd2_statement import Psd2Statement
 from tppkit.certificates.rule import Fault, SubjectCheck
 
 _NCA_ID = re.compile(r"([A-Z]{2})-[A-Z]{2,8}")
+_LIKE_NCA_ID = re.compile(r"[A-Za-z]{2}[^A-Za-z]?[A-Za-z]{0,8}")  # such as lt-bl, LT_BL, LTBL
+_MAX_NOTHING = 4  # letters of what is written for nothing, such as N/A and none
 _MAX_TEXT = 256  # characters of NCAName, NCAId and roleOfPspName (TS 119 495 annex A)
 _NOT_APPLICABLE = "NA"
 # Central banks and public authorities are supervised by nobody (GEN-5.2.3-1A, GEN-5.2.3-5).
@@ -111,18 +114,34 @@ def nca_id_form(certificate: Subject, at: datetime) -> Fault | None:
     psd2 = certificate.qc.psd2
     if psd2 is None or not psd2.nca_id or _NCA_ID.fullmatch(psd2.nca_id) or _names_no_authority(certificate):
         return None
+    if are_name_and_id_exchanged(psd2):  # which is told of the name already
+        return None
     return f"NCAId {shown(psd2.nca_id)} is not CC-AUTHORITY in 2 and 2 to 8 capital letters", {"nca_id": psd2.nca_id}
 
 
-def name_and_id_exchanged(certificate: Subject, at: datetime) -> Fault | None:
-    """The authority's identifier stands where its name belongs, and something else in its place."""
+def name_is_identifier(certificate: Subject, at: datetime) -> Fault | None:
+    """An authority's identifier stands where its name belongs, whatever the NCAId is."""
     psd2 = certificate.qc.psd2
-    if psd2 is None or not _NCA_ID.fullmatch(psd2.nca_name) or _NCA_ID.fullmatch(psd2.nca_id):
+    if psd2 is None or not _NCA_ID.fullmatch(psd2.nca_name):
         return None
-    message = (
-        f"NCAName {shown(psd2.nca_name)} is an identifier and NCAId {shown(psd2.nca_id)} is none: they are exchanged"
-    )
+    message = f"NCAName {shown(psd2.nca_name)} is an identifier, not a name"
+    if are_name_and_id_exchanged(psd2):
+        message = f"{message}, and NCAId {shown(psd2.nca_id)} is a name: they are exchanged"
     return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
+
+
+def is_nca_id(text: str) -> bool:
+    """Whether a text has the form of an authority's identifier."""
+    return _NCA_ID.fullmatch(text) is not None
+
+
+def are_name_and_id_exchanged(psd2: Psd2Statement) -> bool:
+    """Whether NCAName is an identifier and NCAId a name: one that is known, or a text that no misspelt identifier is."""
+    if not _NCA_ID.fullmatch(psd2.nca_name) or _NCA_ID.fullmatch(psd2.nca_id):
+        return False
+    if psd2.nca_id in AUTHORITIES.values():
+        return True
+    return not _LIKE_NCA_ID.fullmatch(psd2.nca_id) and sum(map(str.isalpha, psd2.nca_id)) > _MAX_NOTHING
 
 
 def nca_country(certificate: Subject, at: datetime) -> Fault | None:

@@ -225,6 +225,19 @@ def authority_id_of_a_country(draft: Draft) -> Draft:
     return with_psd2(draft, replace(psd2_of(draft), nca_id="LT"))
 
 
+@qwac_fault("qcstatements.nca-name-identifier")
+def authority_id_for_its_name(draft: Draft) -> Draft:
+    """The NCAName is the authority's identifier."""
+    return with_psd2(draft, replace(psd2_of(draft), nca_name=psd2_of(draft).nca_id))
+
+
+@qwac_fault("qcstatements.nca-name-identifier", "organization-identifier.authority-mismatch")
+def authority_name_and_id_exchanged(draft: Draft) -> Draft:
+    """NCAName and NCAId stand in each other's place."""
+    stated = psd2_of(draft)
+    return with_psd2(draft, replace(stated, nca_name=stated.nca_id, nca_id=stated.nca_name))
+
+
 @qwac_fault("qcstatements.nca-country", "organization-identifier.authority-mismatch", "authority.unknown")
 def authority_of_no_country(draft: Draft) -> Draft:
     """The NCAId's country is none of ISO 3166."""

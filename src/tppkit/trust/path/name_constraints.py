@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.names import comparable_rdn
+from tppkit.trust.path.names import ComparableName, comparable_der
 
 MAX_COMPARISONS = 50_000
 _CLAUSE = "RFC 5280 section 4.2.1.10"
@@ -104,7 +104,12 @@ class NameLimits:
 def _base(link: Link, base: x509.GeneralName) -> Any:
     if isinstance(base, x509.DNSName) and base.value and not _HOST.fullmatch(base.value):
         raise _refused(link, f"constrains DNS names by {base.value[:80]!r}, which is none")
-    return base.value
+    return _value(base)
+
+
+def _value(name: x509.GeneralName) -> Any:
+    """What is compared. Names are read by one reader, so that an odd kind of string hides none from what excludes it."""
+    return comparable_der(name.value.public_bytes()) if isinstance(name, x509.DirectoryName) else name.value
 
 
 def _refused(link: Link, what: str) -> CertificateRejected:
@@ -112,7 +117,8 @@ def _refused(link: Link, what: str) -> CertificateRejected:
 
 
 def _shown(value: object) -> str:
-    return (value.rfc4514_string() if isinstance(value, x509.Name) else str(value))[:120]
+    texts = [str(text) for rdn in value for _, text in rdn] if isinstance(value, tuple) else [str(value)]
+    return ", ".join(texts)[:120]
 
 
 def _require_whole_subtrees(link: Link) -> None:
@@ -132,21 +138,18 @@ def _require_whole_subtrees(link: Link) -> None:
 
 
 def _names_of(link: Link) -> list[_Name]:
-    subject = link.certificate.x509.subject
-    names: list[_Name] = [(x509.DirectoryName, subject)] if len(subject.rdns) else []
+    # Not by `cryptography`, which warns of common names beyond 64 bytes: in Greek or Cyrillic those are 33 letters.
+    names: list[_Name] = [(x509.DirectoryName, link.subject)] if link.subject else []
     alternative = link.get(x509.SubjectAlternativeName)
-    names += [(type(name), name.value) for name in alternative or ()]
+    names += [(type(name), _value(name)) for name in alternative or ()]
     if not any(form is x509.RFC822Name for form, _ in names):
-        addresses = subject.get_attributes_for_oid(NameOID.EMAIL_ADDRESS)
-        names += [(x509.RFC822Name, str(address.value)) for address in addresses]
+        addresses = link.certificate.subject.values(NameOID.EMAIL_ADDRESS.dotted_string)
+        names += [(x509.RFC822Name, address) for address in addresses]
     return names
 
 
-def _directory_within(name: x509.Name, base: x509.Name, excluding: bool) -> bool:
-    ours, theirs = list(name.rdns), list(base.rdns)
-    return len(theirs) <= len(ours) and all(
-        comparable_rdn(a) == comparable_rdn(b) for a, b in zip(ours, theirs, strict=False)
-    )
+def _directory_within(name: ComparableName, base: ComparableName, excluding: bool) -> bool:
+    return name[: len(base)] == base
 
 
 def _dns_within(name: str, base: str, excluding: bool) -> bool:

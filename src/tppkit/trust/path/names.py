@@ -8,18 +8,11 @@ from __future__ import annotations
 
 import unicodedata
 
-from cryptography import x509
-
 from tppkit.certificates import DistinguishedName, EidasCertificate, der
 from tppkit.certificates.names import read_name
 
 ComparableRdn = frozenset[tuple[str, str | bytes]]
 ComparableName = tuple[ComparableRdn, ...]
-
-
-def comparable_rdn(rdn: x509.RelativeDistinguishedName) -> ComparableRdn:
-    """What is equal for two relative distinguished names that are the same."""
-    return frozenset((attribute.oid.dotted_string, _folded(attribute.value)) for attribute in rdn)
 
 
 def comparable_subject(certificate: EidasCertificate) -> ComparableName:

@@ -35,6 +35,8 @@ class Answer:
         invalid_since: invalidityDate of a CRL entry, aware UTC, or None.
         kept_since: certificates that expired after this moment are still listed (ExpiredCertsOnCRL, archive cutoff); None
             when certificates leave the list as they expire.
+        number: of a CRL, its number; None where it has none. Of two lists of one series and moment the higher one counts.
+        series: of a CRL, DER of its issuing distribution point, empty for the complete list; else None.
         signer_may_be_revoked: the signer is a responder that its authority did not mark as needing no check.
         findings: what should be known about the response.
     """
@@ -50,6 +52,8 @@ class Answer:
     reason: str | None = None
     invalid_since: datetime | None = None
     kept_since: datetime | None = None
+    number: int | None = None
+    series: bytes | None = None
     signer_may_be_revoked: bool = False
     findings: tuple[Finding, ...] = ()
 
@@ -61,6 +65,16 @@ class Answer:
         until = self.next_update if self.next_update is not None else shift(self.this_update, UNDATED_AGE)
         until = min(until, self.signer.not_after)
         return until if max_age is None else min(until, shift(self.this_update, max_age))
+
+    def is_superseded_by(self, other: Answer) -> bool:
+        """Whether both are lists of one authority, scope and moment, and the other has the higher CRL number.
+
+        Source: RFC 5280 section 5.2.3: the number tells when a list supersedes another; it counts within one scope only.
+        """
+        if self.number is None or other.number is None or self.number >= other.number:
+            return False
+        mine, theirs = ((one.source, one.signer.sha256, one.series, one.this_update) for one in (self, other))
+        return mine == theirs
 
 
 class Proof(StrEnum):
@@ -105,7 +119,8 @@ def weigh(
     """What answers prove together.
 
     A revocation is final whichever answer knows of it, but for a hold, which may be lifted: there the latest decides of the
-    answers that had been given by then. That a later one does not tell of the hold any more proves nothing for the time.
+    answers that had been given by then, and of two lists of one moment the one with the higher number. That a later one does
+    not tell of the hold any more proves nothing for the time.
 
     Args:
         answers: about this certificate.
@@ -122,7 +137,8 @@ def weigh(
     final = [one for one in telling if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
     if any(_holds_at(answer, at) for answer in answers):
         telling = [(answer, proof) for answer, proof in telling if proof is Proof.REVOKED or answer.this_update <= at]
-    best = max(final or telling, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
+    current = final or _current(telling)
+    best = max(current, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
         return Verdict(Proof.STALE if is_stale else Proof.NOTHING, _last_heard_hold(answers, at), at, at)
@@ -153,6 +169,10 @@ def _prove(
     return Proof.GOOD if (still_listed or kept) and not is_stale else Proof.STALE
 
 
+def _current(telling: Sequence[tuple[Answer, Proof]]) -> list[tuple[Answer, Proof]]:
+    return [one for one in telling if not any(one[0].is_superseded_by(other) for other, _ in telling)]
+
+
 def _holds_at(answer: Answer, at: datetime) -> bool:
     return answer.reason == ON_HOLD and answer.revoked_at is not None and answer.revoked_at <= at
 
@@ -160,9 +180,11 @@ def _holds_at(answer: Answer, at: datetime) -> bool:
 def _last_heard_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
     """The latest answer given by the time, when it tells of a hold that had begun.
 
-    A hold revokes while it lasts: RFC 6960 section 2.2 calls it revoked temporarily, and by RFC 5280 section 6.3.3 an entry is the
-    status whatever its reason. That the answer grew old does not lift it; only a later one does.
+    A hold revokes while it lasts: RFC 6960 section 2.2 calls it revoked temporarily, and by RFC 5280 section 6.3.3 the reason of an
+    entry is the status (step k excepts removeFromCRL, which stands in delta CRLs only, and a complete list with it is refused
+    as malformed). That the answer grew old does not lift it; only a later one does.
     """
     told = [answer for answer in answers if answer.state is not State.UNKNOWN and answer.this_update <= at]
+    told = [answer for answer in told if not any(map(answer.is_superseded_by, told))]
     latest = max(told, key=lambda answer: (answer.this_update, _holds_at(answer, at)), default=None)
     return latest if latest is not None and _holds_at(latest, at) else None

@@ -9,78 +9,34 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from enum import StrEnum
 from itertools import pairwise
-from typing import NoReturn
 from weakref import WeakSet
 
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import CertificateRejected, ConfigurationError, Finding, Severity, VerificationError
+from tppkit.errors import ConfigurationError, Finding, Severity, VerificationError
 from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.window import Window
+from tppkit.trust.revocation import outcome
 from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer, Proof, Verdict, weigh
 from tppkit.trust.revocation.crl import SignedLists, verify_crl
-from tppkit.trust.revocation.fetched import MAX_FETCHES, RETRY_AFTER, Budget, Fetched, FetchedAnswers
+from tppkit.trust.revocation.fetched import MAX_FETCHES, Budget, Fetched, FetchedAnswers
 from tppkit.trust.revocation.ocsp import verify_ocsp
+from tppkit.trust.revocation.outcome import Inquiry, RevocationPolicy, RevocationScope, Statuses
 from tppkit.trust.revocation.retained import RevocationEvidence
-from tppkit.trust.revocation.status import CertificateStatus, State
+from tppkit.trust.revocation.status import CertificateStatus
 
 REMEMBER = timedelta(hours=1)
 _REMEMBERED_REVOCATIONS = 1024
-_CLAUSE = "RFC 5280 section 6.3; RFC 6960"
 _RESPONDERS = "RFC 6960 section 4.2.2.2.1"
-
-
-class RevocationPolicy(StrEnum):
-    """What becomes of a chain when nothing usable says whether a certificate of it was revoked."""
-
-    HARD_FAIL = "hard-fail"  # it is refused
-    SOFT_FAIL = "soft-fail"  # it holds, with a warning; what is known to be revoked, or was last heard of as on hold, is refused
-
-
-class RevocationScope(StrEnum):
-    """Which certificates of a chain are judged."""
-
-    CHAIN = "chain"  # every one below the anchor
-    LEAF = "leaf"  # the end entity only
-
-
-@dataclass(frozen=True, slots=True)
-class Statuses:
-    """What was proven of a chain.
-
-    Attributes:
-        statuses: one for each certificate that was judged, the leaf first.
-        findings: what let something pass, and what should be known of the answers.
-        window: the moments for which this may be remembered.
-    """
-
-    statuses: tuple[CertificateStatus, ...]
-    findings: tuple[Finding, ...]
-    window: Window
-
-
-@dataclass(frozen=True, slots=True)
-class _Inquiry:
-    """What is asked about one certificate, and what was wrong with answers."""
-
-    certificate: EidasCertificate
-    issuer: EidasCertificate
-    at: datetime
-    window: Window
-    budget: Budget
-    lists_only: bool = False
-    faults: list[Finding] = field(default_factory=list)
 
 
 class RevocationChecker:
     """Judges the revocation of chains; safe to share between threads.
 
     A verdict may be remembered while the answers behind it are fresh, at most for `remember`, and not beyond the moment at
-    which `learn` brings news or a revocation is first seen: then every verdict given is closed.
+    which `learn` or `replace` brings news or a revocation is first seen: then every verdict given is closed.
 
     Args:
         policy: what to do when nothing usable is known.
@@ -142,6 +98,15 @@ class RevocationChecker:
             self._evidence += evidence
         self._close_windows()
 
+    def replace(self, evidence: RevocationEvidence) -> None:
+        """Take up other answers in place of all that were kept; every verdict given so far is closed.
+
+        For who keeps the current answers only, as a folder of lists does: what is no longer among them is forgotten.
+        """
+        with self._lock:
+            self._evidence = evidence
+        self._close_windows()
+
     def check(self, chain: Sequence[EidasCertificate], *, at: datetime) -> Statuses:
         """Judge a chain that holds otherwise.
 
@@ -159,25 +124,27 @@ class RevocationChecker:
         budget = Budget(MAX_FETCHES)
         count = len(chain) - 1 if self.scope is RevocationScope.CHAIN else 1
         judged = [
-            self._judge(_Inquiry(certificate, issuer, at, window, budget))
+            self._judge(Inquiry(certificate, issuer, at, window, budget))
             for certificate, issuer in pairwise(chain[: count + 1])
         ]
         findings = tuple(finding for _, found in judged for finding in found)
         return Statuses(tuple(status for status, _ in judged), findings, window)
 
-    def _judge(self, inquiry: _Inquiry) -> tuple[CertificateStatus, list[Finding]]:
+    def _judge(self, inquiry: Inquiry) -> tuple[CertificateStatus, list[Finding]]:
         verdict, noted = self._decide(inquiry)
         if verdict.answer is None:
-            return self._fail(inquiry, is_stale=verdict.proof is Proof.STALE)
+            return outcome.fail(inquiry, self.policy, is_stale=verdict.proof is Proof.STALE)
         if not verdict.is_proven:
-            _refuse_held(inquiry, verdict.answer)
-        self._refuse_revoked(inquiry.certificate, verdict.answer, verdict.proof)
+            outcome.refuse_held(inquiry, verdict.answer)
+        if verdict.proof is Proof.REVOKED:
+            self._note_revocation(inquiry.certificate, verdict.answer)
+            outcome.refuse_revoked(inquiry.certificate, verdict.answer)
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
-        status = _status(inquiry.certificate, verdict.answer)
-        invalid = _invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
+        status = outcome.status_of(inquiry.certificate, verdict.answer)
+        invalid = outcome.invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
         return status, [*verdict.answer.findings, *noted, *invalid]
 
-    def _decide(self, inquiry: _Inquiry) -> tuple[Verdict, list[Finding]]:
+    def _decide(self, inquiry: Inquiry) -> tuple[Verdict, list[Finding]]:
         """What all answers prove that are needed for it, and what should be known of the responder."""
         known: list[Answer] = []
         for fetched, answers in self._answers(inquiry):
@@ -189,7 +156,7 @@ class RevocationChecker:
                 break
         return verdict, noted
 
-    def _weigh(self, inquiry: _Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
+    def _weigh(self, inquiry: Inquiry, known: list[Answer]) -> tuple[Verdict, list[Finding]]:
         """What the answers prove, without those whose responder cannot be believed, which are taken out."""
         while True:
             verdict = weigh(known, inquiry.certificate, at=inquiry.at, skew=self._skew, max_age=self._max_age)
@@ -201,10 +168,10 @@ class RevocationChecker:
                 inquiry.faults.append(Finding(e.code, Severity.WARNING, e.message, e.clause))
                 known.remove(verdict.answer)
 
-    def _check_responder(self, inquiry: _Inquiry, answer: Answer) -> list[Finding]:
+    def _check_responder(self, inquiry: Inquiry, answer: Answer) -> list[Finding]:
         """Ask the CRLs of the authority about a responder that it certified."""
         when = max(inquiry.at, answer.produced_at or inquiry.at)
-        about = _Inquiry(answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, lists_only=True)
+        about = Inquiry(answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, lists_only=True)
         verdict, _ = self._decide(about)
         if verdict.answer is not None and verdict.proof is not Proof.GOOD:
             raise VerificationError(
@@ -219,33 +186,7 @@ class RevocationChecker:
             raise VerificationError("ocsp.responder-unchecked", message, clause=_RESPONDERS)
         return [Finding("ocsp.responder-unchecked", Severity.NOTICE, message, _RESPONDERS)]
 
-    def _refuse_revoked(self, certificate: EidasCertificate, answer: Answer, proof: Proof) -> None:
-        if proof is Proof.GOOD:
-            return
-        self._note_revocation(certificate, answer)
-        when = "" if answer.revoked_at is None else f" on {format_time(answer.revoked_at)}"
-        raise CertificateRejected(
-            "revocation.revoked",
-            f"{certificate.subject} was revoked{when} ({answer.reason or 'no reason given'}), as"
-            f" {answer.signer.subject} says by {answer.source} of {format_time(answer.this_update)}",
-            clause=_CLAUSE,
-        )
-
-    def _fail(self, inquiry: _Inquiry, *, is_stale: bool) -> tuple[CertificateStatus, list[Finding]]:
-        certificate, at, faults = inquiry.certificate, inquiry.at, inquiry.faults
-        code = "revocation.stale" if is_stale else "revocation.unknown"
-        what = "only answers of another time say" if is_stale else "nothing says"
-        reasons = "; ".join(dict.fromkeys(fault.message for fault in faults))
-        message = f"{what} whether {certificate.subject} was revoked at {format_time(at)}" + (
-            f": {reasons[:400]}" if reasons else ""
-        )
-        if self.policy is RevocationPolicy.HARD_FAIL:
-            raise CertificateRejected(code, message, clause=_CLAUSE, findings=tuple(faults))
-        inquiry.window.narrow(at, shift(at, RETRY_AFTER))
-        unknown = CertificateStatus(certificate, State.UNKNOWN)
-        return unknown, [Finding(code, Severity.WARNING, message, _CLAUSE), *faults]
-
-    def _answers(self, inquiry: _Inquiry) -> Iterator[tuple[Fetched | None, list[Answer]]]:
+    def _answers(self, inquiry: Inquiry) -> Iterator[tuple[Fetched | None, list[Answer]]]:
         """First what is known, then answer by answer what can be fetched; what is refused is noted in the inquiry."""
         with self._lock:
             evidence = self._evidence + self._fetched.evidence
@@ -267,7 +208,7 @@ class RevocationChecker:
     def _nonce(self) -> bytes | None:
         return self._make_nonce() if self._make_nonce is not None else None
 
-    def _read(self, evidence: RevocationEvidence, inquiry: _Inquiry, nonce: bytes | None = None) -> list[Answer]:
+    def _read(self, evidence: RevocationEvidence, inquiry: Inquiry, nonce: bytes | None = None) -> list[Answer]:
         certificate, issuer, answers = inquiry.certificate, inquiry.issuer, []
         for response in evidence.ocsp:
             with _noting(inquiry.faults, silent="ocsp.other-certificate"):
@@ -306,37 +247,6 @@ class RevocationChecker:
             for window in self._windows:
                 window.close()
             self._windows.clear()
-
-
-def _refuse_held(inquiry: _Inquiry, answer: Answer) -> NoReturn:
-    """Whatever the policy: a soft failure lets pass what nobody spoke against, and here somebody did."""
-    raise CertificateRejected(
-        "revocation.stale",
-        f"{inquiry.certificate.subject} was on hold when last heard of, as {answer.signer.subject} says by {answer.source} of"
-        f" {format_time(answer.this_update)}, and no answer for {format_time(inquiry.at)} says that the hold was lifted",
-        clause=_CLAUSE,
-        findings=tuple(inquiry.faults),
-    )
-
-
-def _status(certificate: EidasCertificate, answer: Answer) -> CertificateStatus:
-    return CertificateStatus(
-        certificate, State.GOOD, answer.source, answer.sha256, answer.this_update, answer.next_update,
-        answer.produced_at, answer.signer, answer.revoked_at, answer.reason,
-    )  # fmt: skip
-
-
-def _invalid_earlier(certificate: EidasCertificate, answer: Answer, at: datetime) -> list[Finding]:
-    if answer.invalid_since is None or answer.invalid_since > at:
-        return []
-    return [
-        Finding(
-            "revocation.invalidity-date", Severity.WARNING,
-            f"{certificate.subject} was revoked later, but its key is thought lost since"
-            f" {format_time(answer.invalid_since)}, before {format_time(at)}",
-            "RFC 5280 section 5.3.2",
-        )
-    ]  # fmt: skip
 
 
 @contextmanager

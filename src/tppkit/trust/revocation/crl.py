@@ -26,11 +26,10 @@ from tppkit.trust.revocation.status import Source, State
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 _CLAUSE = "RFC 5280 section 6.3.3"
-_DELTA, _DISTRIBUTION_POINT, _EXPIRED_CERTS = "2.5.29.27", "2.5.29.28", "2.5.29.60"
-_PROCESSED = frozenset(
-    {_DISTRIBUTION_POINT, _EXPIRED_CERTS, "2.5.29.20", "2.5.29.35"}
-)  # number, authority key identifier
+_NUMBER, _DELTA, _DISTRIBUTION_POINT, _EXPIRED_CERTS = "2.5.29.20", "2.5.29.27", "2.5.29.28", "2.5.29.60"
+_PROCESSED = frozenset({_DISTRIBUTION_POINT, _EXPIRED_CERTS, _NUMBER, "2.5.29.35"})  # and authority key identifier
 _PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidity date
+_ONLY_IN_DELTAS = "remove_from_crl"
 _CRITICAL = b"\x01\x01\xff"
 _REMEMBERED_SIGNATURES = 64
 
@@ -121,8 +120,8 @@ def _issuer_of(to_be_signed: bytes) -> ComparableName:
 class SignedLists:
     """Verifies who signed CRLs, and remembers it: a long list is verified once, not for every certificate.
 
-    What is remembered is that the list of these bytes holds with the authority of this certificate, for the last 64; never a
-    refusal. Safe to share between threads.
+    What is remembered is that the list of these bytes holds with the authority of this certificate, for the 64 that were
+    asked about last; never a refusal. Safe to share between threads.
     """
 
     def __init__(self) -> None:
@@ -138,6 +137,7 @@ class SignedLists:
         pair = crl.sha256, authority.certificate.sha256
         with self._lock:
             if pair in self._known:
+                self._known.move_to_end(pair)
                 return
         _check_signature(crl, authority)
         with self._lock:
@@ -185,6 +185,11 @@ def verify_crl(
     entry = crl.entry_of(certificate.serial)  # 4
     if entry is None:
         _check_entries(crl)
+    elif _reason(entry) == _ONLY_IN_DELTAS:
+        message = (
+            f"the entry of {certificate.subject} is taken off the list (removeFromCRL), as delta CRLs alone may tell"
+        )
+        raise VerificationError("crl.malformed", message, clause="RFC 5280 section 5.3.1")
     kept = extensions.get(_EXPIRED_CERTS)
     finding = _undated(crl)
     return Answer(
@@ -198,6 +203,8 @@ def verify_crl(
         reason=None if entry is None else _reason(entry),
         invalid_since=None if entry is None else _invalid_since(entry),
         kept_since=None if kept is None else read_generalized_time(kept.value),
+        number=_number(extensions),
+        series=b"" if point is None else point.value.public_bytes(),
         findings=(finding,) if finding else (),
     )
 
@@ -251,6 +258,11 @@ def _check_signature(crl: Crl, authority: Link) -> None:
         raise _refused("crl.weak-signature", f"the CRL is signed with {weak}")
     if not signed:
         raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
+
+
+def _number(extensions: Mapping[str, x509.Extension[x509.ExtensionType]]) -> int | None:
+    number = extensions.get(_NUMBER)
+    return number.value.crl_number if number is not None and isinstance(number.value, x509.CRLNumber) else None
 
 
 def _check_entries(crl: Crl) -> None:
