@@ -176,6 +176,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the longest body is set to what cannot be",
             "set 2 to 65536 bytes",
         ),
+        "callback.function": Code(
+            "a function that a callback gate was given would not run, or nothing can be awaited of it",
+            "give coroutine functions to AsyncCallbackGate and plain functions to CallbackGate",
+        ),
         "callback.header-duplicate": Code(
             "requestid or signature stands more than once",
             "refuse it; look for a proxy that adds headers",
