@@ -817,8 +817,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send application/json",
         ),
         "message.malformed": Code(
-            "method or target could not stand in a request",
-            "percent-encode the target",
+            "a request, its method or its target could not stand on a wire like this",
+            "give the request as it is sent: first line, headers, an empty line, the body; the target percent-encoded",
         ),
         "message.no-raw-path": Code(
             "the server gives only the decoded path",
