@@ -162,7 +162,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "callback.address-unusable": Code(
             "this cannot be a callback address",
-            "give https://, a lower-case ASCII host and a path without %25, braces or spaces",
+            "give https://, a lower-case ASCII host, a port if any and a path without dot segments, %25, braces or spaces",
         ),
         "callback.addresses-ambiguous": Code(
             "one request could be meant for two configured addresses",
@@ -1362,11 +1362,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "qr.address-host": Code(
             "an address in a code has no host name, IP address or port of the usual form",
-            "name the host in ASCII (xn-- for international names), and the port in digits",
+            "name the host in lower-case ASCII (xn-- for international names), and the port in digits",
         ),
         "qr.address-malformed": Code(
             "an address in a code has a character, an encoding or a dot segment that programs read differently",
-            "percent-encode the address in UTF-8 (RFC 3986), and resolve dot segments",
+            "percent-encode the address in UTF-8 (RFC 3986), and resolve dot segments; a login code needs a path, without %25 or spaces",
         ),
         "qr.address-scheme": Code(
             "an address in a code is not https",
