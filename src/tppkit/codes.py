@@ -1382,7 +1382,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "qr.character": Code(
             "a code's text holds a character that cannot be seen or changes what is seen",
-            "leave out control, bidi and zero-width characters",
+            "leave out control, bidi and zero-width characters, marks at a field's begin, and fields of blanks",
         ),
         "qr.charset": Code(
             "the text of a QR code is not in UTF-8",
@@ -1411,6 +1411,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qr.picture-too-large": Code(
             "the picture has more bytes, pixels or scans than are read",
             "cut the code out of it, or save it smaller",
+        ),
+        "qr.scale": Code(
+            "the scale of a picture cannot be",
+            "set 1 to 100 pixels a module",
         ),
         "qr.scan-form": Code(
             "the text is no scan link",

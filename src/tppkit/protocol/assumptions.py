@@ -223,7 +223,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-characters", "legacy", "the characters of codes",
-        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters",
+        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters; no field of a payment"
+        " code is blank or begins with a mark",
         "people compare what they see with what they approve", "qr.characters",
     ),
     Assumption(
