@@ -115,8 +115,8 @@ def _is_host(host: str) -> bool:
 
 
 def _check_path(path: str, query: str, what: str, beyond_ascii: bool) -> None:
-    # The patterns judge the rest; what cannot be seen is refused decoded.
-    rest = [_BEYOND_ASCII.sub("", part) if beyond_ascii else part for part in (path, query or "?")]
+    # What cannot be seen is refused decoded; a letter that is no hexadecimal digit stands for all else beyond ASCII.
+    rest = [_BEYOND_ASCII.sub("z", part) if beyond_ascii else part for part in (path, query or "?")]
     if not _PATH.fullmatch(rest[0]) or not _QUERY.fullmatch(rest[1]):
         raise FormatError("qr.address-malformed", f"{what} has characters that must be percent-encoded in UTF-8")
     decoded = decode_percent(path, what=what)

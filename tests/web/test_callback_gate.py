@@ -321,6 +321,12 @@ def test_a_result_that_nobody_awaits_is_not_acknowledged(name, function):
     assert refusals.code == "callback.function"
 
 
+def test_a_sink_that_nobody_awaits_is_told_in_the_log(caplog):
+    one, _ = gate(on_refusal=lambda refused: coroutine(refused))
+    assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
+    assert "which nobody would run" in caplog.text
+
+
 def test_a_result_that_nobody_awaits_undoes_the_mark_in_ones_own_transaction(tmp_path):
     path = tmp_path / "own.sqlite"
     store = SqliteStore(path)

@@ -131,7 +131,8 @@ class _Gate:
         """
         answer = AGAIN if own else _answer_to(error)
         try:
-            self._on_refusal(RefusedCallback(error, answer.status, self.now(), connection_address(source), received))
+            refused = RefusedCallback(error, answer.status, self.now(), connection_address(source), received)
+            OwnFunctions().call(self._on_refusal, refused)
         except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
             _LOG.exception("the sink of refused callbacks failed")
         return answer
