@@ -520,6 +520,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "another ASN.1 type stands there",
             "have the certificate issued again",
         ),
+        "digest.algorithm": Code(
+            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
+            "write the digest exactly as the profile's documentation spells it",
+        ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",
             "send each algorithm once",
@@ -651,6 +655,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "identity.other-organisation": Code(
             "QWAC and QSealC have different organizationIdentifiers",
             "use certificates of one provider",
+        ),
+        "identity.qc-type": Code(
+            "a certificate of the identity states another use than it is given",
+            "give the website certificate as qwac and the seal certificate as qseal; they may be swapped",
         ),
         "identity.tls": Code(
             "TLS does not take the certificate or key",
@@ -1196,6 +1204,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a seal profile does not cover what every seal must",
             "cover digest, x-request-id and (request-target)",
         ),
+        "profile.file": Code(
+            "a file holds no seal profile",
+            "write TOML with the keys that docs/seals.md lists",
+        ),
+        "profile.key": Code(
+            "the profile has no algorithm for a key of this kind",
+            "seal with a certificate of a kind of key that the message names, or take another profile",
+        ),
         "profile.malformed": Code(
             "the profile contradicts itself",
             "read the message; it names the fields",
@@ -1680,6 +1696,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a request must be sealed and the identity has no seal",
             "give the identity a QSealC and its key",
         ),
+        "seal.certificate-type": Code(
+            "the certificate of a seal says that it is for something else",
+            "give the QSealC; the QWAC is for connections",
+        ),
         "seal.header-present": Code(
             "the request has a header that sealing writes, or twice one that it covers",
             "leave these headers to sign_request",
@@ -1703,6 +1723,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.own-signature": Code(
             "the signer's signature does not verify with the certificate's key",
             "nothing was sent; check the device or service that signs",
+        ),
+        "seal.request-id-in-use": Code(
+            "a request with this X-Request-ID has been waiting long for its signature",
+            "see whether the signer answers; send a request again after its answer or failure only",
         ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
@@ -1752,6 +1776,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the labels of Signature-Input and Signature differ, or several are there and none was asked for",
             "send both fields with the same labels; say which one is meant",
         ),
+        "signature.lifetime": Code(
+            "the signature wants to count longer than the profile lets any",
+            "set expires nearer to the time of signing",
+        ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
             "write it as draft-cavage-http-signatures has it",
@@ -1780,9 +1808,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signature covers something that is no part of a request, or that is not known here",
             "cover the component that the message names in another way",
         ),
+        "signer.answer": Code(
+            "the signer gave something else than bytes",
+            "return the bare signature as bytes, neither hexadecimal nor base64",
+        ),
         "signer.async-only": Code(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
+        ),
+        "signer.failed": Code(
+            "the signer raised an error of its own",
+            "read the error below it; it says what the device or function met",
         ),
         "signer.key-not-found": Code(
             "the device or service has no such key, or several",

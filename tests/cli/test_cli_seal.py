@@ -108,4 +108,97 @@ def test_a_key_that_a_dialect_has_no_algorithm_for_says_so(tppkit):
         "--profile", "rabobank",
     )  # fmt: skip
     assert signed.exit_code in (2, 3)
-    assert "key.unsupported" in signed.stderr
+    assert "profile.key" in signed.stderr
+    assert "seals with rsa keys; this one is P-256" in signed.stderr
+
+
+SIGN = ("seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem")
+OWN = """
+based_on = "berlin-group"
+name = "our-bank"
+covered = ["(request-target)", "digest", "x-request-id"]
+covered_if_present = []
+source = "letter from the bank, 2026-05-04"
+"""
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["/a\nb", "/a b", "/a\x7f", "//evil\tb", "mailto:x", "psd2/v1", "", "/a#b", "https://b/a#b", "ftp://b/a", "https://u@b/a", "/ü"],
+)  # fmt: skip
+def test_an_address_that_would_be_signed_otherwise_than_it_stands_is_refused(tppkit, url):
+    tppkit("pki", "create", "certs")
+    result = tppkit(*SIGN, "--method", "GET", "--url", url)
+    assert result.exit_code == 2
+    assert "--url" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("https://b.example/psd2?", "/psd2?"), ("//evil/b", "//evil/b"), ("https://b.example", "/"),
+        ("https://b.example:8443/a?x=%2F", "/a?x=%2F"),
+    ],
+)  # fmt: skip
+def test_the_target_is_signed_exactly_as_it_stands_in_the_address(tppkit, tmp_path, url, target):
+    tppkit("pki", "create", "certs")
+    signed = tppkit(*SIGN, "--method", "GET", "--url", url)
+    (tmp_path / "request.http").write_bytes(f"GET {target} HTTP/1.1\n{signed.stdout}\n".encode())
+    verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--json")
+    assert (verified.json["verdict"], verified.json["target"]) == ("holds", target)
+
+
+def test_a_method_that_is_none_is_refused_as_such(tppkit):
+    tppkit("pki", "create", "certs")
+    result = tppkit(*SIGN, "--method", "po st", "--url", "/")
+    assert result.exit_code == 2
+    assert "--method" in result.stderr
+    assert "percent-encode" not in result.stderr
+
+
+def test_a_dialect_of_ones_own_is_read_from_a_file(tppkit, tmp_path):
+    tppkit("pki", "create", "certs")
+    (tmp_path / "bank.toml").write_text(OWN)
+    signed = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "bank.toml")
+    assert ',headers="(request-target) digest x-request-id",' in signed.stdout
+    (tmp_path / "request.http").write_bytes(f"GET /a HTTP/1.1\n{signed.stdout}\n".encode())
+    verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--profile", "bank.toml", "--json")
+    assert (verified.json["verdict"], verified.json["profile"]) == ("holds", "our-bank")
+    assert tppkit("seal", "diagnose", "request.http", "--profile", "bank.toml").exit_code == 0
+    (tmp_path / "bank.toml").write_text(OWN + "digset = 1")
+    result = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "bank.toml")
+    assert result.exit_code == 3
+    assert "profile.file" in result.stderr
+    assert tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "our-bank").exit_code == 2
+
+
+def test_authorities_between_seal_and_root_are_taken_from_a_file(tppkit, tmp_path, request_file):
+    root, issuing = tmp_path / "certs" / "root.pem", tmp_path / "certs" / "issuing-ca-qseal.pem"
+    alone = tppkit("seal", "verify", request_file, "--trust", root, "--json")
+    assert alone.json["code"] == "trust.no-path"
+    told = tppkit("seal", "verify", request_file, "--trust", root, "--intermediate", issuing, "--json")
+    assert told.json["verdict"] == "holds"
+
+
+def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit, tmp_path):
+    tppkit("pki", "create", "certs")
+    own = (
+        'based_on = "amazon"\nname = "by-uri"\ncovered = ["@method", "@target-uri", "x-amzn-content-digest"]\nsource = "x"\n'
+        'certificate_header = "TPP-Signature-Certificate"\n[key_id]\nform = "certificate"\n'
+    )
+    (tmp_path / "bank.toml").write_text(own)
+    signed = tppkit(*SIGN, "--method", "GET", "--url", "https://b.example/a", "--profile", "bank.toml")
+    (tmp_path / "request.http").write_bytes(f"GET /a HTTP/1.1\n{signed.stdout}\n".encode())
+    verify = ("seal", "verify", "request.http", "--trust", "certs", "--profile", "bank.toml", "--json", "--origin")
+    assert tppkit(*verify, "https://b.example").json["verdict"] == "holds"
+    assert tppkit(*verify, "https://c.example").json["code"] == "signature.invalid"
+    assert tppkit(*verify, "b.example").exit_code == 2
+
+
+def test_what_nobody_signed_is_told_as_that(tppkit, tmp_path):
+    tppkit("pki", "create", "certs")
+    signed = tppkit(*SIGN, "--method", "GET", "--url", "/a", "--profile", "berlin-group")
+    (tmp_path / "request.http").write_bytes(f"GET /a HTTP/1.1\n{signed.stdout}\n".encode())
+    verified = tppkit("seal", "verify", "request.http", "--trust", "certs", "--profile", "berlin-group")
+    assert verified.stdout.count("not signed by anybody") == 2
+    assert "None" not in verified.stdout

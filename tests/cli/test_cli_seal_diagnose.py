@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import json
 import shlex
+from base64 import b64encode
 
 import pytest
+
+from tppkit.seals import KeySigner, load_private_key
 
 BODY = b'{"amount":"12.50","name":"Caf\xc3\xa9"}\r\n'
 PATH = "/psd2/v1/payments/sepa-credit-transfers?x=%2F"
@@ -81,11 +84,10 @@ def test_another_dialect_is_judged_by_its_name(tppkit, headers):
 
 
 def test_the_key_of_the_qwac_is_found(tppkit, headers, tmp_path):
-    other = tppkit(
-        "seal", "sign", "--key", "certs/qwac.key", "--cert", "certs/qwac.pem", "--method", "POST",
-        "--url", f"https://bank.example{PATH}", "--body", "body.json", "--request-id", dict(headers)["X-Request-ID"], "--json",
-    ).json["headers"]  # fmt: skip
-    wrong = dict(other)["Signature"].rpartition("signature=")[2]
+    signer = KeySigner(load_private_key((tmp_path / "certs" / "qwac.key").read_bytes()))
+    lines = (f"{name.lower()}: {dict(headers)[name]}" for name in ("Digest", "X-Request-ID"))
+    signature = signer.sign("\n".join([*lines, f"(request-target): post {PATH}"]).encode())
+    wrong = f'"{b64encode(signature).decode()}"'
     own = dict(headers)["Signature"].rpartition("signature=")[0]
     mixed = [(name, own + "signature=" + wrong if name == "Signature" else value) for name, value in headers]
     result = tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", "--json", stdin=raw(mixed))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tppkit.seals import Message
 
+_TUNNEL = re.compile(rb"CONNECT ([^ :]+):(\d+) HTTP/1.1\r\n")
 _ID = re.compile(rb"(?i)\r\nx-request-id: ([^\r]*)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length: (\d+)")
 _PATIENCE_S = 10.0
@@ -136,22 +137,53 @@ def forwarder(port: int) -> Iterator[Mapping[str, int]]:
     with _listening("127.0.0.1") as listener:
         counted = {"port": listener.getsockname()[1], "connections": 0}
 
-        def pump(source: socket.socket, sink: socket.socket) -> None:
-            with suppress(OSError):
-                while data := source.recv(65_536):
-                    sink.sendall(data)
-                sink.shutdown(socket.SHUT_WR)
-
         def forward(near: socket.socket) -> None:
             counted["connections"] += 1
             with near, socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE_S) as far:
-                back = threading.Thread(target=pump, args=(far, near))
-                back.start()
-                pump(near, far)
-                back.join()
+                _join(near, far)
 
         with _accepting(listener, forward):
             yield counted
+
+
+@contextmanager
+def egress_proxy() -> Iterator[tuple[str, list[bytes]]]:
+    """An HTTP proxy that makes tunnels to this machine; gives its address, and the heads of the requests that it got."""
+    with _listening("127.0.0.1") as listener:
+        heads: list[bytes] = []
+
+        def tunnel(near: socket.socket) -> None:
+            with near:
+                head = b""
+                while not head.endswith(b"\r\n\r\n"):
+                    head += near.recv(1)
+                heads.append(head)
+                found = _TUNNEL.match(head)
+                assert found is not None
+                try:
+                    far = socket.create_connection(("127.0.0.1", int(found[2])), timeout=_PATIENCE_S)
+                except OSError:
+                    near.sendall(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+                    return
+                with far:
+                    near.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    _join(near, far)
+
+        with _accepting(listener, tunnel):
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", heads
+
+
+def _join(near: socket.socket, far: socket.socket) -> None:
+    def pump(source: socket.socket, sink: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                sink.sendall(data)
+            sink.shutdown(socket.SHUT_WR)
+
+    back = threading.Thread(target=pump, args=(far, near))
+    back.start()
+    pump(near, far)
+    back.join()
 
 
 @contextmanager

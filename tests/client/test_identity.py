@@ -23,7 +23,7 @@ from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
-from tppkit.seals import KeySigner, Seal
+from tppkit.seals import KeySigner, Seal, Signer
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki, make_provider
 
 PASSWORD = b"correct horse"
@@ -101,6 +101,13 @@ def test_a_seal_of_another_organisation_is_refused(bank_pki: Pki) -> None:
         Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seal_of(other))
     assert caught.value.code == "identity.other-organisation"
     assert "PSDDE-BAFIN-999999" in caught.value.message
+
+
+def test_a_seal_certificate_is_no_website_certificate(bank_pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Identity(bank_pki.qseal.certificate, bank_pki.qseal.key)
+    assert caught.value.code == "identity.qc-type"
+    assert "eseal" in caught.value.message
 
 
 def test_encrypted_keys_are_read_with_their_password(bank_pki_folder: Path, bank_pki: Pki, tmp_path: Path) -> None:
@@ -377,6 +384,52 @@ def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
     identity.renew(Identity(new.certificate, new.key), at=utc_now())
     assert identity.qwac == new.certificate
+
+
+def test_what_was_renewed_is_not_undone_by_reading_the_old_files(
+    renewable: tuple[Identity, Path], bank_pki: Pki
+) -> None:
+    identity, _ = renewable
+    new = bank_pki.issue_qwac(bank_pki.provider, label="new")
+    identity.renew(Identity(new.certificate, new.key), at=utc_now())
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now())
+    assert caught.value.code == "identity.no-source"
+    assert identity.qwac == new.certificate
+
+
+def test_a_renewed_identity_reads_the_files_of_the_other_one(
+    renewable: tuple[Identity, Path], bank_pki: Pki, tmp_path: Path
+) -> None:
+    identity, _ = renewable
+    folder = tmp_path / "other"
+    folder.mkdir()
+    replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    identity.renew(Identity.from_files(**files(folder)), at=utc_now())
+    new = bank_pki.issue_qwac(bank_pki.provider, label="new")
+    replace_files(bank_pki, folder, qwac=new, qseal=bank_pki.qseal)
+    assert identity.reload(at=utc_now()) is True
+    assert identity.qwac == new.certificate
+
+
+def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(bank_pki: Pki, tmp_path: Path) -> None:
+    new = bank_pki.issue_qseal(bank_pki.provider, label="new")
+    device = {issued.certificate.sha256: KeySigner(issued.key) for issued in (bank_pki.qseal, new)}
+    asked: list[EidasCertificate] = []
+
+    def signer(certificate: EidasCertificate) -> Signer:
+        asked.append(certificate)
+        return device[certificate.sha256]
+
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
+    identity = Identity.from_files(**given, signer=signer)
+    assert identity.reload(at=utc_now()) is False
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=new)
+    assert identity.reload(at=utc_now()) is True
+    assert asked == [bank_pki.qseal.certificate, new.certificate]
+    assert identity.seal is not None
+    identity.seal.verify(identity.seal.signer.sign(b"x"), b"x")
 
 
 def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(

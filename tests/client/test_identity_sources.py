@@ -6,7 +6,6 @@ import base64
 import logging
 import traceback
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +18,13 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
+from tppkit._clock import utc_now
 from tppkit.client import Identity
 from tppkit.errors import TppkitError
 from tppkit.httpsig import KeySigner
-from tppkit.seals import Seal
-from tppkit.testpki import Issued, Pki, certificate_pem, key_pem
+from tppkit.httpsig.algorithms import ALGORITHMS, key_kind
+from tppkit.seals import PROFILES
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
 
 PASSWORD = b"correct horse"
 
@@ -128,10 +129,38 @@ def test_a_seal_may_have_a_signer_of_any_kind(with_key: bool, bank_pki: Pki, tmp
     assert identity.seal.signer is signer
 
 
-def test_how_to_seal_may_be_chosen(bank_pki: Pki) -> None:
-    identity = Identity.from_memory(**in_pem(bank_pki), make_seal=partial(Seal, verify_own=True))
-    assert identity.seal is not None
-    assert identity.seal.verify_own
+@pytest.mark.parametrize("make", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
+def test_how_to_seal_may_be_chosen(make: Callable[[Pki], dict[str, bytes]], bank_pki: Pki) -> None:
+    identity = Identity.from_memory(**make(bank_pki), profile=PROFILES["chebanca"], key_id="c-1", verify_own=True)
+    seal = identity.seal
+    assert seal is not None
+    assert (seal.profile, seal.key_id, seal.verify_own) == (PROFILES["chebanca"], "c-1", True)
+
+
+@pytest.fixture(scope="module", params=["p256", "rsa2048"])
+def keyed(request: pytest.FixtureRequest) -> Pki:
+    """A PKI whose keys are all of one kind."""
+    return make_pki(at=utc_now(), key=request.param)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_dialect_chooses_the_algorithm_for_the_key(name: str, keyed: Pki) -> None:
+    profile = PROFILES[name]
+    kinds = {ALGORITHMS[algorithm].key for _, algorithm in profile.algorithms}
+    given = {**in_pem(keyed), "profile": profile, "key_id": "https://tpp.example/key"}
+    if key_kind(keyed.qseal.key) in kinds:
+        seal = Identity.from_memory(**given).seal
+        assert seal is not None
+        assert profile.name_of(seal.signer.algorithm)
+    else:
+        with pytest.raises(TppkitError) as caught:
+            Identity.from_memory(**given)
+        assert caught.value.code == "profile.key"
+
+
+def test_an_argument_that_is_none_is_not_passed_over(bank_pki: Pki) -> None:
+    with pytest.raises(TypeError, match="profil"):
+        Identity.from_memory(**without(in_pem(bank_pki), "qseal", "qseal_key"), profil=PROFILES["ing"])  # type: ignore[call-arg]
 
 
 def without(parts: Mapping[str, bytes], *names: str) -> dict[str, bytes]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import httpx
+import httpx2
 import pytest
-from rogue_bank import as_json, rogue_bank, server_context
+from rogue_bank import as_json, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
-from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
+from tppkit.client import AsyncPsd2Client, Identity, Psd2Client, SealAuth
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation
-from tppkit.seals import SealPolicy, verify_request
+from tppkit.seals import PROFILES, PSD2_V1, KeyIdForm, Seal, SealPolicy, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -83,6 +86,97 @@ def test_the_headers_of_the_interface_are_sent_once(driver: Any, identity: Ident
     assert {name: sent.values(name) for name in expected} == {name: (value,) for name, value in expected.items()}
     assert [len(sent.values(name)) for name in ("Digest", "Signature", "TPP-Signature-Certificate")] == [1, 1, 1]
     assert sent.body == PAYMENT.to_wire()
+
+
+SEAL = ("X-Request-ID", "Date", "Digest", "Signature", "TPP-Signature-Certificate")
+
+
+def test_a_payment_that_is_repeated_has_the_same_seal(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        driver.run(bank.url, identity, *[lambda client: client.initiate_payment(PAYMENT, request_id=ID)] * 2)
+    first, second = ([bank.message(number).values(name) for name in SEAL] for number in (0, 1))
+    assert first == second
+
+
+def test_another_payment_with_the_same_id_is_not_sent(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
+    other = PAYMENT.model_copy(update={"creditor_name": "Another Shop"})
+    with (
+        rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank,
+        pytest.raises(TppkitError) as caught,
+    ):
+        driver.run(
+            bank.url,
+            identity,
+            lambda client: client.initiate_payment(PAYMENT, request_id=ID),
+            lambda client: client.initiate_payment(other, request_id=ID),
+        )
+    assert caught.value.code == "seal.request-id-reused"
+    assert len(bank.requests) == 1
+
+
+@pytest.mark.parametrize("name", ["adorsys", "wso2", "chebanca", "bng", "cavage-12", "open-finance", "other-id"])
+def test_a_bank_may_be_called_in_its_dialect(name: str, driver: Any, bank_pki: Pki, bank_pki_folder: Path) -> None:
+    renamed = tuple("x-ing-reqid" if field == "x-request-id" else field for field in PSD2_V1.covered)
+    profile = PROFILES.get(name) or replace(PSD2_V1, name=name, covered=renamed, request_id="x-ing-reqid")
+    key_id = "c-1" if profile.key_id.form is KeyIdForm.CLIENT_ID else None
+    seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile, key_id=key_id)
+    qwac = bank_pki.qwac
+    identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        driver.run(bank.url, identity, lambda client: client.initiate_payment(PAYMENT, request_id=ID))
+    paths = PathVerifier(make_anchors(bank_pki.authorities))
+    known = {seal.key_id: seal.certificate}
+    policy = SealPolicy(paths, profile=profile, certificates=known if profile.certificate_header is None else {})
+    verified = verify_request(bank.message(), qwac=qwac.certificate, at=utc_now(), policy=policy)
+    assert verified.body == PAYMENT.to_wire()
+    if profile.request_id:
+        assert bank.message().values(profile.request_id) == (str(ID),)
+
+
+@pytest.mark.parametrize("library", [httpx, httpx2])
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [(as_json(201, INITIATED), None), (http(307, location="/elsewhere"), "answer.redirect")],
+    ids=["success", "redirect"],
+)
+def test_what_a_client_that_is_passed_in_does_with_its_requests_changes_nothing(
+    answer: Any, code: str | None, library: Any, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    is_async = "Async" in type(driver).__name__
+    codes: list[str | None] = []
+
+    def call(client: Any) -> None:
+        try:
+            client.initiate_payment(PAYMENT)
+            codes.append(None)
+        except TppkitError as e:
+            codes.append(e.code)
+        passed.close()
+
+    async def call_async(client: Any) -> None:
+        try:
+            await client.initiate_payment(PAYMENT)
+            codes.append(None)
+        except TppkitError as e:
+            codes.append(e.code)
+        await passed.aclose()
+
+    async def read_async(response: Any) -> None:
+        await response.aread()
+
+    with rogue_bank(server_context(bank_pki_folder), answer) as bank:
+        make = library.AsyncClient if is_async else library.Client
+        passed = make(
+            verify=identity.tls_context,
+            trust_env=False,
+            follow_redirects=True,
+            auth=SealAuth(identity, origin=bank.url),
+            event_hooks={"response": [read_async if is_async else lambda response: response.read()]},
+        )
+        driver.run(bank.url, identity, call_async if is_async else call, http=passed)
+    assert codes == [code]
+    assert [len(bank.message().values(name)) for name in SEAL if name != "Date"] == [1] * 4
+    assert len(bank.requests) == 1
 
 
 def test_what_is_not_sealed_has_no_seal_and_no_body(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:

@@ -11,11 +11,10 @@ from uuid import UUID
 
 import pytest
 from http_drivers import HTTP_DRIVERS, HttpDriver
-from rogue_bank import RogueBank, http, rogue_bank, server_context
+from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
-from tppkit.client.seal_auth import MAX_REMEMBERED
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
 from tppkit.seals import PSD2_V1, Seal, SealPolicy, verify_request
@@ -150,14 +149,6 @@ def test_the_same_id_with_another_request_is_not_sent(
     assert len(server.requests) == 1
 
 
-def test_only_so_many_requests_are_remembered(identity: Identity) -> None:
-    httpx = HTTP_DRIVERS["httpx sync"].library
-    auth = SealAuth(identity, origin="https://bank.example")
-    for _ in range(MAX_REMEMBERED + 10):
-        next(auth.sync_auth_flow(httpx.Request("GET", "https://bank.example/")))
-    assert len(auth._sent) == MAX_REMEMBERED
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -218,6 +209,78 @@ def test_a_redirect_over_a_connection_that_is_open_already_is_refused(
         assert len(other.requests) == 1
 
 
+@pytest.mark.parametrize("sealed_by", ["the client", "the call"])
+def test_a_seal_goes_through_an_egress_proxy(
+    sealed_by: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    options = {"auth": auth} if sealed_by == "the call" else {}
+    client_auth = auth if sealed_by == "the client" else None
+    with egress_proxy() as (proxy, heads):
+        steps = [lambda client: client.post(server.url, content=b"{}", **options)] * 2
+        driver.run(identity, *steps, proxy=proxy, auth=client_auth)
+    for number in (0, 1):
+        require_seal(server.message(number))
+    assert [head.split(b"\r\n")[0] for head in heads] == [
+        f"CONNECT {server.url.removeprefix('https://')} HTTP/1.1".encode()
+    ]
+    assert not any(b"ignature" in head for head in heads)
+
+
+def test_a_redirect_is_refused_behind_a_proxy_as_well(
+    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+) -> None:
+    context = server_context(bank_pki_folder)
+    with (
+        egress_proxy() as (proxy, heads),
+        rogue_bank(context, http(200)) as other,
+        rogue_bank(context, http(307, location=other.url)) as bank,
+    ):
+        auth = SealAuth(identity, origin=bank.url)
+        with pytest.raises(RemoteProtocolError) as caught:
+            driver.run(
+                identity,
+                lambda client: client.post(bank.url, content=b"{}", auth=auth, follow_redirects=True),
+                proxy=proxy,
+            )
+        assert caught.value.code == "answer.redirect"
+        assert (len(heads), len(bank.requests), other.connections) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("library", [HTTP_DRIVERS[f"{name} sync"].library for name in ("httpx", "httpx2")])
+def test_a_redirect_by_a_transport_that_tells_no_steps_is_an_error_afterwards(library: Any, identity: Identity) -> None:
+    def handle(request: Any) -> Any:
+        return (
+            library.Response(307, headers={"location": "/again"}) if request.url.path == "/" else library.Response(200)
+        )
+
+    auth = SealAuth(identity, origin="https://bank.example")
+    with (
+        library.Client(transport=library.MockTransport(handle), follow_redirects=True) as client,
+        pytest.raises(RemoteProtocolError) as caught,
+    ):
+        client.post("https://bank.example/", content=b"{}", auth=auth)
+    assert caught.value.code == "answer.redirect"
+
+
+def test_another_target_than_the_sealed_one_is_not_sent(
+    driver: HttpDriver, identity: Identity, server: RogueBank
+) -> None:
+    auth = SealAuth(identity, origin=server.url)
+    with pytest.raises(LocalProtocolError) as caught:
+        driver.run(
+            identity, lambda client: client.get(server.url, auth=auth, extensions={"target": b"/psd2/v1/elsewhere"})
+        )
+    assert (caught.value.code, server.requests) == ("client.target", [])
+
+
+def test_a_refusal_of_the_proxy_is_the_librarys_error(driver: HttpDriver, identity: Identity) -> None:
+    with egress_proxy() as (proxy, _):
+        gone = "https://127.0.0.1:1"
+        with pytest.raises(driver.library.TransportError):
+            driver.run(identity, lambda client: client.get(gone, auth=SealAuth(identity, origin=gone)), proxy=proxy)
+
+
 def test_a_signer_is_awaited_where_there_is_an_event_loop(
     driver: HttpDriver, awaited: Identity, server: RogueBank, require_seal: Any
 ) -> None:
@@ -246,7 +309,7 @@ def test_a_dialect_with_a_time_gets_the_present_one_and_keeps_it_on_a_retry(
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key), profile=timed)
     qwac = bank_pki.qwac
     identity = Identity(qwac.certificate, qwac.key, seal=seal, server_anchors=[bank_pki.root.certificate])
-    times = iter(datetime(2026, 1, day, tzinfo=UTC) for day in range(1, 31))
+    times = iter(datetime(2026, 1, 1, 0, minute, tzinfo=UTC) for minute in range(30))
     auth = SealAuth(identity, origin=server.url, now=lambda: next(times))
 
     def get(client: Any) -> Any:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.httpsig.wire import is_field_name, parse_request
+from tppkit.httpsig.message import is_field_name
+from tppkit.httpsig.wire import parse_request
 
 
 def test_a_raw_request_is_read_as_it_stands():

@@ -20,8 +20,13 @@ from tppkit.protocol.psd2.errors import MAX_ERROR_BYTES, MAX_TEXT, REFUSALS, Ref
 SOURCE = Path(tppkit.__file__).parent
 # What runs between a request's arrival and its answer.
 AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "sandbox/psd2", "_encoding.py")
-# Comparisons of certificates at a desk, which no request runs.
-AT_A_DESK = frozenset({SOURCE / "certificates" / "pair.py", SOURCE / "certificates" / "renewal.py"})
+# Comparisons of certificates and readers of kept requests at a desk, which no request runs.
+AT_A_DESK = frozenset(
+    SOURCE / place / f"{name}.py"
+    for place, name in (
+        ("certificates", "pair"), ("certificates", "renewal"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
+    )
+)  # fmt: skip
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
     {
@@ -34,8 +39,10 @@ OURS: Mapping[str, str] = MappingProxyType(
         "origin.malformed": "who verifies says where requests arrive; no request does",
         "profile.algorithm": "a signer of our own that does not fit the row",
         "profile.coverage": "a mistake in a profile's row",
+        "profile.file": "a mistake in a profile's file",
         "profile.malformed": "a mistake in a profile's row",
         "request.signature": "requests for certificates come in by no door",
+        "seal.certificate-type": "sealing, not verifying",
         "seal.header-present": "sealing, not verifying",
         "seal.key-id-needed": "sealing, not verifying",
         "seal.key-mismatch": "sealing, not verifying",

@@ -15,7 +15,6 @@ from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig import KeySigner, make_digest
-from tppkit.httpsig.algorithms import key_kind
 from tppkit.seals import KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki
@@ -164,7 +163,7 @@ CLIENT_IDS = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.ex
 
 
 def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
-    """A request that has every field that a dialect always covers, and some that nobody signs."""
+    """A request that has every field that a dialect always covers, and some that nobody signs; a GET when it has no body."""
     names = {name.lower() for name in profile.covered}
     fields = (
         ("X-Request-ID", REQUEST_ID),
@@ -176,15 +175,15 @@ def request_for(profile: SealProfile, *, body: bytes = REQUEST.body) -> Message:
         ("X-Forwarded-For", "203.0.113.9"),
     )
     uncovered = ("x-request-id", "tenant", "x-forwarded-for")
-    return Message("POST", TARGET, tuple(f for f in fields if f[0].lower() in {*names, *uncovered}), body)
+    return Message(
+        "POST" if body else "GET", TARGET, tuple(f for f in fields if f[0].lower() in {*names, *uncovered}), body
+    )
 
 
 def seal_of(profile: SealProfile, issued: Issued, *, verify_own: bool = False) -> Seal:
     """A seal in a dialect, by the first algorithm that it has for the key."""
-    algorithm = next(iter(profile.algorithms_of(key_kind(issued.key)).values()))
-    signer = KeySigner(issued.key, algorithm=algorithm.name)
     key_id = CLIENT_IDS.get(profile.key_id.form)
-    return Seal(issued.certificate, signer, profile=profile, key_id=key_id, verify_own=verify_own)
+    return Seal.for_key(issued.certificate, issued.key, profile=profile, key_id=key_id, verify_own=verify_own)
 
 
 def policy_of(profile: SealProfile, pki: Pki) -> SealPolicy:

@@ -278,7 +278,7 @@ def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki: Pki, beli
         ({"covered": ("digest", "x-request-id", "(request-target)", "psu-id")}, "signature.uncovered"),
         ({"covered_if_present": ("content-type",)}, "signature.uncovered"),
         ({"covered": ("digest", "x-request-id"), "only_these": True}, "signature.other-coverage"),
-        ({"algorithms": (("ecdsa-sha384", "ecdsa-sha384"),)}, "key.unsupported"),
+        ({"algorithms": (("ecdsa-sha384", "ecdsa-sha384"),)}, "profile.key"),
         ({"algorithms": (("hs2019", "ecdsa-sha256"),)}, "signature.algorithm"),
         ({"certificate_header": "TPP-Signing-Certificate"}, "signature.missing"),
         ({"carrier": "Authorization"}, "signature.missing"),

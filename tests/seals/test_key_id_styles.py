@@ -191,3 +191,27 @@ def test_a_seal_that_names_another_certificate_is_refused(row: SealProfile, rsa_
     sealed = sign_request(request_for(row), seal=ours, at=AT)
     assert make_key_id(theirs, style=row.key_id) in header(sealed, row.carrier)
     assert verdict(sealed, policy_of(row, rsa_pki)) == "key-id.mismatch"
+
+
+@pytest.mark.parametrize("style", [JAVA, ADORSYS, KeyIdStyle()], ids=["Java", "adorsys", "Berlin Group"])
+@pytest.mark.parametrize(
+    "organisation", ["Söhne 100%41", 'Q"uote 50%25', "100%25 AG", "100% AG", "Bank %2C x", "Söhne AG", 'Q"uote 5%']
+)
+def test_a_percent_sign_in_an_issuers_name_is_read_back(organisation: str, style: KeyIdStyle) -> None:
+    issued = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organisation))
+    assert check(make_key_id(issued, style=style), issued, style) == "names it"
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("SN=9FA1, CA=CN=Seal CA,E=ca@trust.example,2.5.4.97=VATLT-1,O=Trust Services,C=LT", "names it"),
+        ("SN=9FA1,CA=CN=Seal CA,OID.1.2.840.113549.1.9.1=ca@trust.example,oid.2.5.4.97=VATLT-1,O=Trust Services,C=LT", "names it"),
+        ("SN=9FA1,CA=/C=LT/O=Trust Services/2.5.4.97=VATLT-1/emailAddress=ca@trust.example/CN=Seal CA", "names it"),
+        ("SN=9FA1,CA=/C=LT/O=Trust Services/2.5.4.97=VATLT-2/emailAddress=ca@trust.example/CN=Seal CA", "key-id.mismatch"),
+        ("SN=9FA1,CA=/", "key-id.mismatch"),
+    ],
+    ids=["a space", "OID.", "one line", "another", "nothing"],
+)  # fmt: skip
+def test_a_key_id_is_read_as_openssl_and_java_also_write_it(text: str, verdict: str) -> None:
+    assert check(text, QTSP, KeyIdStyle()) == verdict

@@ -20,6 +20,7 @@ from sealing import (
 from tppkit.errors import ConfigurationError, SignatureRejected
 from tppkit.httpsig import KeySigner, Message, make_digest
 from tppkit.seals import (
+    PROFILES,
     PSD2_V1,
     Seal,
     SealPolicy,
@@ -100,6 +101,31 @@ def test_what_a_row_covers_must_be_there_to_be_sealed(own_seal: Seal) -> None:
             "profile.malformed",
         ),
         ({"digest_algorithm": "MD5"}, "digest.unknown-algorithm"),
+        ({"digest_algorithms": ("SHA-512",)}, "profile.malformed"),
+        ({"digest_algorithms": ("SHA-256", "MD5")}, "digest.unknown-algorithm"),
+        ({"certificate_header": "Bad\r\nX: y"}, "profile.malformed"),
+        ({"certificate_header": "Digest"}, "profile.malformed"),
+        ({"certificate_header": "signature"}, "profile.malformed"),
+        ({"certificate_header": "X-Request-ID"}, "profile.malformed"),
+        ({"digest_field": "Signature", "covered": ("signature", "x-request-id")}, "profile.malformed"),
+        ({"digest_field": "Dig est"}, "profile.malformed"),
+        ({"request_id": "x request"}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "dig est")}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "")}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "*")}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "psu-*")}, "profile.malformed"),
+        ({"covered_if_present": ("*",)}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "Digest")}, "profile.malformed"),
+        ({"covered_if_present": ("x-request-id",)}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "@method", "@request-target")}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "(target)")}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "signature")}, "profile.malformed"),
+        ({"covered": ("digest", "x-request-id", "tpp-signature-certificate")}, "profile.malformed"),
+        ({"algorithms": (('rsa",headers="', "rsa-sha256"),)}, "profile.malformed"),
+        (
+            {"covered": ("x-request-id",), "covered_if_present": ("digest",), "required": ("digest", "x-request-id")},
+            "profile.coverage",
+        ),
     ],
 )
 def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fields: dict[str, Any], code: str) -> None:
@@ -113,3 +139,34 @@ def test_two_digests_in_one_header_are_written_and_both_must_fit(pki: Pki) -> No
     sealed = sign_request(REQUEST, seal=seal_of(row, pki.qseal))
     assert header(sealed, "Digest") == f"{make_digest(REQUEST.body)},{make_digest(REQUEST.body, algorithm='SHA-512')}"
     assert verdict(sealed, policy_of(PSD2_V1, pki)) == "holds"
+
+
+@pytest.mark.parametrize(
+    "covered", ["(request-target)", "X-Amz-Access-Token", "@query-param", "@unknown", "signature-input"]
+)
+def test_a_row_of_rfc_9421_names_only_what_that_format_covers(covered: str) -> None:
+    row = PROFILES["amazon"]
+    with pytest.raises(ConfigurationError) as caught:
+        replace(row, covered=(*row.covered, covered))
+    assert caught.value.code == "profile.malformed"
+
+
+def test_the_name_of_the_request_is_read_in_any_case() -> None:
+    assert replace(PSD2_V1, request_id="X-Request-ID") == PSD2_V1
+
+
+@pytest.mark.parametrize(
+    ("allowed", "sent", "expected"),
+    [
+        (("SHA-256", "SHA-512"), "SHA-256", "holds"),
+        (("SHA-256", "SHA-512"), "SHA-512", "holds"),
+        (("SHA-256", "SHA-512"), "sha-256", "digest.algorithm"),
+        (("SHA-256",), "SHA-512", "digest.algorithm"),
+        (("SHA-256",), "SHA-256,SHA-512", "digest.algorithm"),
+        ((), "sha-512", "holds"),
+    ],
+)
+def test_a_digest_is_taken_as_the_row_spells_it(allowed: tuple[str, ...], sent: str, expected: str, pki: Pki) -> None:
+    sealed = sign_request(REQUEST, seal=seal_of(replace(PSD2_V1, digest_algorithm=sent), pki.qseal))
+    policy = policy_of(replace(PSD2_V1, digest_algorithms=allowed), pki)
+    assert [verdict(sealed, policy), verdict(sealed, policy)] == [expected, expected]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from sealing import (
@@ -20,7 +22,7 @@ from sealing import (
 )
 
 from tppkit.errors import ConfigurationError
-from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, sign_request
+from tppkit.seals import PROFILES, PSD2_V1, SealPolicy, SealProfile, sign_request
 from tppkit.testpki import Pki
 
 
@@ -77,7 +79,7 @@ def test_times_cannot_be_changed(rsa_pki: Pki) -> None:
     assert f",created={seconds},expires={seconds + 300},signature=" in value
     for old, new in (
         (f"created={seconds}", f"created={seconds + 1}"),
-        (f"expires={seconds + 300}", f"expires={seconds + 999}"),
+        (f"expires={seconds + 300}", f"expires={seconds + 299}"),
     ):
         assert (
             verdict(with_value(sealed, "Signature", value.replace(old, new)), policy_of(row, rsa_pki))
@@ -114,3 +116,105 @@ def test_a_header_with_a_time_in_it_fills_no_memory(pki: Pki) -> None:
         created = f"created={int(AT.timestamp()) + second},"
         assert verdict(seal_by_hand(REQUEST, pki.qseal, template=created + TEMPLATE), policy) == "holds"
     assert (len(policy.memory.seals), len(policy.memory.heads)) == (1, 0)
+
+
+MADE = timedelta(days=20)
+JWS_BY_DATE = replace(
+    PROFILES["open-finance"], name="jws-by-date", covered=("(request-target)", "date", "digest"), covered_if_present=(),
+    request_id=None, max_age=None,
+)  # fmt: skip
+RFC9421_BY_DATE = replace(
+    PROFILES["amazon"], name="rfc9421-by-date", covered=("@method", "@request-target", "date", "content-digest"),
+    digest_field="Content-Digest", max_age=None, key_id=PSD2_V1.key_id, certificate_header="TPP-Signature-Certificate",
+)  # fmt: skip
+CAVAGE_BY_AGE = replace(
+    PROFILES["cavage-12"], name="cavage-by-age", covered=("(request-target)", "(created)", "digest"), request_id=None,
+    expires_after=None, max_age=timedelta(minutes=5),
+)  # fmt: skip
+RFC9421_EXPIRING = replace(
+    RFC9421_BY_DATE, name="rfc9421-expiring", covered=("@method", "@request-target", "content-digest"), request_id=None,
+    expires_after=timedelta(minutes=5),
+)  # fmt: skip
+JWS_BY_AGE = replace(
+    JWS_BY_DATE, name="jws-by-age", covered=("(request-target)", "digest"), max_age=timedelta(minutes=5)
+)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        PROFILES["rabobank"],
+        JWS_BY_DATE,
+        RFC9421_BY_DATE,
+        CAVAGE_BY_AGE,
+        PROFILES["cavage-12"],
+        RFC9421_EXPIRING,
+        JWS_BY_AGE,
+    ],
+    ids=lambda row: row.name,
+)
+def test_a_seal_that_a_time_identifies_is_not_taken_again_days_later(row: SealProfile, pki: Pki, rsa_pki: Pki) -> None:
+    one = rsa_pki if row.name == "rabobank" else pki
+    sealed, policy = sign_request(request_for(row), seal=seal_of(row, one.qseal), at=AT), policy_of(row, one)
+    assert verdict(sealed, policy) == "holds"
+    assert verdict(sealed, policy, at=AT + MADE) == "signature.expired"
+    assert verdict(sealed, policy_of(row, one), at=AT + MADE) == "signature.expired"
+
+
+@pytest.mark.parametrize("row", [PSD2_V1, PROFILES["triodos"], PROFILES["samlink"]], ids=lambda row: row.name)
+def test_a_covered_date_is_judged_where_the_dialect_does_not_demand_it(row: SealProfile, pki: Pki) -> None:
+    wide = replace(row, covered=(*row.covered, "date"), only_these=False)
+    policy = policy_of(replace(row, only_these=False), pki)
+    for minutes, expected in ((0, "holds"), (6, "signature.expired"), (0, "holds"), (-6, "signature.created")):
+        sealed = sign_request(request_for(wide), seal=seal_of(wide, pki.qseal))
+        assert verdict(sealed, policy, at=AT + timedelta(minutes=minutes)) == expected
+
+
+@pytest.mark.parametrize("row", [PROFILES["cavage-12"], RFC9421_EXPIRING], ids=lambda row: row.name)
+@pytest.mark.parametrize("at", [AT, AT + MADE], ids=["at once", "later"])
+def test_a_sender_cannot_give_its_seal_a_longer_life_than_the_dialect(row: SealProfile, at: datetime, pki: Pki) -> None:
+    long = replace(row, expires_after=timedelta(days=3650))
+    sealed = sign_request(request_for(row), seal=seal_of(long, pki.qseal), at=AT)
+    assert verdict(sealed, policy_of(row, pki), at=at) == "signature.lifetime"
+    assert verdict(sealed, policy_of(long, pki), at=at) == "holds"
+
+
+def test_an_expiry_that_a_dialect_lives_by_must_be_there(pki: Pki) -> None:
+    endless = replace(RFC9421_EXPIRING, expires_after=None, max_age=timedelta(minutes=5))
+    sealed = sign_request(request_for(endless), seal=seal_of(endless, pki.qseal), at=AT)
+    assert verdict(sealed, policy_of(endless, pki)) == "holds"
+    assert verdict(sealed, policy_of(RFC9421_EXPIRING, pki)) == "signature.missing-parameter"
+
+
+@pytest.mark.parametrize(("minutes", "expected"), [(9, "holds"), (11, "signature.expired"), (-6, "signature.created")])
+def test_an_age_bounds_draft_cavage_where_the_time_of_signing_is_covered(minutes: int, expected: str, pki: Pki) -> None:
+    sealed = sign_request(request_for(CAVAGE_BY_AGE), seal=seal_of(CAVAGE_BY_AGE, pki.qseal), at=AT)
+    assert verdict(sealed, policy_of(CAVAGE_BY_AGE, pki), at=AT + timedelta(minutes=minutes)) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "fields"),
+    [
+        (PSD2_V1, {"max_age": timedelta(minutes=5)}),
+        (
+            CAVAGE_BY_AGE,
+            {"covered": ("(request-target)", "digest", "(expires)"), "expires_after": timedelta(minutes=5)},
+        ),
+        (JWS_BY_AGE, {"max_age": timedelta()}),
+        (JWS_BY_AGE, {"expires_after": timedelta(minutes=5)}),
+        (
+            PSD2_V1,
+            {"covered": ("digest", "x-request-id", "(created)")},
+        ),  # by rsa and ecdsa names no time can be covered
+    ],
+)
+def test_a_row_whose_time_bounds_nothing_is_refused(row: SealProfile, fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(row, **fields)
+    assert caught.value.code == "profile.malformed"
+
+
+def test_a_row_that_only_says_when_it_was_made_must_say_how_old_it_may_be() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(CAVAGE_BY_AGE, max_age=None)
+    assert caught.value.code == "profile.coverage"

@@ -161,7 +161,7 @@ def test_a_row_takes_only_its_own_algorithms(pki: Pki, rsa_pki: Pki) -> None:
     assert verdict(sealed, policy_of(PROFILES["rabobank"], rsa_pki)) == "signature.algorithm"
     sealed = sign_request(request_for(PSD2_V1), seal=seal_of(PSD2_V1, pki.qseal))
     redsys = replace(PROFILES["redsys"], only_these=False)
-    assert verdict(sealed, policy_of(redsys, pki)) == "key.unsupported"
+    assert verdict(sealed, policy_of(redsys, pki)) == "profile.key"
 
 
 def test_jca_names_are_read_where_a_row_tolerates_them(rsa_pki: Pki) -> None:
@@ -267,15 +267,39 @@ def test_the_signature_stands_without_quotes_where_a_row_says_so(rsa_pki: Pki) -
     assert verdict(changed(sealed, body=b"{}"), policy) == "digest.mismatch"
 
 
-def test_a_missing_body_is_a_pair_of_braces_where_a_row_says_so(rsa_pki: Pki) -> None:
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE"])
+def test_a_missing_body_is_a_pair_of_braces_where_a_row_says_so(method: str, rsa_pki: Pki) -> None:
     row = PROFILES["wso2"]
-    sealed = sign_request(request_for(row, body=b""), seal=seal_of(row, rsa_pki.qseal))
+    message = changed(request_for(row, body=b""), method=method)
+    sealed = sign_request(message, seal=seal_of(row, rsa_pki.qseal))
     assert header(sealed, "Digest") == make_digest(b"{}")
     policy = policy_of(row, rsa_pki)
     assert verdict(sealed, policy) == "holds"
     hashed = replace(row, empty_body=EmptyBody.HASHED)
-    honest = sign_request(request_for(row, body=b""), seal=seal_of(hashed, rsa_pki.qseal))
+    honest = sign_request(message, seal=seal_of(hashed, rsa_pki.qseal))
     assert verdict(honest, policy) == "digest.mismatch"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH"])
+def test_a_pair_of_braces_cannot_be_taken_away_from_a_method_with_a_body(method: str, rsa_pki: Pki) -> None:
+    row, policy = PROFILES["wso2"], policy_of(PROFILES["wso2"], rsa_pki)
+    message = changed(request_for(row, body=b"{}"), method=method)
+    sealed = sign_request(message, seal=seal_of(row, rsa_pki.qseal))
+    assert verdict(sealed, policy) == "holds"
+    assert verdict(changed(sealed, body=b""), policy) == "digest.mismatch"
+
+
+def test_under_a_key_id_that_is_known_no_other_certificate_is_taken(rsa_pki: Pki) -> None:
+    row = PROFILES["chebanca"]
+    sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))
+    key_id, renewed = CLIENT_IDS[KeyIdForm.CLIENT_ID], rsa_pki.issue_qseal(rsa_pki.provider, label="renewed")
+    known = {key_id: rsa_pki.qseal.certificate, "another": renewed.certificate}
+    policy = SealPolicy(policy_of(row, rsa_pki).paths, profile=row, certificates=known)
+    assert [verdict(sealed, policy), verdict(sealed, policy)] == ["holds", "holds"]
+    known[key_id] = renewed.certificate
+    assert verdict(sealed, policy) == "key-id.mismatch"  # though it was believed before
+    del known[key_id]
+    assert verdict(sealed, policy) == "holds"
 
 
 @pytest.mark.parametrize("name", ["psu-id", "psu-corporate-id", "tpp-redirect-uri"])

@@ -13,7 +13,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_the_blocks_of_the_page_run() -> None:
     blocks = BLOCK.findall((ROOT / "docs" / "seals.md").read_text("utf-8"))
-    assert len(blocks) == 5
+    assert len(blocks) == 6
     command = [sys.executable, "-W", "error", "-c", "\n".join(blocks)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stderr, done.returncode) == ("", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from base64 import b64decode, b64encode
 
@@ -15,7 +16,7 @@ from sealing import AT, REQUEST, REQUEST_ID, TARGET, changed, fresh_policy, head
 
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
 from tppkit.httpsig import ALGORITHMS, Algorithm, KeySigner, Message, parse_signature_header
-from tppkit.seals import Seal, sign_request
+from tppkit.seals import PROFILES, Seal, sign_request, sign_request_async
 from tppkit.testpki import Issued, Pki, make_pki
 
 ADDED = ("Digest", "Signature", "TPP-Signature-Certificate")
@@ -182,3 +183,73 @@ def test_every_message_that_is_sealed_verifies(
 ) -> None:
     sealed = sign_request(Message(method, target, (("X-Request-ID", request_id),), body), seal=seal)
     assert verdict(sealed, fresh_policy(pki)) == "holds"
+
+
+@pytest.mark.parametrize(("profile", "kind"), [(p, k) for p in PROFILES for k in ("p256", "rsa2048")])
+def test_a_key_in_memory_seals_with_what_the_dialect_has_for_it(
+    profile: str, kind: str, pki: Pki, rsa_pki: Pki
+) -> None:
+    row, issued = PROFILES[profile], {"p256": pki, "rsa2048": rsa_pki}[kind].qseal
+    usual = next(
+        (name for _, name in row.algorithms if ALGORITHMS[name].key == {"p256": "P-256"}.get(kind, "rsa")), None
+    )
+    if usual is None:
+        with pytest.raises(FormatError) as caught:
+            Seal.for_key(issued.certificate, issued.key, profile=row, key_id="https://tpp.example/seal.pem")
+        assert caught.value.code == "profile.key"
+    else:
+        seal = Seal.for_key(issued.certificate, issued.key, profile=row, key_id="https://tpp.example/seal.pem")
+        assert (seal.signer.algorithm.name, seal.profile) == (usual, row)
+
+
+def test_a_certificate_that_is_not_for_seals_makes_none(pki: Pki) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qwac.certificate, KeySigner(pki.qwac.key))
+    assert caught.value.code == "seal.certificate-type"
+    assert "is for web, not for seals" in caught.value.message
+
+
+class StrangeSigner(RemoteSigner):
+    """Gives what it is told to, or raises it, from the second time on."""
+
+    def __init__(self, issued: Issued, answer: object) -> None:
+        super().__init__(issued.key, issued.key.public_key(), "ecdsa-sha256")
+        self.answer, self.first = answer, True
+
+    def sign(self, data: bytes) -> bytes:
+        if self.first:
+            self.first = False
+            return super().sign(data)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer  # type: ignore[return-value]
+
+    async def sign_async(self, data: bytes) -> bytes:
+        return self.sign(data)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ("c2lnbmF0dXJl", "signer.answer"),
+        (None, "signer.answer"),
+        (RuntimeError("pin 4711"), "signer.failed"),
+        (TypeError("x"), "signer.failed"),
+        (ConfigurationError("signer.pin", "no"), "signer.pin"),
+    ],
+)
+def test_a_signer_that_answers_nonsense_or_raises_gives_an_error_of_this_package(
+    answer: object, code: str, pki: Pki
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        sign_request(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer)))
+    assert caught.value.code == code
+    assert "4711" not in caught.value.message
+    with pytest.raises(ConfigurationError) as caught:
+        asyncio.run(sign_request_async(REQUEST, seal=Seal(pki.qseal.certificate, StrangeSigner(pki.qseal, answer))))
+    assert caught.value.code == code
+    signer = StrangeSigner(pki.qseal, answer)
+    signer.first = False
+    with pytest.raises(ConfigurationError) as caught:
+        Seal(pki.qseal.certificate, signer)
+    assert caught.value.code == code

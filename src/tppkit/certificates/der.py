@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
+from tppkit._named_tuple import new_tuple
 from tppkit.errors import FormatError
 
 BOOLEAN, INTEGER, BIT_STRING, OCTET_STRING, NULL, OID = 0x01, 0x02, 0x03, 0x04, 0x05, 0x06
@@ -35,9 +36,6 @@ class Element(NamedTuple):
     end: int
 
 
-_new = tuple.__new__  # what a NamedTuple's own constructor calls, without the call around it
-
-
 def read_element(data: bytes, offset: int, end: int) -> Element:
     """The element at `offset`, which must end at or before `end`.
 
@@ -53,7 +51,7 @@ def read_element(data: bytes, offset: int, end: int) -> Element:
         length, start = _long_length(data, start, length & 0x7F, end)
     if start + length > end:
         raise FormatError("der.malformed", f"the element at byte {offset} is longer than what holds it", offset=offset)
-    return _new(Element, (tag, offset, start, start + length))
+    return new_tuple(Element, (tag, offset, start, start + length))
 
 
 def _long_length(data: bytes, start: int, count: int, end: int) -> tuple[int, int]:
@@ -86,7 +84,7 @@ def read_children(data: bytes, parent: Element) -> list[Element]:
                     length = end  # which is too much: the general reader decides, and names the fault
             stop = start + length
             if stop <= end and tag & 0x1F != 0x1F:
-                children.append(_new(Element, (tag, offset, start, stop)))
+                children.append(new_tuple(Element, (tag, offset, start, stop)))
                 offset = stop
                 continue
         child = read_element(data, offset, end)

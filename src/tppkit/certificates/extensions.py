@@ -14,6 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from tppkit._named_tuple import new_tuple
 from tppkit.certificates import der, oids
 from tppkit.certificates.qcstatements import QcStatements, read_qc_statements_at
 from tppkit.errors import Finding, FormatError, Severity
@@ -83,9 +84,6 @@ class ExtensionFacts:
     def is_precertificate(self) -> bool:
         """Certificate transparency's poison is there: this was never meant to be believed (RFC 6962 section 3.1)."""
         return oids.PRECERTIFICATE_POISON in self.present
-
-
-_new = tuple.__new__  # what a NamedTuple's own constructor calls, without the call around it
 
 
 class _Extension(NamedTuple):
@@ -168,7 +166,7 @@ def _read_extension(data: bytes, element: der.Element) -> _Extension:
                 raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
         reader = _READERS.get(oid)
         facts = reader(data, content, findings) if reader else {}
-        return _new(_Extension, (oid, critical, facts, tuple(findings)))
+        return new_tuple(_Extension, (oid, critical, facts, tuple(findings)))
     except FormatError as e:
         name = f"extension {oid}" if oid else "an extension"
         findings.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
@@ -195,7 +193,7 @@ def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Elem
     octets, length, content_tag, content_length = data[value : value + 4]
     if octets != der.OCTET_STRING or length != size or content_length != size - 2 or content_tag & 0x1F == 0x1F:
         return None
-    return oid, critical, _new(der.Element, (content_tag, value + 2, value + 4, end))
+    return oid, critical, new_tuple(der.Element, (content_tag, value + 2, value + 4, end))
 
 
 def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> Facts:

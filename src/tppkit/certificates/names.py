@@ -24,7 +24,7 @@ _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
     | {"E": "1.2.840.113549.1.9.1", "SURNAME": "2.5.4.4", "GIVENNAME": "2.5.4.42", "S": "2.5.4.8"}
 )
 # Only ASCII white space may stand around a value: any other is part of it, as it is never escaped.
-_TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|[0-9]+(?:\.[0-9]+)+)[ \t\r\n]*=[ \t\r\n]*")
+_TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|(?:[Oo][Ii][Dd]\.)?[0-9]+(?:\.[0-9]+)+)[ \t\r\n]*=[ \t\r\n]*")
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
@@ -263,6 +263,8 @@ def _read_attribute(text: str, position: int) -> tuple[Attribute, int]:
     if kind is None:
         raise FormatError("name.malformed", f"no attribute type at character {position}")
     name = kind.group(1)
+    if name[:4].upper() == "OID.":  # as RFC 2253 allows readers to take it
+        name = name[4:]
     oid = name if name[0].isdigit() else _OIDS_BY_NAME.get(name.upper())
     if oid is None:
         raise FormatError("name.malformed", f"the attribute name {name[:40]} is not known")

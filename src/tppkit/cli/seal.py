@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import click
@@ -13,6 +13,7 @@ import click
 from tppkit._clock import format_time
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.cli.certificates import read_bundle
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -26,15 +27,15 @@ from tppkit.cli.output import (
     say_error,
 )  # fmt: skip
 from tppkit.cli.seal_diagnose import diagnose
+from tppkit.cli.seal_profile import HELP, PROFILE
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.errors import FormatError, VerificationError
-from tppkit.httpsig.algorithms import key_kind
+from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
-from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, is_field_name
+from tppkit.httpsig.message import is_field_name
+from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
 from tppkit.protocol.psd2.rules import parse_request_id
 from tppkit.seals import (
-    PROFILES,
-    KeySigner,
     Message,
     Seal,
     SealPolicy,
@@ -47,10 +48,10 @@ from tppkit.seals import (
 from tppkit.trust import PathVerifier, load_anchors
 
 _MAX_KEY_BYTES = 64 * 1024
+_METHOD = re.compile(r"[A-Za-z]{1,20}")
+_ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
 _file = click.Path(path_type=Path)
-_profile_option = click.option(
-    "--profile", default="psd2-v1", show_default=True, type=click.Choice(tuple(PROFILES)), help="The bank's dialect."
-)
+_profile_option = click.option("--profile", "row", default="psd2-v1", show_default=True, type=PROFILE, help=HELP)
 
 
 @click.group()
@@ -77,19 +78,20 @@ seal.add_command(diagnose)
 @json_option
 def sign(
     key: Path, certificate: Path, method: str, url: str, body: str | None, request_id: str | None,
-    headers: tuple[str, ...], key_id: str | None, at: datetime | None, profile: str, as_json: bool,
+    headers: tuple[str, ...], key_id: str | None, at: datetime | None, row: SealProfile, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the headers to send with a request, one a line."""
-    row, time = PROFILES[profile], present(at)
+    time, (origin, target) = present(at), _address(url)
+    if not _METHOD.fullmatch(method):
+        raise click.BadParameter(f"{method!r} is not a method as in POST", param_hint="--method")
     private = load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES))
-    algorithm = next(iter(row.algorithms_of(key_kind(private)).values()))
-    ready = Seal(_certificate(certificate), KeySigner(private, algorithm=algorithm.name), profile=row, key_id=key_id)
+    ready = Seal.for_key(_certificate(certificate), private, profile=row, key_id=key_id, origin=origin)
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
     rid = parse_request_id(request_id or str(uuid4()))
     further = [(_request_id_header(row), rid), *(_header(text) for text in headers)]
     if "date" in row.covered and not any(name.lower() == "date" for name, _ in further):
         further.append(("Date", format_http_date(time)))
-    message = Message(method.upper(), _target(url), tuple(further), content)
+    message = Message(method.upper(), target, tuple(further), content)
     sealed = sign_request(message, seal=ready, at=time)
     if as_json:
         print_json({"headers": [list(header) for header in sealed.headers]})
@@ -108,7 +110,14 @@ def sign(
     "--known",
     multiple=True,
     metavar="KEYID=FILE",
-    help="A seal certificate by its keyId, for a dialect that sends none.",
+    help="A seal certificate by its keyId: the one to verify with, or the only one taken under it.",
+)
+@click.option(
+    "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
+    help="Authorities between the seal and those of --trust, in any form.",
+)  # fmt: skip
+@click.option(
+    "--origin", metavar="URL", help="Where the request arrived, for a dialect that covers scheme or authority."
 )
 @entry_option
 @files_option
@@ -116,8 +125,8 @@ def sign(
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path, qwac: Path | None, known: tuple[str, ...], entry: int | None, allow_files: bool,
-    at: datetime | None, profile: str, as_json: bool,
+    request_file: str, trust: Path, qwac: Path | None, known: tuple[str, ...], intermediate_files: tuple[str, ...],
+    origin: str | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
 ) -> int:  # fmt: skip
     """Verify a sealed request.
 
@@ -128,10 +137,13 @@ def verify(
         request_file, entry=entry, allow_files=allow_files, certificates=tuple(certificates.values())
     )
     message = given.message
-    policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=PROFILES[profile], certificates=certificates)
+    bundles = [read_bundle(name, None) for name in intermediate_files]
+    above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
+    arrived = None if origin is None else _origin(origin, "--origin")
+    policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=row, certificates=certificates, origin=arrived)
     peer = None if qwac is None else _certificate(qwac)
     try:
-        verified = verify_request(message, qwac=peer, at=present(at), policy=policy)
+        verified = verify_request(message, qwac=peer, at=present(at), policy=policy, intermediates=above)
     except (FormatError, VerificationError) as e:
         if as_json:
             findings = e.findings if isinstance(e, VerificationError) else ()
@@ -149,13 +161,18 @@ def verify(
     if as_json:
         print_json(_proven(verified))
     else:
-        click.echo("holds")
-        print_facts(
-            (name, str(value))
-            for name, value in _proven(verified).items()
-            if name not in ("verdict", "code", "findings")
-        )
+        _tell(verified)
     return HOLDS
+
+
+def _tell(verified: VerifiedRequest) -> None:
+    facts = {k: v for k, v in _proven(verified).items() if k not in ("verdict", "code", "findings")}
+    if not verified.covers_target:
+        facts |= {"method": "not signed by anybody", "target": "not signed by anybody"}
+    if verified.qwac is None:
+        facts["same_organization_as_qwac"] = "not compared, no --qwac was given"
+    click.echo("holds")
+    print_facts((name, str(value)) for name, value in facts.items())
 
 
 def _proven(verified: VerifiedRequest) -> dict[str, Any]:
@@ -196,13 +213,24 @@ def _request_id_header(profile: SealProfile) -> str:
     return "X-Request-ID" if name == "x-request-id" else name.title()
 
 
-def _target(url: str) -> str:
+def _address(url: str) -> tuple[Origin | None, str]:
+    """Where a request goes, and path and query exactly as they stand in the address: they are signed."""
+    match = _ADDRESS.fullmatch(url)
+    if match is None:
+        raise click.BadParameter(
+            f"{url!r} is neither a whole http or https address nor a path and query that begin with a slash, in printable "
+            "ASCII and without a fragment",
+            param_hint="--url",
+        )
+    origin, target = match.groups()
+    return None if origin is None else _origin(origin, "--url"), target or "/"
+
+
+def _origin(text: str, option: str) -> Origin:
     try:
-        parts = urlsplit(url)
-    except ValueError as e:
-        raise click.BadParameter(f"{url!r} is not an address", param_hint="--url") from e
-    path = parts.path or "/"
-    return f"{path}?{parts.query}" if parts.query else path
+        return parse_origin(text)
+    except FormatError as e:
+        raise click.BadParameter(e.message, param_hint=option) from e
 
 
 def _header(text: str) -> tuple[str, str]:

@@ -10,8 +10,9 @@ import click
 from tppkit._text import printable
 from tppkit.cli.certificates import read_bundle
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, at_option, json_option, print_facts, print_json
+from tppkit.cli.seal_profile import HELP, PROFILE
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
-from tppkit.seals import PROFILES, PSD2_V1
+from tppkit.seals import PSD2_V1, SealProfile
 from tppkit.seals.diagnose import Cause, Diagnosis, Outcome, diagnose_request, visible
 
 _WIDTH = 110
@@ -24,13 +25,13 @@ _WIDTH = 110
     help="A certificate whose key may have signed it, besides the one that the request carries: an old one, a new one.",
 )  # fmt: skip
 @click.option("--qwac", metavar="FILE", help="The website certificate, whose key is often taken by mistake.")
-@click.option("--profile", type=click.Choice(tuple(PROFILES)), help="The bank's dialect; psd2-v1 by default.")
+@click.option("--profile", "profile", type=PROFILE, help=f"{HELP} psd2-v1 by default.")
 @entry_option
 @files_option
 @at_option
 @json_option
 def diagnose(
-    request_file: str, certificate_files: tuple[str, ...], qwac: str | None, profile: str | None, entry: int | None,
+    request_file: str, certificate_files: tuple[str, ...], qwac: str | None, profile: SealProfile | None, entry: int | None,
     allow_files: bool, at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say why a sealed request does not verify, prove it, and say what to mend.
@@ -41,7 +42,7 @@ def diagnose(
     names = (*certificate_files, *([qwac] if qwac else []))
     certificates = tuple(read_bundle(name, None).leaf for name in names)
     given = read_sealed_request(request_file, entry=entry, allow_files=allow_files, certificates=certificates)
-    row = PROFILES[profile] if profile else given.profile or PSD2_V1
+    row = profile or given.profile or PSD2_V1
     diagnosis = diagnose_request(given.message, certificates=(*given.certificates, *certificates), profile=row, at=at)
     if as_json:
         print_json(diagnosis.to_object())

@@ -1,6 +1,6 @@
 """HTTP clients with an identity: its TLS, connections that outlive a polling interval, and an end to every call.
 
-No redirects, no proxies of the environment, no cookies, no compressed answers.
+No redirects, no proxies but one that is given, no cookies, no compressed answers.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def make_client(
     base_url: str = "",
     timeout_s: float = DEFAULT_TIMEOUT_S,
     auth: Any = None,
+    proxy: Any = None,
     library: Any = httpx,
 ) -> httpx.Client:
     """A client for threads; close it, or use it in a `with` statement.
@@ -38,10 +39,11 @@ def make_client(
         base_url: put before relative addresses.
         timeout_s: for a whole call, in seconds, however slowly the answer comes. Of an answer that is streamed, until its body.
         auth: for every request; a `SealAuth` that seals all of them.
+        proxy: address of an egress proxy, or the library's own `Proxy`. TLS goes through it to the bank, and the proxy sees no request.
         library: `httpx` or `httpx2`, whose `Client` it is.
     """
     return cast(
-        "httpx.Client", _classes(library)[0](timeout_s, **_options(identity, base_url, timeout_s, auth, library))
+        "httpx.Client", _classes(library)[0](timeout_s, **_options(identity, base_url, timeout_s, auth, proxy, library))
     )
 
 
@@ -51,14 +53,17 @@ def make_async_client(
     base_url: str = "",
     timeout_s: float = DEFAULT_TIMEOUT_S,
     auth: Any = None,
+    proxy: Any = None,
     library: Any = httpx,
 ) -> httpx.AsyncClient:
     """The same for asyncio."""
-    options = _options(identity, base_url, timeout_s, auth, library)
+    options = _options(identity, base_url, timeout_s, auth, proxy, library)
     return cast("httpx.AsyncClient", _classes(library)[1](timeout_s, **options))
 
 
-def _options(identity: Identity, base_url: str, timeout_s: float, auth: Any, library: Any) -> dict[str, Any]:
+def _options(
+    identity: Identity, base_url: str, timeout_s: float, auth: Any, proxy: Any, library: Any
+) -> dict[str, Any]:
     step_s = _STEP * timeout_s
     return {
         "base_url": base_url,
@@ -70,6 +75,7 @@ def _options(identity: Identity, base_url: str, timeout_s: float, auth: Any, lib
         "cookies": CookieJar(DefaultCookiePolicy(allowed_domains=())),  # none is kept
         "headers": {"Accept-Encoding": "identity", "User-Agent": "tppkit"},
         "auth": auth,
+        "proxy": proxy,
     }
 
 

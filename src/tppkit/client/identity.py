@@ -7,27 +7,29 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from types import MappingProxyType
-from typing import Self
+from typing import Self, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_sources import (
-    MakeSeal,
     Material,
     Password,
+    SealOptions,
+    SealSigner,
     read_environment,
     read_files,
     read_material,
 )
 from tppkit.client.tls_context import IdentityContext, make_context
-from tppkit.errors import ConfigurationError, Finding, Severity
-from tppkit.httpsig.signers import Signer
+from tppkit.client.validity import check_validity
+from tppkit.errors import ConfigurationError, Finding
 from tppkit.seals import Seal
 
 WARN_DAYS = 30
+
+Read = Callable[[Seal | None], Material]  # given the seal in use
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,12 @@ class _Present:
     chain: tuple[EidasCertificate, ...]
     seal: Seal | None
     anchors: tuple[EidasCertificate, ...] | None
+
+    def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:
+        named = [("QWAC", self.qwac), *(("QWAC's authority", authority) for authority in self.chain)]
+        if self.seal is not None:
+            named.append(("QSealC", self.seal.certificate))
+        return check_validity(named, at=at, ahead=ahead)
 
 
 class Identity:
@@ -54,8 +62,8 @@ class Identity:
         tls_context: give it to any HTTP library. It stays the same object when the identity is renewed.
 
     Raises:
-        ConfigurationError: `identity.key-mismatch`, `identity.other-organisation`, `identity.tls`, `trust.no-anchors` when
-            `server_anchors` is empty.
+        ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`,
+            `trust.no-anchors` when `server_anchors` is empty.
     """
 
     def __init__(
@@ -72,7 +80,7 @@ class Identity:
         self._present = _check(material)
         self._context = make_context((qwac, *chain), qwac_key, server_anchors=anchors)
         self.tls_context = IdentityContext(self._context)
-        self._read: Callable[[], Material] | None = None
+        self._read: Read | None = None
         self._renewing = Lock()
 
     def __repr__(self) -> str:
@@ -98,8 +106,8 @@ class Identity:
         qseal_key: Path | None = None,
         server_anchors: Path | None = None,
         password: Password = None,
-        signer: Signer | None = None,
-        make_seal: MakeSeal = Seal,
+        signer: SealSigner = None,
+        **options: Unpack[SealOptions],
     ) -> Self:
         """Read certificates and keys from files.
 
@@ -110,12 +118,13 @@ class Identity:
             qseal_key: its private key, PEM or DER.
             server_anchors: authorities of the bank's server certificate; absent takes the system's.
             password: of encrypted keys, or a function that gives it.
-            signer: of the seal, instead of `qseal_key`.
-            make_seal: how to seal, for example `partial(Seal, profile=…, verify_own=True)`.
+            signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
+                when there is a new one.
+            options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
 
         Raises:
-            FormatError: `file.*`, `certificate.*`, `key.*`.
-            ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`, and those of `Identity`.
+            FormatError: `file.*`, `certificate.*`, `key.*`, `profile.key`.
+            ConfigurationError: `identity.incomplete`, `key.unreadable`, those of `Seal`, and those of `Identity`.
         """
         paths = {
             "QWAC": qwac,
@@ -124,9 +133,7 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._from(
-            lambda: read_material(read_files(paths), password=password, signer=signer, make_seal=make_seal)
-        )
+        return cls._from_paths(paths, password, signer, options)
 
     @classmethod
     def from_pkcs12(
@@ -136,8 +143,8 @@ class Identity:
         qseal: Path | None = None,
         server_anchors: Path | None = None,
         password: Password = None,
-        signer: Signer | None = None,
-        make_seal: MakeSeal = Seal,
+        signer: SealSigner = None,
+        **options: Unpack[SealOptions],
     ) -> Self:
         """Read certificates with their keys from PKCS#12 files.
 
@@ -147,16 +154,14 @@ class Identity:
             server_anchors: as for `from_files`.
             password: of both files, or a function that gives it.
             signer: as for `from_files`.
-            make_seal: as for `from_files`.
+            options: as for `from_files`.
 
         Raises:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
             ConfigurationError: as for `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
-        return cls._from(
-            lambda: read_material(read_files(paths), password=password, signer=signer, make_seal=make_seal)
-        )
+        return cls._from_paths(paths, password, signer, options)
 
     @classmethod
     def from_environment(
@@ -164,8 +169,8 @@ class Identity:
         environment: Mapping[str, str],
         *,
         prefix: str = "TPPKIT_",
-        signer: Signer | None = None,
-        make_seal: MakeSeal = Seal,
+        signer: SealSigner = None,
+        **options: Unpack[SealOptions],
     ) -> Self:
         """Read certificates and keys from environment variables, or from files that they name.
 
@@ -177,16 +182,16 @@ class Identity:
             environment: `os.environ`; `reload` reads it again.
             prefix: of the variables' names.
             signer: as for `from_files`.
-            make_seal: as for `from_files`.
+            options: as for `from_files`.
 
         Raises:
             FormatError: `file.*`, `pkcs12.*`, `certificate.*`.
             ConfigurationError: `identity.environment`, and as for `from_files`.
         """
 
-        def read() -> Material:
+        def read(present: Seal | None) -> Material:
             found, password = read_environment(environment, prefix=prefix)
-            return read_material(found, password=password, signer=signer, make_seal=make_seal)
+            return read_material(found, password=password, signer=signer, options=options, present=present)
 
         return cls._from(read)
 
@@ -200,8 +205,8 @@ class Identity:
         qseal_key: bytes | None = None,
         server_anchors: bytes | None = None,
         password: Password = None,
-        signer: Signer | None = None,
-        make_seal: MakeSeal = Seal,
+        signer: SealSigner = None,
+        **options: Unpack[SealOptions],
     ) -> Self:
         """Take certificates and keys as bytes, PEM, DER or PKCS#12 (which holds its key), for example from a secret store.
 
@@ -214,11 +219,21 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._made_of(read_material(found, password=password, signer=signer, make_seal=make_seal))
+        return cls._made_of(read_material(found, password=password, signer=signer, options=options))
 
     @classmethod
-    def _from(cls, read: Callable[[], Material]) -> Self:
-        identity = cls._made_of(read())
+    def _from_paths(
+        cls, paths: Mapping[str, Path | None], password: Password, signer: SealSigner, options: SealOptions
+    ) -> Self:
+        return cls._from(
+            lambda present: read_material(
+                read_files(paths), password=password, signer=signer, options=options, present=present
+            )
+        )
+
+    @classmethod
+    def _from(cls, read: Read) -> Self:
+        identity = cls._made_of(read(None))
         identity._read = read
         return identity
 
@@ -242,7 +257,7 @@ class Identity:
         Returns:
             Findings `identity.not-yet-valid`, `identity.expired` (errors) and `identity.expires` (a warning, with the days left).
         """
-        return tuple(_check_validity(self._present, as_utc(at), timedelta(days=warn_days)))
+        return tuple(self._present.check_validity(as_utc(at), timedelta(days=warn_days)))
 
     def reload(self, *, at: datetime) -> bool:
         """Read files or environment again and, where they changed, use what is there from now on.
@@ -261,10 +276,12 @@ class Identity:
                 `identity.other-organisation`; else as for `from_files` and `Identity`.
             FormatError: as for `from_files`.
         """
-        if self._read is None:
-            raise ConfigurationError("identity.no-source", "this identity was made in memory; give `renew` another one")
         with self._renewing:
-            material = self._read()
+            if self._read is None:
+                raise ConfigurationError(
+                    "identity.no-source", "this identity is one of memory; give `renew` another one"
+                )
+            material = self._read(self.seal)
             if _facts(_check(material)) == _facts(self._present):
                 return False
             self._take(type(self)._made_of(material), as_utc(at))
@@ -272,6 +289,8 @@ class Identity:
 
     def renew(self, other: Identity, *, at: datetime) -> None:
         """Use another identity's certificates and keys from now on, as `reload` does.
+
+        `reload` then reads what the other one was made of, and not what this one was made of before.
 
         Args:
             other: of the same organisation.
@@ -282,10 +301,11 @@ class Identity:
         """
         with self._renewing:
             self._take(other, as_utc(at))
+            self._read = other._read
 
     def _take(self, other: Identity, at: datetime) -> None:
         new = other._present
-        for finding in _check_validity(new, at, timedelta(0)):
+        for finding in new.check_validity(at, timedelta(0)):
             raise ConfigurationError("identity.not-valid", finding.message)
         if new.qwac.organization_identifier != self.qwac.organization_identifier:
             raise ConfigurationError(
@@ -302,6 +322,10 @@ def _check(material: Material) -> _Present:
     qwac, seal = material.qwac, material.seal
     if material.qwac_key.public_key() != qwac.public_key:
         raise ConfigurationError("identity.key-mismatch", f"the private key is not the key of {qwac.subject}")
+    if qwac.qc.types and "web" not in qwac.qc.types:
+        raise ConfigurationError(
+            "identity.qc-type", f"{qwac.subject} is no QWAC: its QcType is {', '.join(qwac.qc.types)}, not web"
+        )
     if seal is not None and seal.certificate.organization_identifier != qwac.organization_identifier:
         raise ConfigurationError(
             "identity.other-organisation",
@@ -318,24 +342,3 @@ def _facts(present: _Present) -> tuple[object, ...]:
         None if seal is None else seal.certificate.der,
         None if present.anchors is None else tuple(certificate.der for certificate in present.anchors),
     )
-
-
-def _check_validity(present: _Present, at: datetime, ahead: timedelta) -> Iterator[Finding]:
-    named = [("QWAC", present.qwac), *(("QWAC's authority", authority) for authority in present.chain)]
-    if present.seal is not None:
-        named.append(("QSealC", present.seal.certificate))
-    for name, certificate in named:
-        left = certificate.not_after - at
-        values = MappingProxyType(
-            {"certificate": name, "not_after": certificate.not_after.isoformat(), "days": str(left.days)}
-        )
-        what = f"the {name} {certificate.subject}"
-        if at < certificate.not_before:
-            message = f"{what} is valid from {certificate.not_before.isoformat()} only"
-            yield Finding("identity.not-yet-valid", Severity.ERROR, message, values=values)
-        elif left < timedelta(0):
-            message = f"{what} expired on {certificate.not_after.isoformat()}"
-            yield Finding("identity.expired", Severity.ERROR, message, values=values)
-        elif left < ahead:
-            message = f"{what} expires on {certificate.not_after.isoformat()}, in {left.days} days"
-            yield Finding("identity.expires", Severity.WARNING, message, values=values)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
@@ -15,13 +16,30 @@ from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.signers import KeySigner, Signer, load_pkcs12, load_private_key
-from tppkit.seals import Seal
+from tppkit.httpsig.components import Origin
+from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
+from tppkit.seals import Seal, SealProfile
 
 Password = bytes | Callable[[], bytes] | None
-MakeSeal = Callable[[EidasCertificate, Signer], Seal]
+SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
 
 PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
+
+
+class SealOptions(TypedDict, total=False):
+    """How to seal, as `Seal` takes it.
+
+    Attributes:
+        profile: the bank's dialect, which also chooses the algorithm for a key; the PSD2 document's by default.
+        key_id: the client id or address for a dialect whose keyId the certificate does not tell.
+        origin: where requests go, for a dialect that covers scheme or authority.
+        verify_own: verify every signature before it is sent.
+    """
+
+    profile: SealProfile
+    key_id: str | None
+    origin: Origin | None
+    verify_own: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +62,33 @@ class Material:
 
 
 def read_material(
-    found: Mapping[str, bytes | None], *, password: Password, signer: Signer | None, make_seal: MakeSeal
+    found: Mapping[str, bytes | None],
+    *,
+    password: Password,
+    signer: SealSigner,
+    options: SealOptions,
+    present: Seal | None = None,
 ) -> Material:
     """Make sense of the parts.
 
     Args:
         found: bytes by the names of `PARTS`; a certificate whose key is absent is PKCS#12 and holds it.
         password: of encrypted keys and PKCS#12, or what gives it.
-        signer: of the seal, instead of a key.
-        make_seal: how to seal.
+        signer: of the seal, instead of a key; or what makes one for the seal certificate.
+        options: how to seal.
+        present: the seal in use; no new signer is made for its certificate.
 
     Raises:
-        FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`.
-        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`.
+        FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`, `profile.key`.
+        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`, `seal.key-id-needed`.
     """
+    if unknown := options.keys() - SealOptions.__annotations__.keys():  # without a seal nothing else would miss them
+        raise TypeError(f"an identity takes no argument {', '.join(sorted(unknown))}")
     secret = password() if callable(password) else password
     qwac, qwac_key, chain = _read_pair("QWAC", found, secret)
     seal = None
     if found.get("QSEAL") is not None:
-        seal = _read_seal(found, secret, signer, make_seal)
+        seal = _read_seal(found, secret, signer, options, present)
     elif found.get("QSEAL_KEY") is not None or signer is not None:
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
     anchors = found.get("SERVER_ANCHORS")
@@ -72,15 +98,21 @@ def read_material(
 
 
 def _read_seal(
-    found: Mapping[str, bytes | None], password: bytes | None, signer: Signer | None, make_seal: MakeSeal
+    found: Mapping[str, bytes | None],
+    password: bytes | None,
+    signer: SealSigner,
+    options: SealOptions,
+    present: Seal | None,
 ) -> Seal:
-    data = found["QSEAL"] or b""
-    if signer is not None:
-        if found.get("QSEAL_KEY") is not None:
-            raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
-        return make_seal(_read_certificates("QSEAL", data, password)[0], signer)
-    certificate, key, _ = _read_pair("QSEAL", found, password)
-    return make_seal(certificate, KeySigner(key))
+    if signer is None:
+        certificate, key, _ = _read_pair("QSEAL", found, password)
+        return Seal.for_key(certificate, key, **options)
+    if found.get("QSEAL_KEY") is not None:
+        raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
+    certificate = _read_certificates("QSEAL", found["QSEAL"] or b"", password)[0]
+    if present is not None and present.certificate == certificate:
+        return present  # a device or a service is not asked again for every look at the files
+    return Seal(certificate, signer(certificate) if callable(signer) else signer, **options)
 
 
 def _read_pair(

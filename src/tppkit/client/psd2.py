@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 from uuid import UUID, uuid4
 
@@ -39,6 +39,9 @@ from tppkit.protocol.psd2 import (
 
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
 WAIT_S = 600.0
+
+# Whatever a client that is passed in does with its own requests.
+_AS_IT_IS: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
 
 
 class _Client:
@@ -69,7 +72,8 @@ class Psd2Client(_Client):
         identity: QWAC and seal.
         timeout_s: for a whole call, in seconds, however slowly the answer comes.
         new_request_id: makes X-Request-IDs.
-        http: a client to use instead of an own one, as `make_client` gives it; it is not closed.
+        http: a client to use instead of an own one, as `make_client` gives it; it is not closed. Its own `auth` and its
+            following of redirects are left aside.
     """
 
     def __init__(
@@ -160,11 +164,14 @@ class Psd2Client(_Client):
     def _send(self, call: Call[Model]) -> Model:
         call = self._calls.seal(call)
         with _transport_errors(), deadline(self._timeout_s):
-            response = self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
+            response = self._http.send(self._request(self._http, call), **_AS_IT_IS)
             try:
                 body = bytearray()
-                for chunk in response.iter_raw():
-                    _extend(body, chunk)
+                if response.is_stream_consumed:
+                    _extend(body, response.content)  # a hook or transport of the caller's has read it
+                else:
+                    for chunk in response.iter_raw():
+                        _extend(body, chunk)
             finally:
                 response.close()
         return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
@@ -236,11 +243,14 @@ class AsyncPsd2Client(_Client):
         call = await self._calls.seal_async(call)
         with _transport_errors():
             async with asyncio.timeout(self._timeout_s):
-                response = await self._http.send(self._request(self._http, call), stream=True, follow_redirects=False)
+                response = await self._http.send(self._request(self._http, call), **_AS_IT_IS)
                 try:
                     body = bytearray()
-                    async for chunk in response.aiter_raw():
-                        _extend(body, chunk)
+                    if response.is_stream_consumed:
+                        _extend(body, response.content)
+                    else:
+                        async for chunk in response.aiter_raw():
+                            _extend(body, chunk)
                 finally:
                     await response.aclose()
         return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))

@@ -15,14 +15,14 @@ from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.client.calls import Call
 from tppkit.client.identity import Identity
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
+from tppkit.client.sealing import Sealing
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PaymentDetails, PaymentInitiated, PaymentInitiation, PaymentProduct, PaymentStatus
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import WireModel
 from tppkit.protocol.psd2.rules import parse_redirect_uri
-from tppkit.seals import Seal, sign_request, sign_request_async
 
 Model = TypeVar("Model", bound=WireModel)
 
@@ -34,7 +34,7 @@ class Psd2Calls:
         base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
         identity: its seal signs what must be signed.
         new_request_id: makes X-Request-IDs.
-        now: the present time, aware, for dialects of seals that write it.
+        now: the present time, aware.
 
     Raises:
         ConfigurationError: `client.base-url`.
@@ -49,8 +49,7 @@ class Psd2Calls:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.origin, self._prefix = _split_base_url(base_url)
-        self._identity = identity
-        self._now = now
+        self._sealing = Sealing(identity, new_request_id=new_request_id, now=now)
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -101,29 +100,25 @@ class Psd2Calls:
     def seal(self, call: Call[Model]) -> Call[Model]:
         """The call as it is sent: sealed where its row says so.
 
+        The same call again has the same seal, byte for byte; see `Sealing`.
+
         Raises:
-            LocalProtocolError: `seal.absent`.
+            LocalProtocolError: `seal.absent`, `seal.request-id-reused`, `seal.request-id-in-use`.
             ConfigurationError, TransportError: of the signer.
         """
         if not call.endpoint.signed:
             return call
-        return replace(call, message=sign_request(call.message, seal=self._seal_for(call), at=self._now()))
+        return _with_seal(call, self._sealing.seal(call.message, request_id=call.request_id))
 
     async def seal_async(self, call: Call[Model]) -> Call[Model]:
         """The same, awaiting the signer."""
         if not call.endpoint.signed:
             return call
-        sealed = await sign_request_async(call.message, seal=self._seal_for(call), at=self._now())
-        return replace(call, message=sealed)
+        return _with_seal(call, await self._sealing.seal_async(call.message, request_id=call.request_id))
 
-    def _seal_for(self, call: Call[Model]) -> Seal:
-        seal = self._identity.seal
-        if seal is None:
-            row = call.endpoint
-            raise LocalProtocolError(
-                "seal.absent", f"{row.method} {row.path} must be sealed, and this identity has no seal"
-            )
-        return seal
+
+def _with_seal(call: Call[Model], headers: tuple[Header, ...]) -> Call[Model]:
+    return replace(call, message=call.message.with_headers(*headers))
 
 
 def _split_base_url(base_url: str) -> tuple[str, str]:

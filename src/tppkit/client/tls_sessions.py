@@ -55,7 +55,7 @@ class ResumingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLSocket:
-        """As of `ssl.SSLContext`, with the remembered session of the host and port."""
+        """As of `ssl.SSLContext`, with the remembered session of the host and the port connected to, which may be a proxy's."""
         peer = (_name(server_hostname), _port(sock))
         try:
             wrapped = super().wrap_socket(
@@ -81,7 +81,7 @@ class ResumingContext(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """As of `ssl.SSLContext`, with the remembered session of the host; the port is not known here."""
+        """As of `ssl.SSLContext`, with the remembered session of the host: whatever its port, which is not known here."""
         peer = (_name(server_hostname), None)
         wrapped = super().wrap_bio(incoming, outgoing, server_side, server_hostname, session or self._find(peer))
         if isinstance(wrapped, _Object):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import times
-from tppkit.httpsig.message import require_field_value
+from tppkit.httpsig.message import REQUEST_TARGET, is_covered_field, require_field_value
 from tppkit.httpsig.times import CLOCK_SKEW
 
 MAX_HEADER_LENGTH = 8192
@@ -31,9 +31,9 @@ _PARAMETER = re.compile(
 )
 _REQUIRED = ("keyId", "algorithm", "headers", "signature")
 _TIMES = ("created", "expires")
-_COVERED_NAME = re.compile(r"\((?:request-target|created|expires)\)|[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
+_IN_BRACKETS = frozenset({REQUEST_TARGET, CREATED, EXPIRES})
 # Signatures of these algorithms came from drafts without times; one that covers a time is a forgery or a mistake.
-_TIMELESS = ("rsa", "hmac", "ecdsa")
+TIMELESS = ("rsa", "hmac", "ecdsa")
 
 
 class Reading(NamedTuple):
@@ -151,7 +151,7 @@ def parse_covered_names(text: str, *, any_case: bool = False) -> tuple[str, ...]
         FormatError: `signature.covered-names`.
     """
     names = tuple((text.lower() if any_case and text.isascii() else text).split(" "))
-    if len(set(names)) != len(names) or not all(_COVERED_NAME.fullmatch(name) for name in names):
+    if len(set(names)) != len(names) or not all(name in _IN_BRACKETS or is_covered_field(name) for name in names):
         raise FormatError(
             "signature.covered-names", f"the headers parameter {shown(text)} is not lower-case names, each once"
         )
@@ -164,7 +164,7 @@ def _check_times(parameters: SignatureParameters) -> None:
             continue
         if value is None:
             raise FormatError("signature.missing-parameter", f"{name} is covered and the parameter is not there")
-        if parameters.algorithm.startswith(_TIMELESS):
+        if parameters.algorithm.startswith(TIMELESS):
             raise FormatError(
                 "signature.time-not-allowed", f"a signature by {shown(parameters.algorithm)} cannot cover {name}"
             )

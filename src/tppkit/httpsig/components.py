@@ -25,10 +25,9 @@ from urllib.parse import quote_plus, unquote_to_bytes
 
 from tppkit._encoding import encode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig.message import Message, require_field_value, require_start_line
+from tppkit.httpsig.message import Message, is_covered_field, require_field_value, require_start_line
 from tppkit.httpsig.structured import Item, Parameters, parse_dictionary, write_member
 
-_FIELD_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 _ORIGIN = re.compile(r"(https?)://([a-z0-9._~-]+|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 _DEFAULT_PORTS = MappingProxyType({"https": "443", "http": "80"})
 _MAX_QUERY_PARAMETERS = 256
@@ -140,6 +139,7 @@ _DERIVED: Mapping[str, Callable[[Message, Component, Origin], str]] = MappingPro
         "@target-uri": _target_uri,
     }
 )
+DERIVED = frozenset(_DERIVED)  # those without parameters
 _FROM_ORIGIN = frozenset({"@scheme", "@authority", "@target-uri"})
 
 
@@ -170,7 +170,7 @@ def _reencoded(text: str, component: Component) -> str:
 
 
 def _field(message: Message, component: Component, parameters: Mapping[str, object]) -> str:
-    if not _FIELD_NAME.fullmatch(component.name):
+    if not is_covered_field(component.name):
         _refuse(component, "it is not the name of a field in lower case")
     values = [value.strip(" \t") for value in message.values(component.name)]
     if not values:

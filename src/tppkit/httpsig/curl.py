@@ -15,9 +15,9 @@ from urllib.parse import quote_from_bytes
 from tppkit._encoding import encode_base64, shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.address import split_address
-from tppkit.httpsig.message import Header, Message, require_field_value, require_start_line
+from tppkit.httpsig.message import Header, Message, is_field_name, require_field_value, require_start_line
 from tppkit.httpsig.shell_words import parse_words
-from tppkit.httpsig.wire import check_length, is_field_name
+from tppkit.httpsig.wire import check_length
 
 ReadFile = Callable[[str], bytes]
 

@@ -35,7 +35,7 @@ from tppkit._encoding import (
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import Verify, verify_signature
 from tppkit.httpsig.cavage import make_signing_string
-from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.message import REQUEST_TARGET, Message, is_covered_field, message_components
 from tppkit.httpsig.times import CLOCK_SKEW, verify_times
 
 MAX_JWS_LENGTH = 32 * 1024
@@ -44,7 +44,6 @@ HTTP_HEADERS = "http://uri.etsi.org/19182/HttpHeaders"
 
 _MAX_NAMES = 64
 _DETACHED = re.compile(r"([A-Za-z0-9_-]+)\.\.([A-Za-z0-9_-]+)")
-_COVERED_NAME = re.compile(r"\(request-target\)|[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}")
 _SIGNING_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z")
 # What a sender may mark as critical, because it is obeyed here. RFC 7515 forbids marking its own parameters.
 _UNDERSTOOD = frozenset({"b64", "sigD", "sigT", "iat"})
@@ -215,12 +214,16 @@ def _read_signed_data(data: object) -> tuple[str, ...]:
     names = data["pars"]
     if not isinstance(names, list) or not 0 < len(names) <= _MAX_NAMES:
         raise FormatError("jws.covered-names", f"pars is not a list of 1 to {_MAX_NAMES} names")
-    if not all(isinstance(name, str) and _COVERED_NAME.fullmatch(name) for name in names):
+    if not all(isinstance(name, str) and (name == REQUEST_TARGET or _is_field(name)) for name in names):
         raise FormatError("jws.covered-names", "pars holds what is no name of a field")
     covered = tuple([name.lower() for name in names])  # some write Digest; its line has digest either way
     if len(set(covered)) != len(covered):
         raise FormatError("jws.covered-names", "pars names a field twice")
     return covered
+
+
+def _is_field(name: str) -> bool:
+    return name.isascii() and is_covered_field(name.lower())
 
 
 def _read_time(header: Mapping[str, Any]) -> datetime | None:

@@ -12,6 +12,10 @@ from tppkit.errors import FormatError
 Header = tuple[str, str]
 
 _WHITE_SPACE = " \t"
+# RFC 9110 section 5.1 and 5.6.2: what every name of a field is made of.
+FIELD_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_NAME = re.compile(FIELD_NAME)
+_COVERED_FIELD = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]{1,64}")
 # No lower case, though RFC 9110 has it: `(request-target)` is written in lower case, so `post` would pass for `POST`.
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Z-]+")
 REQUEST_TARGET = "(request-target)"
@@ -87,6 +91,16 @@ def message_components(
             doubled += (name,)
         components[name] = value
     return components, doubled
+
+
+def is_field_name(name: str) -> bool:
+    """Whether `name` can be a header's name (RFC 9110 section 5.1)."""
+    return bool(_NAME.fullmatch(name))
+
+
+def is_covered_field(name: str) -> bool:
+    """Whether `name` is that of a field as signatures cover it: in lower case, at most 64 characters."""
+    return bool(_COVERED_FIELD.fullmatch(name))
 
 
 def require_start_line(message: Message) -> None:

@@ -17,6 +17,7 @@ def verify_times(
     at: datetime,
     skew: timedelta = CLOCK_SKEW,
     max_age: timedelta | None = None,
+    lifetime: timedelta | None = None,
 ) -> None:
     """Check the times of a signature, in seconds since 1970.
 
@@ -26,9 +27,10 @@ def verify_times(
         at: the time to judge at, aware.
         skew: how far the two clocks may be apart.
         max_age: how old it may be besides; then it must say when it was made.
+        lifetime: how long `expires` may lie behind `created`, and behind `at`: a sender cannot give itself more.
 
     Raises:
-        SignatureRejected: `signature.created`, `signature.expired`.
+        SignatureRejected: `signature.created`, `signature.expired`, `signature.lifetime`.
         ConfigurationError: `time.naive`.
     """
     now, slack = as_utc(at).timestamp(), skew.total_seconds()
@@ -36,6 +38,12 @@ def verify_times(
         raise SignatureRejected("signature.created", f"the signature is from the future: created={created}")
     if expires is not None and expires < now - slack:
         raise SignatureRejected("signature.expired", f"the signature has expired: expires={expires}")
+    if expires is not None and lifetime is not None:
+        begin = now if created is None else min(created, now)
+        if expires > begin + lifetime.total_seconds() + slack:
+            raise SignatureRejected(
+                "signature.lifetime", f"the signature wants to count until {expires}; {lifetime} is the longest time"
+            )
     if max_age is None:
         return
     if created is None:

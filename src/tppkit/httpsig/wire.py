@@ -6,12 +6,12 @@ import re
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import Message
+from tppkit.httpsig.message import FIELD_NAME, Message
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
-_START_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+) ([\x21-\x7e]+) HTTP/1\.[01]")
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_START_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/1\.[01]".encode("ascii"))
+_NAME = re.compile(FIELD_NAME.encode("ascii"))
 _FORBIDDEN = re.compile(rb"[\x00\r\n]")
 
 
@@ -70,11 +70,6 @@ def _field(line: bytes) -> tuple[bytes, bytes]:
     if not separator or not _NAME.fullmatch(name) or _FORBIDDEN.search(value):
         raise FormatError("message.malformed", f"the line {shown(line)} is not a header")
     return name, value.strip(b" \t")
-
-
-def is_field_name(name: str) -> bool:
-    """Whether `name` can be a header's name (RFC 9110 section 5.1)."""
-    return name.isascii() and bool(_NAME.fullmatch(name.encode("ascii")))
 
 
 def check_length(message: Message) -> None:

@@ -53,7 +53,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "seals.SealProfile.algorithms",
     ),
     Assumption(
-        "clock-skew", "psd2", "how far a covered Date, (created) or (expires) may be off",
+        "clock-skew", "psd2", "how far a covered Date, and the times of signing and of expiry, may be off; age and life are the row's",
         "five minutes", "what the field's specifications of signed requests take", "seals.SealPolicy(clock_skew=)",
     ),
     Assumption(
@@ -63,7 +63,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "signature-algorithms", "psd2", "the signature algorithms",
         "rsa-sha256 and rsa-sha512 (PKCS#1 v1.5), ecdsa-sha256 on P-256, ecdsa-sha384 on P-384 (DER); the certificate's key decides",
-        "the registry of draft-cavage-10 and the guidelines' demand for SHA-256 or better",
+        "the registry of draft-cavage-10; the guidelines allow SHA-256 and SHA-512 only, so their row has no ecdsa-sha384",
         "httpsig.algorithms.ALGORITHMS",
     ),
     Assumption(

@@ -1,4 +1,4 @@
-"""Seals in other formats than draft-cavage: what they say, in the shape that verification has for all, and how they are written.
+"""How seals in other formats than draft-cavage are written, and where each says what; `read` is the way back.
 
 | | RFC 9421 | detached JWS |
 |---|---|---|
@@ -11,80 +11,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import NamedTuple
 
-from tppkit._encoding import encode_base64url
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import SignatureRejected
-from tppkit.httpsig.cavage import SignatureParameters, make_signing_string
+from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.components import Component, Origin
-from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_signing_input, parse_detached_jws
+from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_signing_input
 from tppkit.httpsig.message import Header, Message, message_components
 from tppkit.httpsig.rfc9421 import (
     make_signature_base,
     make_signature_fields,
     make_signature_input,
-    parse_signature_fields,
     request_values,
 )
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.profile import Format, SealProfile
-
-
-class ReadSeal(NamedTuple):
-    """What the seal of a request says.
-
-    Attributes:
-        parameters: as of a Signature header; `headers` are the covered names, `key_id` is empty where the seal names none.
-        signing_string: the bytes that were signed.
-        certificates: DER, the seal's first, where they stand in the seal itself.
-    """
-
-    parameters: SignatureParameters
-    signing_string: bytes
-    certificates: tuple[bytes, ...] = ()
-
-
-def read_seal(message: Message, values: Mapping[str, str], *, profile: SealProfile, origin: Origin | None) -> ReadSeal:
-    """What the seal says, in the profile's format.
-
-    Args:
-        message: the request.
-        values: its fields by lower-case name; those of the format are among them.
-        profile: the dialect; not of draft-cavage, which `verify` reads itself.
-        origin: where the request arrived.
-
-    Raises:
-        FormatError: as the readers of the formats in `httpsig`.
-        SignatureRejected: `signature.missing`, `signature.header-absent`, `signature.algorithm` where none is named.
-    """
-    if profile.format is Format.JWS:
-        return _read_jws(message, values, profile)
-    return _read_rfc9421(message, values, profile, origin)
-
-
-def _read_rfc9421(message: Message, values: Mapping[str, str], profile: SealProfile, origin: Origin | None) -> ReadSeal:
-    read, signature = parse_signature_fields(values["signature-input"], values["signature"], label=profile.label)
-    if read.algorithm is None:
-        raise SignatureRejected("signature.algorithm", "the signature has no alg, which this profile demands")
-    covered = tuple([str(component) if component.parameters else component.name for component in read.components])
-    parameters = SignatureParameters(
-        read.key_id or "", read.algorithm, covered, signature, created=read.created, expires=read.expires
-    )
-    return ReadSeal(parameters, make_signature_base(read, request_values(message, origin=origin)))
-
-
-def _read_jws(message: Message, values: Mapping[str, str], profile: SealProfile) -> ReadSeal:
-    header, signature = parse_detached_jws(values[profile.carrier.lower()])
-    thumbprint = "" if header.certificate_sha256 is None else encode_base64url(header.certificate_sha256)
-    key_id = thumbprint if profile.key_id.form is KeyIdForm.THUMBPRINT else header.key_id
-    parameters = SignatureParameters(key_id or "", header.algorithm, header.covered, signature, created=header.created)
-    payload = make_signing_string(header.covered, message_components(message)[0])
-    in_seal = header.certificates if profile.sends_x5c else ()
-    return ReadSeal(parameters, make_jws_signing_input(header, payload), in_seal)
 
 
 class UnsignedSeal(NamedTuple):

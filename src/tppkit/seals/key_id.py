@@ -61,11 +61,13 @@ class KeyIdStyle:
 
 BERLIN_GROUP = KeyIdStyle()
 
-_CERTIFICATE = re.compile(r"SN=([0-9A-Fa-f]{1,64})(?:,CA=(.+))?")
+_CERTIFICATE = re.compile(r"SN=([0-9A-Fa-f]{1,64})(?:, {0,8}CA=(.+))?")
 _SERIAL = re.compile(r"[0-9A-Fa-f]{1,64}")
 _DECIMAL = re.compile(r"[0-9]{1,64}")
 _TEXT = re.compile(r'[^"\x00-\x1f\x7f]{1,2048}')
 _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
+# OpenSSL's one line, `/C=DE/O=Bank/CN=CA`: a slash before each attribute, and in a value where no attribute begins.
+_ONE_LINE = re.compile(r"/(?=(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)=)")
 # What RFC 4514 text needs and a quoted parameter can hold; a backslash or quote is always percent-encoded.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
 _SAFE_WITH_SPACES = _SAFE + " \\%"
@@ -97,7 +99,11 @@ def make_key_id(certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GRO
     name = issuer.rfc4514(
         encoded=certificate.issuer_der, unknown_as_text=style.unknown_as_text, root_first=style.root_first
     )
-    return f"SN={serial},CA={quote(name, safe=_SAFE if style.percent else _SAFE_WITH_SPACES)}"
+    text = quote(name, safe=_SAFE if style.percent else _SAFE_WITH_SPACES)
+    if not style.percent and text != name:
+        # Something was encoded, so a reader will decode: then a percent sign of the name itself must be encoded too.
+        text = quote(name, safe=_SAFE_WITH_SPACES.replace("%", ""))
+    return f"SN={serial},CA={text}"
 
 
 def verify_key_id(text: str, certificate: EidasCertificate, *, style: KeyIdStyle = BERLIN_GROUP) -> None:
@@ -175,7 +181,7 @@ def _names(text: str) -> list[DistinguishedName]:
     failure: FormatError | None = None
     for form in dict.fromkeys((_unquoted(text), text)):
         try:
-            readings.append(parse_name(form))
+            readings.append(parse_name(_ONE_LINE.sub(",", form)[1:] if form[:1] == "/" else form))
         except FormatError as e:
             failure = failure or e
     if not readings and failure is not None:

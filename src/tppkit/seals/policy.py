@@ -36,7 +36,7 @@ class Demands(NamedTuple):
         if_present: what it must cover where the request has it.
         prefixes: the same for every field whose name begins so.
         allowed: what it may cover, or None for anything.
-        dated: a Date must be near the time of judgement.
+        by_request: what must be covered depends on what the request has.
     """
 
     watched: frozenset[str] | None
@@ -48,7 +48,7 @@ class Demands(NamedTuple):
     if_present: frozenset[str]
     prefixes: tuple[str, ...]
     allowed: frozenset[str] | None
-    dated: bool
+    by_request: bool
 
 
 def demands_of(profile: SealProfile) -> Demands:
@@ -72,7 +72,7 @@ def demands_of(profile: SealProfile) -> Demands:
         if_present=(if_present - profile.demanded) | optional,
         prefixes=prefixes,
         allowed=written | if_present if profile.only_these else None,
-        dated="date" in profile.demanded,
+        by_request=bool(conditional or optional),
     )
 
 
@@ -126,8 +126,9 @@ class SealPolicy:
     Args:
         paths: believes certificates.
         profile: the dialect.
-        clock_skew: how far a sender's clock may be from the time of judgement, where the dialect covers a time.
-        certificates: seal certificates by keyId, for a dialect that sends none. Nothing is ever fetched.
+        clock_skew: how far a sender's clock may be from the time of judgement, where a seal covers a time.
+        certificates: seal certificates by keyId: where a dialect sends none, the one to verify with; where it sends one, the
+            only one that is taken under that keyId. Nothing is ever fetched.
         origin: where requests arrive, for a dialect that covers scheme or authority.
 
     Attributes:
@@ -164,7 +165,7 @@ class SealPolicy:
 
         Raises:
             CertificateRejected: as `PathVerifier.verify_use`.
-            FormatError: `key.unsupported`, `key.weak`; `certificate.key-unreadable`.
+            FormatError: `key.unsupported`, `key.weak`, `profile.key`; `certificate.key-unreadable`.
         """
         path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)
         names = self.profile.algorithms_of(key_kind(certificate.public_key))

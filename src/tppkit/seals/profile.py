@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,13 +12,13 @@ from types import MappingProxyType
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
-from tppkit.httpsig.cavage import CREATED, EXPIRES, Reading
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, key_kind
+from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
+from tppkit.httpsig.components import DERIVED
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
-from tppkit.httpsig.message import REQUEST_TARGET, Header
+from tppkit.httpsig.message import REQUEST_TARGET, Header, is_covered_field, is_field_name
 from tppkit.httpsig.structured import is_key
-from tppkit.httpsig.wire import is_field_name
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
 from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle
 
@@ -35,7 +36,7 @@ class EmptyBody(Enum):
 
     HASHED = "digest of no bytes"
     ABSENT = "no Digest header"
-    BRACES = "digest of `{}`"
+    BRACES = "digest of `{}`; taken for GET, HEAD and DELETE only"
 
 
 class Order(Enum):
@@ -50,6 +51,18 @@ _CARRIERS: Mapping[Format, tuple[str, ...]] = MappingProxyType(
     {Format.CAVAGE: ("Signature", "Authorization"), Format.RFC9421: ("Signature",)}
 )
 
+_ALGORITHM_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
+_IN_BRACKETS: Mapping[Format, frozenset[str]] = MappingProxyType(
+    {Format.CAVAGE: frozenset({REQUEST_TARGET, CREATED, EXPIRES}), Format.JWS: frozenset({REQUEST_TARGET})}
+)
+
+
+def _can_be_covered(name: str, format_: Format) -> bool:
+    if format_ is Format.RFC9421:
+        return name in DERIVED or is_covered_field(name)
+    return name in _IN_BRACKETS[format_] or is_covered_field(name.lower())
+
 
 def covers_target(covered: Collection[str]) -> bool:
     """Whether these names prove method, path and query."""
@@ -57,12 +70,12 @@ def covers_target(covered: Collection[str]) -> bool:
     return REQUEST_TARGET in covered or ("@method" in covered and path)
 
 
-# Names on the wire, and the algorithm each stands for; a name may stand once for each kind of key.
+# Names on the wire, and the algorithm each stands for; a name may stand once for each kind of key. The guidelines allow SHA-256
+# and SHA-512 only, so there is no ecdsa-sha384.
 BERLIN_GROUP_ALGORITHMS = (
     ("rsa-sha256", "rsa-sha256"),
     ("rsa-sha512", "rsa-sha512"),
     ("ecdsa-sha256", "ecdsa-sha256"),
-    ("ecdsa-sha384", "ecdsa-sha384"),
 )
 
 
@@ -80,7 +93,8 @@ class SealProfile:
         only_these: a verifier refuses a seal that covers anything else.
         order: in which order we write the names.
         request_id: the field that names the request; None where the dialect covers none.
-        digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`; both algorithms are read.
+        digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`.
+        digest_algorithms: the only ones that a verifier takes, spelled so. Empty: SHA-256 and SHA-512, in any spelling.
         empty_body: what is done for a request without body.
         algorithms: (name on the wire, name of `httpsig.ALGORITHMS`); a verifier takes these only. We write the first one of
             the signer's algorithm, and a key's usual algorithm is the first one that it can have.
@@ -93,11 +107,11 @@ class SealProfile:
         certificate_header: the header that carries the seal certificate; None where the bank knows it already.
         certificate_form: how it stands there.
         sends_x5c: the certificate stands in the signature itself, for `Format.JWS`.
-        expires_after: how long a seal counts, where `(expires)` is covered, or `expires` written.
-        max_age: how old a seal may be, for formats that always say when it was made.
+        expires_after: how long a seal counts, where `(expires)` is covered or `expires` written; a verifier gives none longer.
+        max_age: how old a seal may be, for formats that say when it was made and for rows that demand `(created)`.
         format: which kind of signature.
         source: where the row comes from.
-        as_of: the date of that source, ISO 8601; empty when it has none.
+        as_of: the date of that source, ISO 8601; of a source without a date, when it was read.
         assumed: what the source does not say and was taken from the Berlin Group's guidelines.
 
     Raises:
@@ -112,6 +126,7 @@ class SealProfile:
     order: Order = Order.LISTED
     request_id: str | None = "x-request-id"
     digest_algorithm: str = "SHA-256"
+    digest_algorithms: tuple[str, ...] = ()
     empty_body: EmptyBody = EmptyBody.HASHED
     algorithms: tuple[tuple[str, str], ...] = BERLIN_GROUP_ALGORITHMS
     key_id: KeyIdStyle = BERLIN_GROUP
@@ -130,36 +145,74 @@ class SealProfile:
     assumed: str = ""
 
     def __post_init__(self) -> None:
+        if self.request_id is not None:
+            object.__setattr__(self, "request_id", self.request_id.lower())
         self._check_format()
+        self._check_headers()
+        self._check_names()
+        self._check_times()
         self._check_coverage()
         self._check_algorithms()
-        make = make_content_digest if self.format is Format.RFC9421 else make_digest
-        make(b"", algorithm=self.digest_algorithm)  # which knows the algorithms
-        if self.format is Format.CAVAGE and (EXPIRES in self.covered) != (self.expires_after is not None):
-            raise self._malformed("(expires) is covered exactly where expires_after says how long a seal counts")
+        self._check_digests()
 
     def _check_format(self) -> None:
-        carriers = _CARRIERS.get(self.format, (self.carrier,))
-        if self.carrier not in carriers or not (is_field_name(self.carrier) and is_field_name(self.digest_field)):
-            raise self._malformed(
-                f"{self.carrier[:40]!r} cannot carry the signature, or {self.digest_field[:40]!r} a digest"
-            )
+        if self.carrier not in _CARRIERS.get(self.format, (self.carrier,)):
+            raise self._malformed(f"{self.carrier[:40]!r} cannot carry the signature")
         if is_key(self.label) is not (self.format is Format.RFC9421):
             raise self._malformed(f"the label {self.label[:40]!r} is none, or the format has no labels")
         if self.sends_x5c and (self.format is not Format.JWS or self.certificate_header is not None):
             raise self._malformed("x5c stands in a JSON Web Signature and in no header of its own")
-        if (self.format is Format.CAVAGE and self.max_age) or (self.format is Format.JWS and self.expires_after):
-            raise self._malformed("max_age needs a format that always has a time, expires_after one that can expire")
+
+    def _check_headers(self) -> None:
+        """The headers that a seal consists of are headers, and no two of them are one."""
+        others = (self.certificate_header, self.request_id, "date")
+        headers = [self.carrier, self.digest_field, *(name for name in others if name is not None)]
+        for name in headers:
+            if not is_field_name(name):
+                raise self._malformed(f"{name[:40]!r} is no header's name")
+        lower = [*self.carriers, *(name.lower() for name in headers[1:])]
+        if len(set(lower)) != len(lower):
+            raise self._malformed(f"{', '.join(sorted(lower))}: one header cannot be two things")
+
+    def _check_names(self) -> None:
+        """Every covered name is one that the format has, stands once, and can be there when the seal is made."""
+        conditional = [name.removesuffix("*") for name in self.covered_if_present]
+        for name in (*self.covered, *conditional):
+            if name.endswith("*") or not _can_be_covered(name, self.format):
+                raise self._malformed(f"{name[:40]!r} cannot be covered in a {self.format.value}")
+        names = [name.lower() for name in (*self.covered, *self.covered_if_present)]
+        if len(set(names)) != len(names):
+            raise self._malformed("a name is covered twice")
+        unwritten = self.carriers
+        if self.format is Format.CAVAGE and self.certificate_header is not None:
+            unwritten |= {self.certificate_header.lower()}
+        if not unwritten.isdisjoint(names):
+            raise self._malformed(
+                f"{', '.join(sorted(unwritten.intersection(names)))} cannot be covered by the seal in it"
+            )
+
+    def _check_times(self) -> None:
+        written = {name.lower() for name in self.covered}
+        for length in (self.expires_after, self.max_age):
+            if length is not None and length <= timedelta():
+                raise self._malformed("expires_after and max_age are longer than nothing")
+        if self.format is Format.CAVAGE and (EXPIRES in written) != (self.expires_after is not None):
+            raise self._malformed("(expires) is covered exactly where expires_after says how long a seal counts")
+        if self.format is Format.CAVAGE and self.max_age is not None and CREATED not in self.demanded:
+            raise self._malformed("max_age needs a seal that says when it was made: demand (created)")
+        if self.format is Format.JWS and self.expires_after is not None:
+            raise self._malformed("a JSON Web Signature does not expire; say max_age")
+        wire = [name for name, _ in self.algorithms]
+        if not written.isdisjoint((CREATED, EXPIRES)) and any(name.startswith(TIMELESS) for name in wire):
+            raise self._malformed(f"seals by {', '.join(wire)} cannot cover a time; say hs2019")
 
     def _check_coverage(self) -> None:
         written = {name.lower() for name in self.covered}
         if not self.demanded <= written.union(name.lower() for name in self.covered_if_present):
             raise self._malformed("required names a field that is never covered")
-        # A seal is of one request: by its id, or else by a date, which bounds how long it can be replayed.
-        identity = [name for name in (self.request_id, "date", CREATED) if name in self.demanded]
         if (
-            self.digest_name not in self.demanded
-            or not (identity or self.max_age)
+            self.digest_name not in self.demanded & written
+            or not self._is_of_one_request()
             or (self.request_id in written and self.request_id not in self.demanded)
         ):
             raise ConfigurationError(
@@ -168,10 +221,25 @@ class SealProfile:
                 f"a seal must cover {self.digest_name} and {self.request_id or 'a time'}",
             )
 
+    def _is_of_one_request(self) -> bool:
+        """By its id, or else by a time, which bounds how long a seal can be replayed; `(created)` alone bounds nothing."""
+        expires = EXPIRES in self.demanded or (self.format is Format.RFC9421 and self.expires_after is not None)
+        return self.request_id in self.demanded or "date" in self.demanded or self.max_age is not None or expires
+
     def _check_algorithms(self) -> None:
         kinds = [(wire, ALGORITHMS[name].key) for wire, name in self.algorithms if name in ALGORITHMS]
         if len(kinds) != len(self.algorithms) or len(set(kinds)) != len(kinds) or not kinds:
             raise self._malformed("algorithms names one that is not known, or gives a name two meanings for one key")
+        for wire, _ in self.algorithms:
+            if not _ALGORITHM_NAME.fullmatch(wire):
+                raise self._malformed(f"{wire[:40]!r} cannot stand as an algorithm's name")
+
+    def _check_digests(self) -> None:
+        make = make_content_digest if self.format is Format.RFC9421 else make_digest
+        for name in (self.digest_algorithm, *self.digest_algorithms):
+            make(b"", algorithm=name)  # which knows the algorithms
+        if self.digest_algorithms and not set(self.digest_algorithm.split(",")) <= set(self.digest_algorithms):
+            raise self._malformed(f"it writes the digest {self.digest_algorithm}, which it does not take")
 
     def _malformed(self, text: str) -> ConfigurationError:
         return ConfigurationError("profile.malformed", f"the profile {self.name[:40]!r}: {text}")
@@ -202,6 +270,10 @@ class SealProfile:
         names = (*self.covered, *self.covered_if_present)
         return Reading(any_case=any(name != name.lower() for name in names), bare_signature=not self.signature_quoted)
 
+    def empty_content(self, method: str) -> bytes:
+        """What a verifier hashes for a request without body."""
+        return b"{}" if self.empty_body is EmptyBody.BRACES and method in _WITHOUT_BODY else b""
+
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
         """The header that carries this seal certificate, if the dialect has one."""
         if self.certificate_header is None:
@@ -212,13 +284,28 @@ class SealProfile:
         """The algorithms of a kind of key by their names on the wire, the usual one first.
 
         Raises:
-            FormatError: `key.unsupported`, it has none.
+            FormatError: `profile.key`, it has none.
         """
         rows = ((wire, ALGORITHMS[name]) for wire, name in self.algorithms)
         fitting = {wire: row for wire, row in rows if row.key == kind}
         if not fitting:
-            raise FormatError("key.unsupported", f"the profile {self.name} has no algorithm for a {kind} key")
+            kinds = " or ".join(dict.fromkeys(ALGORITHMS[name].key for _, name in self.algorithms))
+            raise FormatError("profile.key", f"the profile {self.name} seals with {kinds} keys; this one is {kind}")
         return MappingProxyType(fitting)
+
+    def algorithm_for(self, certificate: EidasCertificate) -> Algorithm:
+        """The algorithm to seal with under a certificate: the first of the row that its key can have.
+
+        Raises:
+            FormatError: `key.unsupported`, `key.weak`; `profile.key`, the row has none for the key.
+        """
+        rows = self.algorithms_of(key_kind(certificate.public_key)).values()
+        fitting = [row for row in rows if certificate.key.type != "rsa-pss" or row.scheme is Scheme.PSS]
+        if not fitting:
+            raise FormatError(
+                "profile.key", f"the profile {self.name} has no PSS, and this key signs with nothing else"
+            )
+        return fitting[0]
 
     def name_of(self, algorithm: Algorithm) -> str:
         """How an algorithm is written.

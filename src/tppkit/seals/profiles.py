@@ -2,7 +2,7 @@
 
 `psd2-v1` is the PSD2 document's own, `berlin-group` the guidelines' to the letter, `cavage-12` the last draft with its times.
 Where the source of another row does not say, the row has the guidelines' value and names it under `assumed`; a source without
-a date has no `as_of`. A bank may differ from its row by now: make one of your own with `dataclasses.replace`.
+a date has the year in which it was read. A bank may differ from its row by now: make one of your own with `dataclasses.replace`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,19 @@ from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
 from tppkit.seals.profile import BERLIN_GROUP_ALGORITHMS, EmptyBody, Format, Order, SealProfile
 
 _TARGET = "(request-target)"
+_READ = "undated, read in 2026"
+_DIGESTS = ("SHA-256", "SHA-512")
 _GUIDELINES = "NextGenPSD2 Implementation Guidelines 1.3.8 section 12"
 _RSA = (("rsa-sha256", "rsa-sha256"), ("rsa-sha512", "rsa-sha512"))
 _JCA = (
     ("SHA256withRSA", "rsa-sha256"), ("SHA512withRSA", "rsa-sha512"), ("SHA256withECDSA", "ecdsa-sha256"),
-    ("SHA384withECDSA", "ecdsa-sha384"),
 )  # fmt: skip
 _HS2019 = (("hs2019", "rsa-pss-sha512"), ("hs2019", "ecdsa-p256-sha512"), ("hs2019", "ed25519"))
 
 PSD2_V1 = SealProfile(
     name="psd2-v1",
     covered=("digest", "x-request-id", _TARGET),
+    algorithms=(*BERLIN_GROUP_ALGORITHMS, ("ecdsa-sha384", "ecdsa-sha384")),
     source="PSD2 document, part A sections 4 (payment initiation headers) and 5 rule 4",
     assumed="the form of keyId and the names of the algorithms (assumptions `key-id` and `signature-algorithms`)",
 )
@@ -39,8 +41,10 @@ BERLIN_GROUP = SealProfile(
     covered=("digest", "x-request-id"),
     covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
     only_these=True,
+    digest_algorithms=_DIGESTS,
     source=_GUIDELINES,
     as_of="2020-10-30",
+    assumed="that ecdsa-sha256 is the name for P-256 keys",
 )
 
 CAVAGE_12 = SealProfile(
@@ -50,7 +54,10 @@ CAVAGE_12 = SealProfile(
     expires_after=timedelta(minutes=5),
     source="draft-cavage-http-signatures-12; hs2019 on RSA keys is RSASSA-PSS with SHA-512, as its registry has it",
     as_of="2019-10-21",
-    assumed="digest and x-request-id are covered; keyId and certificate header",
+    assumed=(
+        "digest and x-request-id are covered; keyId, certificate header, digest algorithm, digest "
+        "without body; five minutes"
+    ),
 )
 
 _BANKS = (
@@ -63,7 +70,7 @@ _BANKS = (
         key_id=KeyIdStyle(radix=Radix.LOWER, drops_newlines=True),
         source="adorsys/xs2a psd2-certificate-validator at 7ce8fe2; adorsys/xs2a-adapter",
         as_of="2024-02-22",
-        assumed="certificate header",
+        assumed="certificate header, ecdsa-sha256 and SHA256withECDSA, digest algorithm, digest without body",
     ),
     SealProfile(
         name="wso2",
@@ -75,7 +82,10 @@ _BANKS = (
         signature_quoted=False,
         source="wso2/reference-implementation-nextgenpsd2",
         as_of="2025-01-23",
-        assumed="certificate header, algorithms",
+        assumed=(
+            "certificate header, algorithms, digest algorithm; that Date and every psu-* field are demanded "
+            "(the source checks digest, x-request-id, psu-id, psu-corporate-id and tpp-redirect-uri only)"
+        ),
     ),
     SealProfile(
         name="ing",
@@ -86,17 +96,22 @@ _BANKS = (
         key_id=KeyIdStyle(issuer_optional=True),
         source="ING open-banking-cli; adorsys/xs2a-adapter",
         as_of="2025-09",
-        assumed="digest algorithm",
+        assumed=(
+            "certificate header, that only RSA is taken, hexadecimal serial, digest algorithm, digest "
+            "without body; later applications name a client id as keyId, for which replace key_id"
+        ),
     ),
     SealProfile(
         name="rabobank",
         covered=("date", "digest", "x-request-id"),
         covered_if_present=("tpp-redirect-uri",),
         digest_algorithm="sha-512",
+        digest_algorithms=("sha-512",),
         algorithms=(("rsa-sha512", "rsa-sha512"),),
         key_id=KeyIdStyle(form=KeyIdForm.SERIAL, radix=Radix.DECIMAL),
         source="Rabobank's documentation for developers",
-        assumed="certificate header",
+        as_of=_READ,
+        assumed="certificate header, digest without body, that the serial stands alone",
     ),
     SealProfile(
         name="bng",
@@ -104,7 +119,8 @@ _BANKS = (
         request_id=None,
         certificate_form=CertificateForm.PEM,
         source="BNG Bank's documentation for developers",
-        assumed="keyId, algorithms, digest algorithm",
+        as_of=_READ,
+        assumed="keyId, algorithms, digest algorithm, digest without body",
     ),
     SealProfile(
         name="stet",
@@ -113,15 +129,19 @@ _BANKS = (
         key_id=KeyIdStyle(form=KeyIdForm.URL),
         certificate_header=None,
         source="STET's PSD2 interface, as Qonto has it",
-        assumed="x-request-id is covered, so that a seal is of one request; algorithms",
+        as_of=_READ,
+        assumed=(
+            "x-request-id is covered, so that a seal is of one request; algorithms, digest algorithm, digest"
+            " without body"
+        ),
     ),
     replace(
         BERLIN_GROUP, name="triodos", covered_if_present=(), only_these=False,
-        source="Triodos Bank's documentation for developers", as_of="", assumed="all but the covered fields",
+        source="Triodos Bank's documentation for developers", as_of=_READ, assumed="all but the covered fields",
     ),
     replace(
         BERLIN_GROUP, name="meo", certificate_header="TPP-Signing-Certificate",
-        source="MEO Wallet's documentation for developers", as_of="", assumed="all but the certificate's header",
+        source="MEO Wallet's documentation for developers", as_of=_READ, assumed="all but the certificate's header",
     ),
     SealProfile(
         name="chebanca",
@@ -130,19 +150,27 @@ _BANKS = (
         empty_body=EmptyBody.ABSENT,
         key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
         source="CheBanca's documentation for developers",
-        assumed="certificate header, algorithms, digest algorithm",
+        as_of=_READ,
+        assumed="certificate header, algorithms, digest algorithm; that a request without body has no Digest",
     ),
     replace(
         BERLIN_GROUP, name="samlink", covered=("Digest", "X-Request-ID"), covered_if_present=("TPP-Redirect-URI",),
-        source="Samlink's documentation for developers", as_of="", assumed="keyId, algorithms, certificate header",
+        source="Samlink's documentation for developers", as_of=_READ,
+        assumed=(
+            "keyId, algorithms, certificate header, digest algorithm, that nothing else may be covered"
+        ),
     ),
     replace(
         BERLIN_GROUP, name="redsys", covered_if_present=("tpp-redirect-uri",), algorithms=(("SHA-256", "rsa-sha256"),),
-        source="Redsys' documentation for developers", as_of="", assumed="keyId, certificate header; that SHA-256 means RSA PKCS#1",
+        source="Redsys' documentation for developers", as_of=_READ,
+        assumed=(
+            "keyId, certificate header, digest algorithm, that nothing else may be covered; that SHA-256 "
+            "means RSA PKCS#1"
+        ),
     ),
     replace(
         BERLIN_GROUP, name="salt-edge", certificate_form=CertificateForm.BASE64_PEM,
-        source="Salt Edge's documentation for developers", as_of="", assumed="all but the certificate's form",
+        source="Salt Edge's documentation for developers", as_of=_READ, assumed="all but the certificate's form",
     ),
 )  # fmt: skip
 
@@ -166,7 +194,10 @@ _OTHER_FORMATS = (
         max_age=timedelta(minutes=5),
         source="Amazon Selling Partner API, third-party provider signature guidance and FAQ",
         as_of="2026",
-        assumed="keyid; that x-amzn-content-digest is written as Content-Digest is; that all algorithms of RFC 9421 are taken",
+        assumed=(
+            "keyid; that alg is always there; that x-amzn-content-digest is written as Content-Digest is; "
+            "that all algorithms of RFC 9421 are taken; the age of five minutes"
+        ),
     ),
     SealProfile(
         name="open-finance",
@@ -181,7 +212,10 @@ _OTHER_FORMATS = (
         max_age=timedelta(minutes=5),
         source="Open Banking Europe, JSON Web Signature Profile for Open Banking 001-001; ETSI TS 119 182-1 clause 5.2.8.2",
         as_of="2021-05-18",
-        assumed="the covered fields, taken from the Berlin Group's guidelines with the target; the age",
+        assumed=(
+            "the covered fields, taken from the Berlin Group's guidelines with the target; that the hash of "
+            "the body stands in Digest, and its algorithm; that x5t#S256 is demanded; the age"
+        ),
     ),
     SealProfile(
         name="ing-jws",
@@ -195,7 +229,7 @@ _OTHER_FORMATS = (
         max_age=timedelta(minutes=5),
         source="ing-bank/ing-open-banking-cli at c48302c, scripts/bash/premium_01_Showcase_jws.sh",
         as_of="2025-09-02",
-        assumed="the age",
+        assumed="the age; digest algorithm, that it stands in Digest; that x5t#S256 is demanded",
     ),
 )
 _ING_TOKEN = replace(

@@ -11,16 +11,19 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple, Self
 
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
 from tppkit._clock import as_utc
+from tppkit._named_tuple import new_tuple
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected
+from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected, TppkitError
 from tppkit.httpsig.algorithms import ALGORITHMS, Verify, make_verifiers, verify_signature
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, CREATED, EXPIRES, make_signing_string
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.message import Header, Message, message_components
-from tppkit.httpsig.signers import Signer
+from tppkit.httpsig.signers import KeySigner, Signer
 from tppkit.seals.formats import UnsignedSeal, prepare_seal
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.layout import Layout, make_layout
@@ -29,7 +32,6 @@ from tppkit.seals.profiles import PSD2_V1
 
 _PROBE = b"tppkit: does this signer sign for this certificate?"
 _REMEMBERED = 64
-_new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
 
 
 class Seal:
@@ -45,7 +47,9 @@ class Seal:
         verify_own: verify every signature before it is sent; a device that fails is seen here and not by the bank.
 
     Raises:
-        ConfigurationError: `seal.key-mismatch`, the signer's signature does not verify with the certificate's key;
+        ConfigurationError: `seal.certificate-type`, the certificate says that it is for something else than seals, usually a QWAC
+            taken by mistake; `seal.key-mismatch`, the signer's signature does not verify with the certificate's key;
+            `signer.answer`, `signer.failed`;
             `profile.algorithm`, the dialect has no name for the signer's algorithm; `seal.key-id-needed`.
         FormatError: `key.unsupported`, `key.weak`.
     """
@@ -61,7 +65,34 @@ class Seal:
         verify_own: bool = False,
     ) -> None:
         self._make_ready(certificate, signer, profile, key_id, origin, verify_own)
-        self._require_key(signer.sign(_PROBE))
+        self._require_key(self.sign(_PROBE))
+
+    @classmethod
+    def for_key(
+        cls,
+        certificate: EidasCertificate,
+        key: PrivateKeyTypes,
+        *,
+        profile: SealProfile = PSD2_V1,
+        key_id: str | None = None,
+        origin: Origin | None = None,
+        verify_own: bool = False,
+    ) -> Self:
+        """A seal whose key is in memory, with the algorithm that the dialect has for it.
+
+        Args:
+            certificate: the QSealC.
+            key: its private key.
+            profile: as for the constructor.
+            key_id: as for the constructor.
+            origin: as for the constructor.
+            verify_own: as for the constructor.
+
+        Raises:
+            As the constructor; FormatError: `profile.key`, the dialect has no algorithm for such a key.
+        """
+        signer = KeySigner(key, algorithm=profile.algorithm_for(certificate).name)
+        return cls(certificate, signer, profile=profile, key_id=key_id, origin=origin, verify_own=verify_own)
 
     @classmethod
     async def make_async(
@@ -81,7 +112,7 @@ class Seal:
         """
         seal = cls.__new__(cls)
         seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
-        seal._require_key(await signer.sign_async(_PROBE))
+        seal._require_key(await seal.sign_async(_PROBE))
         return seal
 
     def _make_ready(
@@ -95,6 +126,12 @@ class Seal:
     ) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
+        types = certificate.qc.types
+        if types and "eseal" not in types:
+            raise ConfigurationError(
+                "seal.certificate-type",
+                f"the certificate of {certificate.subject} says that it is for {' and '.join(types)}, not for seals",
+            )
         self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
         self.origin = origin
         self.layout = make_layout(profile, certificate)
@@ -106,7 +143,27 @@ class Seal:
             self._head = AUTHORIZATION_SCHEME + self._head
         self._heads: dict[tuple[str, ...], str] = {}
 
+    def sign(self, data: bytes) -> bytes:
+        """What the signer gives.
+
+        Raises:
+            ConfigurationError: `signer.failed`, it raised something that is no error of this package.
+            TppkitError: what the signer raises.
+        """
+        try:
+            return self.signer.sign(data)
+        except Exception as e:
+            raise _signer_error(e) from e
+
+    async def sign_async(self, data: bytes) -> bytes:
+        """The same with await. Raises as `sign`."""
+        try:
+            return await self.signer.sign_async(data)
+        except Exception as e:
+            raise _signer_error(e) from e
+
     def _require_key(self, signature: bytes) -> None:
+        _require_bytes(signature)
         try:
             self.verify(signature, _PROBE)
         except SignatureRejected as e:
@@ -130,6 +187,17 @@ class Seal:
                 self._heads.clear()
             head = self._heads[covered] = f'{self._head},headers="{" ".join(map(self.layout.spell, covered))}"'
         return head
+
+
+def _signer_error(error: Exception) -> TppkitError:
+    if isinstance(error, TppkitError):
+        return error
+    return ConfigurationError("signer.failed", f"the signer did not sign; it raised {type(error).__name__}")
+
+
+def _require_bytes(signature: object) -> None:
+    if not isinstance(signature, bytes):
+        raise ConfigurationError("signer.answer", f"the signer gave a {type(signature).__name__} and not bytes")
 
 
 def _verifiers(certificate: EidasCertificate) -> Mapping[str, Verify]:
@@ -163,10 +231,12 @@ class PreparedRequest(NamedTuple):
             signature: over `signing_string`, in the form of the signer's algorithm.
 
         Raises:
-            ConfigurationError: `seal.own-signature`, where the seal verifies its own.
+            ConfigurationError: `seal.own-signature`, where the seal verifies its own; `signer.answer`, it is not bytes.
         """
         message, seal, signing_string, digest, head, unsigned = self
         profile = seal.profile
+        if type(signature) is not bytes:
+            _require_bytes(signature)
         if seal.verify_own:
             _require_own(seal, signature, signing_string)
         if unsigned is not None:
@@ -175,7 +245,7 @@ class PreparedRequest(NamedTuple):
         text = b2a_base64(signature, newline=False).decode("ascii")
         value = f'{head},signature="{text}"' if profile.signature_quoted else f"{head},signature={text}"
         headers = message.headers + digest + ((profile.carrier, value), *seal.layout.certificate)
-        return _new(Message, (message.method, message.target, headers, message.body))
+        return new_tuple(Message, (message.method, message.target, headers, message.body))
 
 
 def _require_own(seal: Seal, signature: bytes, data: bytes) -> None:
@@ -212,7 +282,9 @@ def prepare_request(message: Message, *, seal: Seal, at: datetime | None = None)
         digest = values[layout.digest] = make_digest(message.body, algorithm=profile.digest_algorithm)
         signing_string = make_signing_string(layout.covered, values)
         head = seal.head(layout.covered)
-        return _new(PreparedRequest, (message, seal, signing_string, ((profile.digest_field, digest),), head, None))
+        return new_tuple(
+            PreparedRequest, (message, seal, signing_string, ((profile.digest_field, digest),), head, None)
+        )
     return _prepare_by_request(message, seal, values, at)
 
 
@@ -294,10 +366,10 @@ def sign_request(message: Message, *, seal: Seal, at: datetime | None = None) ->
         The message with Digest, Signature and the certificate's header added at the end.
 
     Raises:
-        As `prepare_request` and `PreparedRequest.finish`; what the signer raises, for example `signer.async-only`.
+        As `prepare_request` and `PreparedRequest.finish`; what the signer raises, for example `signer.async-only`, or `signer.failed`.
     """
     prepared = prepare_request(message, seal=seal, at=at)
-    return prepared.finish(seal.signer.sign(prepared.signing_string))
+    return prepared.finish(seal.sign(prepared.signing_string))
 
 
 async def sign_request_async(message: Message, *, seal: Seal, at: datetime | None = None) -> Message:
@@ -312,4 +384,4 @@ async def sign_request_async(message: Message, *, seal: Seal, at: datetime | Non
         As `sign_request`.
     """
     prepared = prepare_request(message, seal=seal, at=at)
-    return prepared.finish(await seal.signer.sign_async(prepared.signing_string))
+    return prepared.finish(await seal.sign_async(prepared.signing_string))

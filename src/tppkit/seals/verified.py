@@ -7,15 +7,14 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tppkit._named_tuple import new_tuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.content_digest import parse_content_digest
 from tppkit.httpsig.digest import BodyDigest, parse_digest
 from tppkit.httpsig.message import Message, message_components
-from tppkit.seals.profile import EmptyBody, Format, SealProfile, covers_target
-
-_new = tuple.__new__  # what a named tuple's own constructor calls, without the call around it
+from tppkit.seals.profile import Format, SealProfile, covers_target
 
 
 class _Proven(NamedTuple):
@@ -103,7 +102,11 @@ class VerifiedRequest(_Proven):
 
     @property
     def body(self) -> bytes:
-        """The exact bytes whose hash was covered."""
+        """The exact bytes whose hash was covered.
+
+        In a dialect that hashes `{}` where there is no body (`EmptyBody.BRACES`), empty bytes of a GET, HEAD or DELETE may have
+        been sealed as `{}`: the two cannot be told apart. With other methods they are.
+        """
         return self.unverified_message.body
 
 
@@ -163,11 +166,11 @@ class BodyReceiver:
         if self._digest is None:
             require_no_body(self._length)
         else:
-            if not self._length and self._head.profile.empty_body is EmptyBody.BRACES:
-                self._digest.update(b"{}")
+            if not self._length:
+                self._digest.update(self._head.profile.empty_content(self._head.unverified_message.method))
             self._digest.verify()
         message = self._head.unverified_message._replace(body=b"".join(self._chunks))
-        return _new(VerifiedRequest, (*self._head[:-1], message))
+        return new_tuple(VerifiedRequest, (*self._head[:-1], message))
 
 
 def require_no_body(length: int) -> None:

@@ -56,6 +56,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("digest.", 401, "SIGNATURE_INVALID"),
     ("key-id.", 401, "SIGNATURE_INVALID"),
     ("key.", 401, "SIGNATURE_INVALID"),
+    ("profile.key", 401, "SIGNATURE_INVALID"),
     ("seal.other-organisation", 401, "SIGNATURE_INVALID"),
     ("seal.unknown-certificate", 401, "SIGNATURE_INVALID"),
     ("jws.", 401, "SIGNATURE_INVALID"),

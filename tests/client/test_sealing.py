@@ -1,0 +1,339 @@
+"""One X-Request-ID is one request with one signature, however many threads and tasks send it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tppkit.client import Identity
+from tppkit.client.sealing import DATE_LIFETIME, MAX_READING, WINDOW, Sealing
+from tppkit.errors import LocalProtocolError, TppkitError, TransportError
+from tppkit.httpsig import CallableSigner, KeySigner
+from tppkit.seals import PROFILES, PSD2_V1, KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
+from tppkit.testpki import Pki, make_pki
+from tppkit.trust import PathVerifier, make_anchors
+
+ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def message(
+    body: bytes = b"{}", *, method: str = "POST", target: str = "/x", rid: str = ID, headers: Any = ()
+) -> Message:
+    return Message(method, target, (("X-Request-ID", rid), *headers), body)
+
+
+def identity_with(pki: Pki, seal: Seal) -> Identity:
+    return Identity(pki.qwac.certificate, pki.qwac.key, seal=seal, server_anchors=[pki.root.certificate])
+
+
+def sealing_in(
+    pki: Pki, profile: SealProfile = PSD2_V1, *, clock: list[datetime] | None = None, **options: Any
+) -> Sealing:
+    key_id = "client-1" if profile.key_id.form is KeyIdForm.CLIENT_ID else None
+    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=profile, key_id=key_id)
+    return sealing(identity_with(pki, seal), clock=clock, **options)
+
+
+def sealing(identity: Identity, *, clock: list[datetime] | None = None, **options: Any) -> Sealing:
+    now = (lambda: AT) if clock is None else (lambda: clock[0])
+    return Sealing(identity, now=now, **{"new_request_id": uuid4} | options)
+
+
+class SlowSigner:
+    """Signs with the key of a seal when it is told to, and counts.
+
+    Attributes:
+        begun: how many signatures were asked for, the probe of the seal not among them.
+        go: what they wait for.
+        failing: how many of the next ones fail.
+    """
+
+    def __init__(self, pki: Pki) -> None:
+        self._signer = KeySigner(pki.qseal.key)
+        self.begun, self.failing = -1, 0
+        self.go = threading.Event()
+        self.go.set()
+        signer = CallableSigner(pki.qseal.certificate.public_key, sign=self.sign, sign_async=self.sign_async)
+        self.identity = identity_with(pki, Seal(pki.qseal.certificate, signer))
+        self.go.clear()
+
+    def sign(self, data: bytes) -> bytes:
+        self.begun += 1
+        assert self.go.wait(10)
+        if self.failing:
+            self.failing -= 1
+            raise TransportError("signer.timeout", "the service did not answer")
+        return self._signer.sign(data)
+
+    async def sign_async(self, data: bytes) -> bytes:
+        return await asyncio.to_thread(self.sign, data)
+
+
+@pytest.fixture
+def slow(bank_pki: Pki) -> SlowSigner:
+    return SlowSigner(bank_pki)
+
+
+def in_threads(sealing: Sealing, messages: Sequence[Message], slow: SlowSigner) -> list[Any]:
+    def attempt(one: Message) -> Any:
+        try:
+            return sealing.seal(one)
+        except TppkitError as e:
+            return e.code
+
+    with ThreadPoolExecutor(len(messages)) as threads:
+        running = [threads.submit(attempt, one) for one in messages]
+        threading.Timer(0.2, slow.go.set).start()
+        return [one.result(20) for one in running]
+
+
+def in_tasks(sealing: Sealing, messages: Sequence[Message], slow: SlowSigner) -> list[Any]:
+    async def attempt(one: Message) -> Any:
+        try:
+            return await sealing.seal_async(one)
+        except TppkitError as e:
+            return e.code
+
+    async def main() -> list[Any]:
+        asyncio.get_running_loop().call_later(0.2, slow.go.set)
+        return await asyncio.gather(*map(attempt, messages))
+
+    return asyncio.run(main())
+
+
+RACES = pytest.mark.parametrize("race", [in_threads, in_tasks], ids=["threads", "tasks"])
+Race = Callable[[Sealing, Sequence[Message], SlowSigner], list[Any]]
+
+
+@RACES
+def test_two_bodies_under_one_id_never_both_get_a_signature(race: Race, slow: SlowSigner) -> None:
+    results = race(sealing(slow.identity), [message(b"pay 1"), message(b"pay 2")], slow)
+    assert sorted(map(type, results), key=str) == [str, tuple]
+    assert "seal.request-id-reused" in results
+    assert slow.begun == 1
+
+
+@RACES
+def test_one_request_from_several_sides_gets_one_signature(race: Race, slow: SlowSigner) -> None:
+    first, *others = race(sealing(slow.identity), [message()] * 6, slow)
+    assert dict(first)["Signature"]
+    assert others == [first] * 5
+    assert slow.begun == 1
+
+
+@RACES
+def test_who_waited_signs_itself_when_the_first_signature_failed(race: Race, slow: SlowSigner) -> None:
+    slow.failing = 1
+    results = race(sealing(slow.identity), [message()] * 3, slow)
+    sealed = [result for result in results if result != "signer.timeout"]
+    assert len(sealed) == 2
+    assert sealed[0] == sealed[1]
+
+
+def test_after_a_failed_signature_the_id_is_free_for_another_request(slow: SlowSigner) -> None:
+    ready, slow.failing = sealing(slow.identity), 1
+    slow.go.set()
+    with pytest.raises(TransportError):
+        ready.seal(message(b"one"))
+    assert ready.seal(message(b"two"))
+
+
+def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
+    ready = sealing(slow.identity, wait_s=0.05)
+    with ThreadPoolExecutor(1) as threads:
+        first = threads.submit(ready.seal, message())
+        while slow.begun < 1:
+            pass
+        for attempt in (lambda: ready.seal(message()), lambda: asyncio.run(ready.seal_async(message()))):
+            with pytest.raises(LocalProtocolError) as caught:
+                attempt()
+            assert caught.value.code == "seal.request-id-in-use"
+        slow.go.set()
+        assert first.result(10) == ready.seal(message())
+
+
+def test_who_waited_signs_itself_when_the_first_task_was_cancelled(slow: SlowSigner) -> None:
+    ready = sealing(slow.identity)
+
+    async def main() -> Any:
+        first, second = (asyncio.create_task(ready.seal_async(message())) for _ in range(2))
+        while slow.begun < 1:
+            await asyncio.sleep(0.01)
+        first.cancel()
+        slow.go.set()
+        return await second
+
+    assert "Signature" in dict(asyncio.run(main()))
+    assert slow.begun == 2
+
+
+def test_a_task_that_gives_up_waiting_takes_nothing_from_the_others(slow: SlowSigner) -> None:
+    ready = sealing(slow.identity)
+
+    async def main() -> tuple[Any, Any]:
+        first, second = (asyncio.create_task(ready.seal_async(message())) for _ in range(2))
+        while slow.begun < 1:
+            await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.sleep(0)
+        slow.go.set()
+        return await first, await ready.seal_async(message())
+
+    first, third = asyncio.run(main())
+    assert first == third
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"body": b"[]"}, {"method": "PUT"}, {"method": "GET"}, {"target": "/y"}],
+    ids=["body", "method", "a method that only reads", "target"],
+)
+def test_a_dialect_that_does_not_cover_the_target_still_has_one_request_for_an_id(
+    other: dict[str, Any], bank_pki: Pki
+) -> None:
+    ready = sealing_in(bank_pki, PROFILES["berlin-group"])
+    ready.seal(message())
+    with pytest.raises(LocalProtocolError) as caught:
+        ready.seal(message(**other))
+    assert caught.value.code == "seal.request-id-reused"
+
+
+def test_a_payment_stays_known_however_many_polls_come_after_it(bank_pki: Pki) -> None:
+    ready = sealing_in(bank_pki)
+    ready.seal(message())
+    for _ in range(MAX_READING + 1):
+        ready.seal(message(b"", method="GET", rid=str(uuid4())))
+    with pytest.raises(LocalProtocolError):
+        ready.seal(message(b"other"))
+
+
+def test_only_the_last_requests_that_read_are_known(bank_pki: Pki) -> None:
+    ready = sealing_in(bank_pki)
+    for number in range(MAX_READING + 1):
+        ready.seal(message(b"", method="GET", target="/first", rid=str(UUID(int=number))))
+    assert ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=0))))
+    with pytest.raises(LocalProtocolError):
+        ready.seal(message(b"", method="GET", target="/second", rid=str(UUID(int=MAX_READING))))
+
+
+@pytest.mark.parametrize(("after", "known"), [(WINDOW, True), (WINDOW + timedelta(seconds=1), False)])
+def test_a_payment_is_known_for_an_hour(after: timedelta, known: bool, bank_pki: Pki) -> None:
+    clock = [AT]
+    ready = sealing_in(bank_pki, clock=clock)
+    first = ready.seal(message())
+    clock[0] += after
+    ready.seal(message(rid=str(uuid4())))
+    assert (ready.seal(message()) == first) is known
+
+
+TIMED = ["cavage-12", "amazon", "open-finance", "adorsys"]
+
+
+def request_for(profile: SealProfile, body: bytes = b"{}") -> Message:
+    name = profile.request_id or "x-request-id"
+    ours = {name, "date", profile.digest_name}
+    further = [(field, "x") for field in sorted(profile.demanded - ours) if field[0] not in "@("]
+    return Message("POST", "/x", ((name, ID), *further), body)
+
+
+@pytest.fixture(scope="module")
+def rsa_pki() -> Pki:
+    return make_pki(at=AT, key="rsa2048")
+
+
+@pytest.mark.parametrize("name", TIMED)
+def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, bank_pki: Pki, rsa_pki: Pki) -> None:
+    profile, clock = PROFILES[name], [AT]
+    pki = rsa_pki if name == "amazon" else bank_pki
+    ready = sealing_in(pki, profile, clock=clock)
+    one = request_for(profile)
+    first = ready.seal(one)
+    lifetime = profile.expires_after or profile.max_age or DATE_LIFETIME
+    clock[0] += lifetime
+    assert ready.seal(one) == first
+    clock[0] += timedelta(seconds=1)
+    with pytest.raises(LocalProtocolError):
+        ready.seal(one._replace(body=b"[]"))
+    again = ready.seal(one)
+    assert again != first
+    assert ready.seal(one.with_headers(*again)) == again
+
+
+def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigner, bank_pki: Pki) -> None:
+    profile = replace(PSD2_V1, name="dated", covered=(*PSD2_V1.covered, "date"))
+    clock = [AT]
+    signer = slow.identity.seal.signer if slow.identity.seal else None
+    assert signer is not None
+    slow.go.set()
+    ready = sealing(identity_with(bank_pki, Seal(bank_pki.qseal.certificate, signer, profile=profile)), clock=clock)
+    ready.seal(message())
+    clock[0] += DATE_LIFETIME * 2
+    slow.failing = 1
+    with pytest.raises(TransportError):
+        ready.seal(message())
+    with pytest.raises(LocalProtocolError) as caught:
+        ready.seal(message(b"other"))
+    assert caught.value.code == "seal.request-id-reused"
+
+
+def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
+    ready = sealing_in(bank_pki, PROFILES["adorsys"])
+    ready.seal(message())
+    with pytest.raises(LocalProtocolError):
+        ready.seal(message(headers=[("Date", "Thu, 01 Jan 2026 00:00:01 GMT")]))
+
+
+def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
+    ready = sealing_in(bank_pki)
+    first, second = (ready.seal(message(headers=[("Date", f"Thu, 01 Jan 2026 00:00:0{n} GMT")])) for n in (1, 2))
+    assert first == second
+    assert "Date" not in dict(first)
+
+
+def test_a_date_of_the_callers_is_the_one_that_is_sealed(bank_pki: Pki) -> None:
+    date = ("Date", "Thu, 01 Jan 2026 00:00:01 GMT")
+    sealed = sealing_in(bank_pki, PROFILES["adorsys"]).seal(message(headers=[date]))
+    assert [field for field in sealed if field[0] == "Date"] == [date]
+
+
+def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
+    first_seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
+    identity = identity_with(bank_pki, first_seal)
+    ready = sealing(identity)
+    first = ready.seal(message())
+    issued = bank_pki.issue_qseal(bank_pki.provider, label="renewed")
+    identity.renew(identity_with(bank_pki, Seal.for_key(issued.certificate, issued.key)), at=bank_pki.not_before)
+    assert ready.seal(message()) == first
+    other = ready.seal(message(rid=str(uuid4())))
+    assert dict(other)["TPP-Signature-Certificate"] != dict(first)["TPP-Signature-Certificate"]
+
+
+def test_what_is_added_makes_the_request_verify(bank_pki: Pki) -> None:
+    sealed = message().with_headers(*sealing_in(bank_pki).seal(message()))
+    policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
+    assert verify_request(sealed, qwac=None, at=bank_pki.not_before, policy=policy).body == b"{}"
+
+
+@pytest.mark.parametrize("rid", [None, ID])
+def test_a_request_without_an_id_gets_one_under_the_dialects_name(rid: str | None, bank_pki: Pki) -> None:
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    ready = sealing_in(
+        bank_pki,
+        replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id"),
+        new_request_id=lambda: UUID(ID),
+    )
+    assert ("x-other-id", ID) in ready.seal(Message("POST", "/x", (), b""), request_id=rid)
+
+
+def test_both_ways_of_sealing_take_the_same_arguments() -> None:
+    assert inspect.signature(Sealing.seal).parameters.keys() == inspect.signature(Sealing.seal_async).parameters.keys()
