@@ -53,14 +53,14 @@ def test_the_demo_tells_its_story_without_rich():
 @pytest.mark.parametrize(
     ("package", "extra", "arguments"),
     [
-        ("segno", "qr", ["login", "https://shop.example"]),
+        ("segno", "qr", ["login", "https://shop.example/"]),
         ("PIL", "scan", ["read", "code.png"]),
         ("zxingcpp", "scan", ["read", "code.png"]),
     ],
 )
 def test_qr_names_the_extra_of_its_pictures(package, extra, arguments, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "code.png").write_bytes(make_picture(Login("https://shop.example")).png())
+    (tmp_path / "code.png").write_bytes(make_picture(Login("https://shop.example/")).png())
     command = ["tppkit", "qr", *arguments]
     done = _python(
         f"import sys; sys.modules['{package}'] = None; sys.argv = {command}; from tppkit.cli.main import run; run()"

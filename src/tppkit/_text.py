@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
+# Letters, marks and symbols that are drawn as nothing. All else that cannot be seen (controls, bidi, zero width) is not
+# printable by its category. Source: Default_Ignorable_Code_Point, Unicode 17; and the blank Braille pattern.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+
 
 def printable(text: str) -> str:
     """Text that cannot move a cursor, colour a terminal, forge a log line or hide its direction: the rest is escaped."""
     if text.isprintable():
         return text
     return "".join([c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text])
+
+
+def hidden_character(text: str) -> str | None:
+    """The first character that a person cannot see, or that changes what is seen; None when all is seen."""
+    found = _INVISIBLE.search(text)
+    if found is not None or text.isprintable():
+        return found and found.group()
+    return next(c for c in text if not c.isprintable())

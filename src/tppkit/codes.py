@@ -162,7 +162,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "callback.address-unusable": Code(
             "this cannot be a callback address",
-            "give https://, a lower-case ASCII host and a path without %25, braces or spaces",
+            "give https://, a lower-case ASCII host, a port if any and a path without dot segments, %25, braces or spaces",
         ),
         "callback.addresses-ambiguous": Code(
             "one request could be meant for two configured addresses",
@@ -175,6 +175,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.body-setting": Code(
             "the longest body is set to what cannot be",
             "set 2 to 65536 bytes",
+        ),
+        "callback.function": Code(
+            "a function that a callback gate was given would not run, or nothing can be awaited of it",
+            "give coroutine functions to AsyncCallbackGate and plain functions to CallbackGate",
         ),
         "callback.header-duplicate": Code(
             "requestid or signature stands more than once",
@@ -821,8 +825,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send application/json",
         ),
         "message.malformed": Code(
-            "method or target could not stand in a request",
-            "percent-encode the target",
+            "a request, its method or its target could not stand on a wire like this",
+            "give the request as it is sent: first line, headers, an empty line, the body; the target percent-encoded",
         ),
         "message.no-raw-path": Code(
             "the server gives only the decoded path",
@@ -1374,11 +1378,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "qr.address-host": Code(
             "an address in a code has no host name, IP address or port of the usual form",
-            "name the host in ASCII (xn-- for international names), and the port in digits",
+            "name the host in lower-case ASCII (xn-- for international names), and the port in digits",
         ),
         "qr.address-malformed": Code(
             "an address in a code has a character, an encoding or a dot segment that programs read differently",
-            "percent-encode the address in UTF-8 (RFC 3986), and resolve dot segments",
+            "percent-encode the address in UTF-8 (RFC 3986), and resolve dot segments; a login code needs a path, without %25 or spaces",
         ),
         "qr.address-scheme": Code(
             "an address in a code is not https",
@@ -1394,7 +1398,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "qr.character": Code(
             "a code's text holds a character that cannot be seen or changes what is seen",
-            "leave out control, bidi and zero-width characters",
+            "leave out control, bidi and zero-width characters, marks at a field's begin, and fields of blanks",
         ),
         "qr.charset": Code(
             "the text of a QR code is not in UTF-8",
@@ -1423,6 +1427,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qr.picture-too-large": Code(
             "the picture has more bytes, pixels or scans than are read",
             "cut the code out of it, or save it smaller",
+        ),
+        "qr.scale": Code(
+            "the scale of a picture cannot be",
+            "set 1 to 100 pixels a module",
         ),
         "qr.scan-form": Code(
             "the text is no scan link",

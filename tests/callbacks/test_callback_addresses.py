@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tppkit.callbacks import CallbackAddress, CallbackKind
 from tppkit.callbacks.addresses import AddressBook
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.rules import is_token
+from tppkit.qr import Login
 
 BOOK = AddressBook(ADDRESSES)
 
@@ -29,7 +30,9 @@ def address(url: str) -> CallbackAddress:
         "https://žalias.example/", "https://tpp.example/#", "https://tpp.example/a b", "https://tpp.example/a%20b", "https://tpp.example/%0A",
         "https://tpp.example/%7B", "https://tpp.example/{", "https://tpp.example/{token}/", "https://tpp.example/x{token}",
         "https://tpp.example/%25", "https://tpp.example/%", "https://tpp.example/%zz", "https://tpp.example/%ff", "https://tpp.example\\/",
-        "https://tpp.example/" + "a" * 1024, "https://tpp.example/\u202e", "https://tpp.example/\udcff",
+        "https://tpp.example/" + "a" * 1024, "https://tpp.example/\u202e", "https://tpp.example/\u3164",
+        "https://tpp.example/a/../b", "https://tpp.example/%2e/{token}", "https://tpp.example:99999/", "https://tpp.example:080/",
+        "https://tpp..example/", "https://[1:2]/", "https://127.1/", "https://tpp.example/a|b", "https://tpp.example?s={token}", "https://tpp.example/\udcff",
     ],
 )  # fmt: skip
 def test_an_address_that_could_be_misread_is_refused(url):
@@ -120,6 +123,57 @@ def test_a_match_is_an_address_in_another_spelling_and_nothing_else(target):
         assert decoded == fixed + match.token
         assert all(b"{" not in url and url.startswith(ORIGIN.encode()) for url in match.urls)
         assert is_token(match.token) == match.address.has_token
+
+
+def logins() -> st.SearchStrategy[str]:
+    """Texts of which many are addresses, in unusual spellings."""
+    pieces = [
+        "/",
+        "a",
+        "ž",
+        "..",
+        ".",
+        "%25",
+        "%2F",
+        "%7b",
+        "%C5%BE",
+        "%20",
+        "?",
+        "=",
+        "&",
+        "|",
+        "@",
+        ":8443",
+        ":99999",
+        "TPP",
+        UUID,
+    ]
+    hosts = st.sampled_from(["tpp.example", "TPP.example", "tpp..example", "[::1]", "[1:2]", "127.0.0.1", "127.1"])
+    return st.builds("https://{}{}".format, hosts, st.lists(st.sampled_from(pieces), max_size=5).map("".join))
+
+
+@given(logins())
+@example("https://tpp.example")
+@example("https://TPP.example/login")
+@example("https://tpp.example/%25x")
+def test_a_login_code_names_an_address_that_can_be_received(url):
+    try:
+        login = Login(url)
+    except FormatError:
+        return
+    match = AddressBook([address(login.url)]).find(login.url)
+    assert match is not None
+    assert match.urls[0] == url.encode()
+
+
+@given(logins())
+def test_an_address_in_ascii_can_be_a_login_code(url):
+    try:
+        address(url)
+    except ConfigurationError:
+        return
+    if url.isascii():
+        assert Login(url).url == url
 
 
 @given(st.text())

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from calling import ACCESS, ACCESS_URL, AT, LIVE, RECEIVER, TEST
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.callbacks import ReceivedCallback, verify_callback
+from tppkit.callbacks import Inbox
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
+from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected
 
 TARGET = Target(key=LIVE, stranger=TEST, url=ACCESS_URL, body=ACCESS, name="run1")
 
 
-def judged(attack) -> list[str]:
+def judged(attack, inbox: Inbox | None = None) -> list[str]:
+    inbox = inbox or Inbox(RECEIVER, MemoryStore())
     verdicts = []
     for call in attack.make(TARGET):
         try:
-            verify_callback(
-                ReceivedCallback(call.method, call.target, call.headers, call.body), at=AT, receiver=RECEIVER
-            )
+            inbox.accept(call, at=AT)
             verdicts.append("holds")
         except CallbackRejected as e:
             verdicts.append(e.code)
@@ -40,8 +42,8 @@ def test_each_rule_has_an_attack_of_its_own():
     codes = {verdict for attack in ATTACKS for verdict in judged(attack)}
     assert codes == {
         "holds", "callback.request-id", "callback.method", "callback.body", "callback.signature", "callback.signature-form",
-        "callback.signature-range", "callback.header-missing", "callback.header-duplicate", "callback.too-large",
-        "json.malformed", "json.too-deep", "json.duplicate-name",
+        "callback.address", "callback.request-id-reused", "model.invalid", "callback.signature-range", "callback.header-missing",
+        "callback.header-duplicate", "callback.too-large", "json.malformed", "json.too-deep", "json.duplicate-name",
     }  # fmt: skip
 
 
@@ -49,7 +51,7 @@ def test_each_rule_has_an_attack_of_its_own():
 def test_what_only_a_rule_refuses_has_a_good_signature(name):
     attack = next(attack for attack in ATTACKS if attack.name == name)
     call = attack.make(TARGET)[-1]
-    (_, request_id), (_, signature) = call.headers
+    (_, request_id), (_, signature), _ = call.headers
     data = request_id.encode() + call.method.encode() + ACCESS_URL.encode() + call.body
     LIVE.public_key().verify(bytes.fromhex(signature), data, ec.ECDSA(hashes.SHA256()))
 
@@ -70,9 +72,18 @@ def test_answers_have_classes(answer, right):
     assert {status for status in (100, 200, 202, 302, 400, 401, 413, 500, 501, 503) if answer.fits(status)} == right
 
 
-def test_a_call_is_a_whole_http_message():
-    call = ATTACKS[0].make(TARGET)[0]
-    head, _, body = call.to_wire(host="127.0.0.1:8000").partition(b"\r\n\r\n")
-    assert head.startswith(b"POST /cb/ HTTP/1.1\r\nHost: 127.0.0.1:8000\r\n")
-    assert f"Content-Length: {len(ACCESS)}".encode() in head
-    assert body == ACCESS
+@pytest.mark.parametrize(("name", "header"), [("other-host", "Host"), ("forwarded-host", "X-Forwarded-Host")])
+def test_the_host_that_was_signed_is_in_the_header(name, header):
+    attack = next(attack for attack in ATTACKS if attack.name == name)
+    (call,) = attack.make(TARGET)
+    assert (header, "stranger.example") in call.headers
+    data = call.headers[0][1].encode() + b"POSThttps://stranger.example/cb/" + call.body
+    LIVE.public_key().verify(bytes.fromhex(call.headers[1][1]), data, ec.ECDSA(hashes.SHA256()))
+
+
+def test_a_record_with_a_version_comes_late():
+    body = b'{"id":"x","ver":4}'
+    target = Target(key=LIVE, stranger=TEST, url=ACCESS_URL, body=body, name="run1")
+    newer, older = next(attack for attack in ATTACKS if attack.name == "stale").make(target)
+    assert [json.loads(call.body)["ver"] for call in (newer, older)] == [5, 4]
+    assert newer.headers[0] != older.headers[0]

@@ -16,10 +16,11 @@ from tppkit.callbacks import (
     CallbackAddress,
     CallbackKind,
     CallbackReceiver,
+    Inbox,
     ReceivedCallback,
     load_callback_key,
-    verify_callback,
 )
+from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected
 from tppkit.testpki import write_pki
 
@@ -82,6 +83,21 @@ def test_a_changed_body_fails(tppkit, parts):
     assert result.exit_code == 1
     assert (result.json["verdict"], result.json["code"]) == ("fails", "callback.signature")
     assert "callback.signature" in tppkit("callback", "verify", *parts, stdin=ACCESS + b"\n").stderr
+
+
+def test_a_refusal_as_json_has_its_finding(tppkit, parts):
+    verdict = tppkit("callback", "verify", *parts, "--json", stdin=ACCESS + b" ").json
+    assert (verdict["verdict"], verdict["code"]) == ("fails", "callback.signature")
+    assert [(finding["code"], finding["severity"]) for finding in verdict["findings"]] == [
+        ("callback.signature", "error")
+    ]
+
+
+def test_a_request_without_an_empty_line_is_told_what_a_request_has(tppkit, tmp_path, certs):
+    (tmp_path / "request").write_bytes(b"POST /cb/ HTTP/1.1\r\nHost: x\r\n")
+    result = tppkit("callback", "verify", "request", "--address", URL, "--public-key", certs / "callback-live.pub")
+    assert result.exit_code == 3
+    assert "an empty line" in result.stderr.splitlines()[1]
 
 
 def test_a_body_of_another_kind_fails(tppkit, parts):
@@ -150,6 +166,15 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
     ("arguments", "code"),
     [
         (("verify", "--public-key", "{pub}"), 2),
+        (("verify", "{pub}", "--url", URL, "--public-key", "{pub}"), 2),
+        (("verify", "{pub}", "--method", "POST", "--address", URL, "--public-key", "{pub}"), 2),
+        (("explain", "{pub}", "--request-id", "r-1", "--address", URL, "--public-key", "{pub}"), 2),
+        (("sign", "--url", URL, "--key", "{key}", "--request-id", "a\nb"), 2),
+        (("sign", "--url", URL, "--key", "{key}", "--request-id", "a\x7fb", "--json"), 2),
+        (("sign", "--url", URL, "--key", "{key}", "--request-id", " a"), 2),
+        (("sign", "--url", URL, "--key", "{key}", "--request-id", ""), 2),
+        (("listen", "--port", "65536"), 2),
+        (("listen", "--port", "-1"), 2),
         (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
         (("verify", "--url", URL, "--public-key", "absent.pub"), 3),
         (("verify", "--url", URL, "--public-key", "{key}"), 2),
@@ -168,20 +193,27 @@ def test_what_cannot_be_done_is_told_in_one_line(tppkit, certs, tmp_path, argume
 
 
 @contextmanager
-def receiving(receiver: CallbackReceiver | None) -> Iterator[int]:
+def receiving(receiver: CallbackReceiver | None, seen: list[ReceivedCallback] | None = None) -> Iterator[int]:
     """A receiver on a real socket; without rules it believes everything."""
+    seen = [] if seen is None else seen
+
+    inbox = Inbox(receiver, MemoryStore()) if receiver else None
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             callback = ReceivedCallback(self.command, self.path, tuple(self.headers.items()), body)
+            seen.append(callback)
             try:
-                if receiver is not None:
-                    verify_callback(callback, at=utc_now(), receiver=receiver)
+                if inbox is not None:
+                    inbox.accept(callback, at=utc_now())
                 self.send_response(200)
             except CallbackRejected:
                 self.send_response(400)
             self.end_headers()
+
+        def do_GET(self) -> None:
+            self.do_POST()
 
         def log_message(self, *arguments: object) -> None:
             pass
@@ -213,6 +245,15 @@ def test_our_own_receiver_stands_every_attack(tppkit, certs):
     assert len(as_json.json["attacks"]) == len(told.stdout.splitlines()) - 1
 
 
+def test_the_strangers_host_is_the_one_that_is_sent(tppkit, certs):
+    seen: list[ReceivedCallback] = []
+    with receiving(None, seen) as port:
+        tppkit("callback", "attack", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key")
+    hosts = [[value for name, value in call.headers if name == "Host"] for call in seen]
+    assert [host for host in hosts if host != [f"127.0.0.1:{port}"]] == [["stranger.example"]]
+    assert sum(call.target.startswith("https://stranger.example/") for call in seen) == 1
+
+
 def test_a_receiver_that_believes_everything_fails(tppkit, certs):
     with receiving(None) as port:
         url = f"http://localhost:{port}/cb/"
@@ -220,5 +261,13 @@ def test_a_receiver_that_believes_everything_fails(tppkit, certs):
     assert result.exit_code == 1
     assert result.json["code"] == "attack.failed"
     failed = {row["name"] for row in result.json["attacks"] if not row["passed"]}
-    assert {"forged", "wrong-key", "unsigned", "body-deep"} <= failed
+    assert {
+        "forged",
+        "wrong-key",
+        "unsigned",
+        "body-deep",
+        "other-host",
+        "forwarded-host",
+        "requestid-reused",
+    } <= failed
     assert not {"good", "replayed", "malleated"} & failed

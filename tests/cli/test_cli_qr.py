@@ -50,18 +50,18 @@ def test_a_payment_as_json(tppkit):
 
 
 def test_a_login_code_as_json(tppkit):
-    result = tppkit("qr", "login", "https://Shop.example:8443/login/7c1f", "--json")
+    result = tppkit("qr", "login", "https://shop.example:8443/login/7c1f", "--json")
     assert result.json == {
-        "kind": "login", "text": "LOGIN:Shop.example:8443/login/7c1f", "url": "https://Shop.example:8443/login/7c1f",
+        "kind": "login", "text": "LOGIN:shop.example:8443/login/7c1f", "url": "https://shop.example:8443/login/7c1f",
         "host": "shop.example", "port": 8443,
     }  # fmt: skip
 
 
 def test_a_scan_link_as_json(tppkit):
-    result = tppkit("qr", "scan", "https://legacy.example", "LOGIN:shop.example", "--json")
-    assert result.json["text"] == "https://legacy.example/scan?LOGIN%3Ashop.example"
+    result = tppkit("qr", "scan", "https://legacy.example", "LOGIN:shop.example/", "--json")
+    assert result.json["text"] == "https://legacy.example/scan?LOGIN%3Ashop.example%2F"
     assert (result.json["kind"], result.json["service"]) == ("scan", "https://legacy.example")
-    assert result.json["code"]["url"] == "https://shop.example"
+    assert result.json["code"]["url"] == "https://shop.example/"
 
 
 def test_a_scan_link_of_another_format_has_no_code(tppkit):
@@ -84,7 +84,7 @@ def test_with_a_file_only_the_text_is_printed(tppkit):
 @pytest.mark.parametrize("option", ["--png", "--svg"])
 def test_an_existing_file_is_not_overwritten(option, tppkit, tmp_path):
     (tmp_path / "kept").write_text("kept")
-    result = tppkit("qr", "login", "https://shop.example", option, "kept")
+    result = tppkit("qr", "login", "https://shop.example/", option, "kept")
     assert result.exit_code == 2
     assert "file.exists" in result.stderr
     assert (tmp_path / "kept").read_text() == "kept"
@@ -92,24 +92,24 @@ def test_an_existing_file_is_not_overwritten(option, tppkit, tmp_path):
 
 def test_a_png_on_standard_output_is_read_from_standard_input(tppkit):
     drawn = subprocess.run(
-        [TPPKIT, "qr", "login", "https://shop.example", "--png", "-"], capture_output=True, check=True, timeout=60
+        [TPPKIT, "qr", "login", "https://shop.example/", "--png", "-"], capture_output=True, check=True, timeout=60
     )
-    assert tppkit("qr", "read", "-", "--json", stdin=drawn.stdout).json["url"] == "https://shop.example"
+    assert tppkit("qr", "read", "-", "--json", stdin=drawn.stdout).json["url"] == "https://shop.example/"
 
 
 def test_an_svg_on_standard_output_stands_alone(tppkit):
-    result = tppkit("qr", "login", "https://shop.example", "--svg", "-")
+    result = tppkit("qr", "login", "https://shop.example/", "--svg", "-")
     assert result.stdout.startswith("<svg ")
     assert result.stdout.endswith("</svg>")
 
 
 def test_two_pictures_on_standard_output_are_wrong_usage(tppkit):
-    result = tppkit("qr", "login", "https://shop.example", "--png", "-", "--svg", "-")
+    result = tppkit("qr", "login", "https://shop.example/", "--png", "-", "--svg", "-")
     assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_a_picture_beside_json_on_standard_output_is_wrong_usage(tppkit):
-    result = tppkit("qr", "login", "https://shop.example", "--png", "-", "--json")
+    result = tppkit("qr", "login", "https://shop.example/", "--png", "-", "--json")
     assert (result.exit_code, result.json["error"]["code"]) == (2, "usage.wrong")
 
 

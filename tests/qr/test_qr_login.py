@@ -12,9 +12,7 @@ from tppkit.errors import FormatError
 from tppkit.qr import Login, parse_login
 
 PATHS = st.lists(st.text("abcXYZ019-_~!$&'()*+,;=:@", min_size=1, max_size=8), max_size=3).map("/".join)
-HOSTS = st.sampled_from(
-    ["shop.example", "xn--bcher-kva.example", "SHOP.example", "192.0.2.1", "[2001:db8::1]", "localhost"]
-)
+HOSTS = st.sampled_from(["shop.example", "xn--bcher-kva.example", "192.0.2.1", "[2001:db8::1]", "localhost"])
 PORTS = st.one_of(st.just(""), st.integers(1, 65535).map(":{}".format))
 QUERIES = st.one_of(st.just(""), st.text("abc=&/?:%".replace("%", ""), max_size=8).map("?{}".format))
 
@@ -38,13 +36,13 @@ def test_only_format_error_escapes(text):
 
 
 def test_host_and_port_are_told():
-    code = parse_login("LOGIN:Xn--Bcher-KVA.example:8443/login/7c1f?a=b")
+    code = parse_login("LOGIN:xn--bcher-kva.example:8443/login/7c1f?a=b")
     assert (code.host, code.port) == ("xn--bcher-kva.example", 8443)
-    assert code.url == "https://Xn--Bcher-KVA.example:8443/login/7c1f?a=b"
+    assert code.url == "https://xn--bcher-kva.example:8443/login/7c1f?a=b"
 
 
 def test_the_port_of_https_is_443():
-    assert parse_login("LOGIN:shop.example").port == 443
+    assert parse_login("LOGIN:shop.example/").port == 443
 
 
 def test_percent_encoded_letters_are_kept_as_they_are():
@@ -71,6 +69,12 @@ REFUSED = [
     ("LOGIN:shop-.example/", "qr.address-host"),
     (f"LOGIN:{'a' * 64}.example/", "qr.address-host"),
     (f"LOGIN:{'a.' * 127}example/", "qr.address-host"),
+    ("LOGIN:Shop.example/", "qr.address-host"),
+    ("LOGIN:[2001:DB8::1]/", "qr.address-host"),
+    ("LOGIN:shop.example?a=b", "qr.address-malformed"),
+    ("LOGIN:shop.example/%25x", "qr.address-malformed"),
+    ("LOGIN:shop.example/%7B", "qr.address-malformed"),
+    ("LOGIN:shop.example/a%20b", "qr.address-malformed"),
     ("LOGIN:bücher.example/", "qr.address-host"),
     ("LOGIN:shop%2eexample/", "qr.address-host"),
     ("LOGIN:shop.example\\@evil.example/", "qr.address-userinfo"),
@@ -114,6 +118,12 @@ def test_a_wrong_text_is_refused(text, code):
     with pytest.raises(FormatError) as refused:
         parse_login(text)
     assert refused.value.code == code
+
+
+def test_an_address_without_a_path_is_refused():
+    with pytest.raises(FormatError) as refused:
+        Login("https://shop.example")
+    assert refused.value.code == "qr.address-malformed"
 
 
 def test_the_longest_text_is_read():

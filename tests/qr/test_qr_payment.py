@@ -18,7 +18,7 @@ from tppkit.qr import Payment, parse_amount, parse_payment
 TEXTS = st.text(
     st.characters(categories=("L", "N", "P", "S"), exclude_characters=":\u115f\u1160\u2800\u3164\uffa0") | st.just(" "),
     max_size=30,
-)
+).filter(lambda text: not text or bool(text.strip()))
 ACCOUNTS = st.one_of(
     st.sampled_from([IBAN, "DE89370400440532013000", "NO9386011117947", "MT84MALT011000012345MTLCAST001S"]),
     st.from_regex(r"\A\+?[0-9]{7,15}\Z"),
@@ -81,6 +81,16 @@ def assert_refused(text: str, code: str) -> FormatError:
 
 def test_the_text_that_the_refused_ones_start_from_is_read():
     assert parse_payment(text_with()) == PAYMENT
+
+
+@pytest.mark.parametrize("field", ["name", "type", "msg"])
+@pytest.mark.parametrize("text", [" ", "   ", "\u0301Bookshop", "\u0903", "\u20dd1"])
+def test_a_field_that_looks_empty_or_changes_the_colon_is_refused(field, text):
+    assert_refused(text_with(**{field: text}), "qr.character")
+
+
+def test_a_mark_behind_a_letter_is_a_letter():
+    assert parse_payment(text_with(name="Cafe\u0301 1")).name == "Cafe\u0301 1"
 
 
 @pytest.mark.parametrize("text", ["", "tx:a:b:c:d:e:f", "TX", "LOGIN:shop.example", f" {PAYMENT.text}"])

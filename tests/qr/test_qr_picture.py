@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from tppkit.errors import FormatError
-from tppkit.qr import Level, make_picture
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.qr import Level, Login, make_picture
 from tppkit.qr.picture import encode_text
 
 ESCAPE = re.compile("\033\\[[0-9;]*m")
@@ -136,3 +136,11 @@ def test_the_picture_of_a_code_says_what_it_says():
     assert picture.text == PAYMENT.text
     assert picture.width == 17 + 4 * picture.version + 8
     assert "segno" not in repr(picture)
+
+
+@pytest.mark.parametrize("scale", [0, -1, 101])
+@pytest.mark.parametrize("form", ["png", "svg"])
+def test_a_scale_that_cannot_be_is_refused(form, scale):
+    with pytest.raises(ConfigurationError) as refused:
+        getattr(make_picture(Login("https://shop.example/")), form)(scale=scale)
+    assert refused.value.code == "qr.scale"

@@ -8,10 +8,12 @@ import socket
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -27,9 +29,11 @@ from tppkit.callbacks import (
     CallbackKind,
     CallbackReceiver,
     Inbox,
+    InboxSettings,
     Outcome,
     Receipt,
     ReceivedCallback,
+    TimeWindow,
     explain_callback,
     parse_networks,
     sign_callback,
@@ -39,7 +43,7 @@ from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
 from tppkit.callbacks.stores.redis import AsyncRedisStore
 from tppkit.callbacks.stores.sqlite import SqliteStore
-from tppkit.errors import CallbackRejected, FormatError, TppkitError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackPeers, RefusedCallback, callback_target
 
@@ -263,6 +267,101 @@ def test_strangers_open_no_transaction():
     one, refusals = gate(handler=lambda *_: None, within=within)
     assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
     assert refusals.code == "callback.signature"
+
+
+def test_a_callback_with_a_transaction_of_ones_own_is_verified_once(tmp_path):
+    verified: list[datetime] = []
+
+    def seen(callback: Any) -> None:
+        verified.append(callback.received_at)
+
+    path = tmp_path / "own.sqlite"
+    store = SqliteStore(path)
+    store.create_tables()
+    window = TimeWindow(seen, past=timedelta(1))  # its function is called once for each verification
+    inbox = Inbox(RECEIVER, store, settings=InboxSettings(window=window))
+    one = CallbackGate(inbox, handler=lambda *_: None, within=lambda: own_transaction(path), now=lambda: AT)
+    assert [one.receive(callback(), LOCAL).status for _ in range(2)] == [200, 200]
+    store.close()
+    assert verified == [AT, AT]
+
+
+async def coroutine(*_: object) -> None:
+    """A handler that must be awaited."""
+
+
+def generator(*_: object) -> Iterator[None]:
+    yield None
+
+
+async def async_generator(*_: object) -> AsyncIterator[None]:
+    yield None
+
+
+class AwaitedObject:
+    """An object whose call must be awaited."""
+
+    async def __call__(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("function", [coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject()])
+@pytest.mark.parametrize("name", ["handler", "login", "keep", "on_refusal"])
+def test_a_function_that_a_blocking_gate_would_not_run_is_no_setting(name, function):
+    with pytest.raises(ConfigurationError) as refused:
+        gate(**{name: function})
+    assert refused.value.code == "callback.function"
+
+
+@pytest.mark.parametrize("name", ["handler", "keep"])
+@pytest.mark.parametrize("function", [coroutine, generator, async_generator])
+def test_a_result_that_nobody_awaits_is_not_acknowledged(name, function):
+    inbox = Inbox(RECEIVER, MemoryStore())
+    refusals = Refusals()
+    one = CallbackGate(inbox, on_refusal=refusals.append, now=lambda: AT, **{name: lambda *given: function(*given)})
+    assert one.receive(callback(), LOCAL).status == 503
+    assert refusals.code == "callback.function"
+
+
+def test_a_sink_that_nobody_awaits_is_told_in_the_log(caplog):
+    one, _ = gate(on_refusal=lambda refused: coroutine(refused))
+    assert one.receive(callback()._replace(body=b"{}"), LOCAL).status == 400
+    assert "which nobody would run" in caplog.text
+
+
+def test_a_result_that_nobody_awaits_undoes_the_mark_in_ones_own_transaction(tmp_path):
+    path = tmp_path / "own.sqlite"
+    store = SqliteStore(path)
+    store.create_tables()
+    wrong, refusals = gate(store, handler=lambda *given: coroutine(*given), within=lambda: own_transaction(path))
+    assert (wrong.receive(callback(), LOCAL).status, refusals.code) == (503, "callback.function")
+    seen: list[object] = []
+    right, _ = gate(store, handler=lambda *given: seen.append(given), within=lambda: own_transaction(path))
+    assert right.receive(callback(), LOCAL).status == 200
+    store.close()
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine)],
+)  # fmt: skip
+def test_a_function_that_an_awaiting_gate_would_not_run_is_no_setting(name, function, redis_url):
+    inbox = AsyncInbox(RECEIVER, AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_kind_"))
+    with pytest.raises(ConfigurationError) as refused:
+        AsyncCallbackGate(inbox, **{name: function})
+    assert refused.value.code == "callback.function"
+
+
+@pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
+def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler, redis_url):
+    async def run() -> tuple[int, str]:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            refusals = Refusals()
+            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_wrong_{uuid4().hex}_"))
+            one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
+            return (await one.receive(callback(), LOCAL)).status, refusals.code
+
+    assert asyncio.run(run()) == (503, "callback.function")
 
 
 def refused_by(peers: CallbackPeers, source: dict[str, Any]) -> bool:

@@ -12,20 +12,16 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
+from tppkit._addresses import SCHEME, parse_signed_address
 from tppkit._encoding import shown
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.rules import is_token
 
 TOKEN = "{token}"  # noqa: S105  # the mark of a place, not a secret
 MAX_TARGET = 2048
 
-_SCHEME = "https://"
 _MAX_URL = 1024
-_ORIGIN = re.compile(r"https://(?:[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?")
 _PREFIX = re.compile(r"(?:/[0-9A-Za-z._~-]+)*")
-_HALF_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
-# `{` would let a URL run into a body, `%` behind one decoding would make the decoded form another's encoded form.
-_NEVER_DECODED = frozenset('%{}#\\ "<>')
 
 
 class CallbackKind(StrEnum):
@@ -72,40 +68,26 @@ class CallbackAddress:
 
     def __post_init__(self) -> None:
         fixed = self.url.removesuffix(TOKEN)
-        match = _ORIGIN.match(fixed)
-        path = fixed[match.end() :] if match else ""
-        reason = (
-            _unusable(self.url, fixed, path) if match else "it does not begin with https:// and a lower-case ASCII host"
-        )
-        if match is None or reason:
-            raise ConfigurationError(
-                "callback.address-unusable", f"{shown(self.url)} cannot be a callback address: {reason}"
-            )
+        if len(self.url) > _MAX_URL:
+            raise _unusable(self.url, f"it has {len(self.url)} characters, at most {_MAX_URL} are allowed")
+        try:
+            address = parse_signed_address(fixed, what="it", beyond_ascii=True)
+        except FormatError as e:
+            raise _unusable(self.url, e.message) from e
+        has_token = self.url != fixed
+        if has_token and fixed[-1] not in "/=":
+            raise _unusable(self.url, f"{TOKEN} does not stand behind / or =")
         # Only what is beyond ASCII is encoded: everything else stands as it was registered.
-        values = {"origin": match.group(), "path": quote(path, safe=_ASCII_PATH), "has_token": self.url != fixed}
-        for name, value in values.items():
+        path = quote(address.path, safe=_ASCII_PATH)
+        for name, value in {"origin": address.origin, "path": path, "has_token": has_token}.items():
             object.__setattr__(self, name, value)
 
 
 _ASCII_PATH = "".join(map(chr, range(0x21, 0x7F)))
 
 
-def _unusable(url: str, fixed: str, path: str) -> str | None:
-    if len(url) > _MAX_URL:
-        return f"it has {len(url)} characters, at most {_MAX_URL} are allowed"
-    if not path.startswith("/"):
-        return "a path does not follow the host (a single / is one)"
-    if url != fixed and fixed[-1] not in "/=":
-        return f"{TOKEN} does not stand behind / or ="
-    if _HALF_ESCAPE.search(path):
-        return "a % is not followed by two hexadecimal digits"
-    try:
-        decoded = unquote_to_bytes(path).decode()
-    except UnicodeError:
-        return "its percent-encoding is not UTF-8"
-    if not decoded.isprintable() or not _NEVER_DECODED.isdisjoint(decoded):
-        return "decoded, it holds a control character, a space or one of " + " ".join(sorted(_NEVER_DECODED - {" "}))
-    return None
+def _unusable(url: str, reason: str) -> ConfigurationError:
+    return ConfigurationError("callback.address-unusable", f"{shown(url)} cannot be a callback address: {reason}")
 
 
 class AddressMatch(NamedTuple):
@@ -229,10 +211,10 @@ def _cut(target: str) -> tuple[str, str]:
 
 
 def _split_absolute(target: str) -> tuple[str, str]:
-    if not target.startswith(_SCHEME):
+    if not target.startswith(SCHEME):
         return "", target
-    authority, slash, path = target[len(_SCHEME) :].partition("/")
-    return _SCHEME + authority, slash + path
+    authority, slash, path = target[len(SCHEME) :].partition("/")
+    return SCHEME + authority, slash + path
 
 
 def _urls(address: CallbackAddress, received: bytes) -> tuple[bytes, ...]:

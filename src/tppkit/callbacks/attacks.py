@@ -1,11 +1,11 @@
 """Nasty callbacks for one's own receiver: what each one tests, how it is made, what a receiver should answer.
 
-Pure data and bytes: whoever sends them is elsewhere. Every request is a whole HTTP/1.1 message, because no client library would
-send some of them.
+Pure data: whoever sends them is elsewhere, byte for byte, because no client library would send some of them.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,11 +13,12 @@ from enum import StrEnum
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
-from tppkit.callbacks.message import signed_bytes
+from tppkit.callbacks.message import ReceivedCallback, signed_bytes
 from tppkit.callbacks.sign import make_signature
 from tppkit.callbacks.verify import P256_ORDER
 
-_STRANGER = "https://stranger.example/x?"
+_STRANGERS = "https://stranger.example"
+_STRANGER = _STRANGERS + "/x?"
 
 
 class Answer(StrEnum):
@@ -32,33 +33,6 @@ class Answer(StrEnum):
         refused = 400 <= status < 500 or status == 501
         accepted = 200 <= status < 300
         return accepted if self is Answer.ACCEPTED else refused if self is Answer.REFUSED else accepted or refused
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One request of an attack, not yet in HTTP.
-
-    Attributes:
-        method: as it will stand in the first line.
-        target: path and query, as it will stand in the first line.
-        headers: (name, value), in order.
-        body: the raw bytes.
-    """
-
-    method: str
-    target: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-
-    def to_wire(self, *, host: str) -> bytes:
-        """The whole HTTP/1.1 message; the connection closes behind it.
-
-        Args:
-            host: the value of the Host header.
-        """
-        fixed = (("Host", host), ("Content-Type", "application/json"), ("Content-Length", str(len(self.body))))
-        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{n}: {v}" for n, v in (*fixed, *self.headers))]
-        return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1") + self.body
 
 
 class Target:
@@ -85,7 +59,8 @@ class Target:
     def call(
         self, attack: str, *, body: bytes | None = None, signed: bytes | None = None, signature: str | None = None,
         request_id: str | None = None, key: ec.EllipticCurvePrivateKey | None = None, method: str = "POST",
-    ) -> Call:  # fmt: skip
+        url: str | None = None, path: str | None = None,
+    ) -> ReceivedCallback:  # fmt: skip
         """A callback that is good except for what is given.
 
         Args:
@@ -96,12 +71,15 @@ class Target:
             request_id: the header's value.
             key: who signs.
             method: as sent and signed.
+            url: what is signed as the URL.
+            path: what is sent as the target.
         """
         body = self.body if body is None else body
         request_id = self.request_id(attack) if request_id is None else request_id
-        data = signed_bytes(request_id, method, self.url, body) if signed is None else signed
+        data = signed_bytes(request_id, method, url or self.url, body) if signed is None else signed
         value = make_signature(key or self.key, data) if signature is None else signature
-        return Call(method, self.path, (("requestid", request_id), ("signature", value)), body)
+        headers = (("requestid", request_id), ("signature", value), ("Content-Type", "application/json"))
+        return ReceivedCallback(method, self.path if path is None else path, headers, body)
 
     def good_signature(self, attack: str) -> str:
         """The signature of the good callback with an attack's requestid."""
@@ -121,90 +99,124 @@ class Attack:
 
     name: str
     tests: str
-    make: Callable[[Target], tuple[Call, ...]]
+    make: Callable[[Target], tuple[ReceivedCallback, ...]]
     answer: Answer
 
 
-def _forged(target: Target) -> tuple[Call, ...]:
+def _forged(target: Target) -> tuple[ReceivedCallback, ...]:
     # The service signed a GET to an address that a stranger chose; its end is ours.
     request_id = "r1GET" + _STRANGER
     signed = signed_bytes("r1", "GET", f"{_STRANGER}POST{target.url}", target.body)
     return (target.call("forged", request_id=request_id, signed=signed),)
 
 
-def _moved(target: Target) -> tuple[Call, ...]:
+def _moved(target: Target) -> tuple[ReceivedCallback, ...]:
     # The same bytes once more, cut elsewhere: a memory of requestids does not know this one.
     first = target.call("moved")
-    (_, request_id), (_, signature) = first.headers
+    (_, request_id), (_, signature), _ = first.headers
     method = request_id[-1] + "POST"
     return first, target.call("moved", request_id=request_id[:-1], signature=signature, method=method)
 
 
-def _split_url(target: Target) -> tuple[Call, ...]:
+def _split_url(target: Target) -> tuple[ReceivedCallback, ...]:
     # The end of a signed URL is handed over as the beginning of the body.
     return (target.call("split", body=b"more" + target.body),)
 
 
-def _login_as_post(target: Target) -> tuple[Call, ...]:
+def _login_as_post(target: Target) -> tuple[ReceivedCallback, ...]:
     signed = signed_bytes(target.request_id("method"), "GET", target.url)
     return (target.call("method", body=b"", signed=signed),)
 
 
-def _malleated(target: Target) -> tuple[Call, ...]:
+def _malleated(target: Target) -> tuple[ReceivedCallback, ...]:
     first = target.call("malleated")
     r, s = decode_dss_signature(bytes.fromhex(first.headers[1][1]))
     return first, target.call("malleated", signature=encode_dss_signature(r, P256_ORDER - s).hex())
 
 
-def _replayed(target: Target) -> tuple[Call, ...]:
+def _replayed(target: Target) -> tuple[ReceivedCallback, ...]:
     first = target.call("replayed")
     return first, first
 
 
-def _raw(target: Target) -> tuple[Call, ...]:
+def _raw(target: Target) -> tuple[ReceivedCallback, ...]:
     r, s = decode_dss_signature(bytes.fromhex(target.good_signature("raw")))
     return (target.call("raw", signature=(r.to_bytes(32, "big") + s.to_bytes(32, "big")).hex()),)
 
 
-def _long_form(target: Target) -> tuple[Call, ...]:
+def _long_form(target: Target) -> tuple[ReceivedCallback, ...]:
     der = bytes.fromhex(target.good_signature("long"))
     return (target.call("long", signature=(b"\x30\x81" + der[1:]).hex()),)
 
 
-def _doubled(name: str) -> Callable[[Target], tuple[Call, ...]]:
-    def make(target: Target) -> tuple[Call, ...]:
+def _doubled(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
+    def make(target: Target) -> tuple[ReceivedCallback, ...]:
         call = target.call("doubled-" + name)
         again = [header for header in call.headers if header[0] == name]
-        return (Call(call.method, call.target, (*call.headers, *again), call.body),)
+        return (call._replace(headers=(*call.headers, *again)),)
 
     return make
 
 
-def _without(name: str) -> Callable[[Target], tuple[Call, ...]]:
-    def make(target: Target) -> tuple[Call, ...]:
+def _without(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
+    def make(target: Target) -> tuple[ReceivedCallback, ...]:
         call = target.call("without-" + name)
         kept = tuple(header for header in call.headers if header[0] != name)
-        return (Call(call.method, call.target, kept, call.body),)
+        return (call._replace(headers=kept),)
 
     return make
 
 
-def _elsewhere(target: Target) -> tuple[Call, ...]:
-    # Host and X-Forwarded-Host name the address that was signed, which is not the receiver's.
-    signed = signed_bytes(target.request_id("host"), "POST", "https://stranger.example" + target.path, target.body)
-    call = target.call("host", signed=signed)
-    return (Call(call.method, call.target, (*call.headers, ("X-Forwarded-Host", "stranger.example")), call.body),)
+def _elsewhere(header: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
+    # A header names the host of the address that was signed, which is not the receiver's.
+    def make(target: Target) -> tuple[ReceivedCallback, ...]:
+        call = target.call(header, url=_STRANGERS + target.path)
+        return (call._replace(headers=(*call.headers, (header, _STRANGERS.removeprefix("https://")))),)
+
+    return make
 
 
-def _body(name: str, body: bytes) -> Callable[[Target], tuple[Call, ...]]:
+def _absolute(target: Target) -> tuple[ReceivedCallback, ...]:
+    url = _STRANGERS + target.path
+    return (target.call("absolute", url=url, path=url),)
+
+
+def _slash_encoded(target: Target) -> tuple[ReceivedCallback, ...]:
+    path = target.path[:1] + target.path[1:].replace("/", "%2F")
+    return (target.call("slash", url=target.url.removesuffix(target.path) + path, path=path),)
+
+
+def _get_with_body(target: Target) -> tuple[ReceivedCallback, ...]:
+    return (target.call("get", method="GET"),)
+
+
+def _reused(target: Target) -> tuple[ReceivedCallback, ...]:
+    return target.call("reused"), target.call("reused", body=target.body + b" ")
+
+
+def _late(target: Target) -> tuple[ReceivedCallback, ...]:
+    # A record without a version comes twice under two requestids.
+    return target.call("newer", body=_next_version(target.body)), target.call("older")
+
+
+def _next_version(body: bytes) -> bytes:
+    try:
+        record = json.loads(body)
+        record["ver"] += 1
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return body
+    return json.dumps(record).encode()
+
+
+def _body(name: str, body: bytes) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
     return lambda target: (target.call(name, body=body),)
 
 
-def _signature(name: str, change: Callable[[str], str]) -> Callable[[Target], tuple[Call, ...]]:
+def _signature(name: str, change: Callable[[str], str]) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
     return lambda target: (target.call(name, signature=change(target.good_signature(name))),)
 
 
-def _deep(target: Target) -> tuple[Call, ...]:
+def _deep(target: Target) -> tuple[ReceivedCallback, ...]:
     return (target.call("deep", body=b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"),)
 
 
@@ -212,10 +224,16 @@ def _deep(target: Target) -> tuple[Call, ...]:
 ATTACKS: tuple[Attack, ...] = (
     Attack("good", "a good callback is taken", lambda t: (t.call("good"),), Answer.ACCEPTED),
     Attack("forged", "a signed GET to a stranger's address is not read as a POST to ours", _forged, Answer.REFUSED),
-    Attack("moved-boundary", "the end of a requestid is not read as the beginning of a method", _moved, Answer.REFUSED),
+    Attack("moved-boundary", "the end of a requestid is no method (a server may say so: 405, 501)", _moved, Answer.REFUSED),
     Attack("split-url", "what is no JSON object is not a body", _split_url, Answer.REFUSED),
     Attack("method-changed", "a signed GET is not taken as a POST", _login_as_post, Answer.REFUSED),
-    Attack("other-host", "the signed host is configuration, not a header", _elsewhere, Answer.REFUSED),
+    Attack("other-host", "the signed host is configuration, not the header Host", _elsewhere("Host"), Answer.REFUSED),
+    Attack("forwarded-host", "nor the header X-Forwarded-Host", _elsewhere("X-Forwarded-Host"), Answer.REFUSED),
+    Attack("absolute-form", "nor the host of a whole URL in the first line", _absolute, Answer.REFUSED),
+    Attack("slash-encoded", "an encoded slash is the same address or none, never an error", _slash_encoded, Answer.HANDLED),
+    Attack("get-with-body", "a signed GET with a body is refused", _get_with_body, Answer.REFUSED),
+    Attack("requestid-reused", "a requestid comes with other signed bytes only by mistake", _reused, Answer.REFUSED),
+    Attack("stale", "a record that comes late or again is acknowledged or refused, never an error", _late, Answer.HANDLED),
     Attack("replayed", "the same callback again is acknowledged or refused, never an error", _replayed, Answer.HANDLED),
     Attack("malleated", "the other signature of the same bytes is a replay, never an error", _malleated, Answer.HANDLED),
     Attack("wrong-key", "a stranger's key signs nothing", lambda t: (t.call("wrong-key", key=t.stranger),), Answer.REFUSED),
@@ -243,6 +261,8 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("body-not-utf-8", "bytes that are not UTF-8 are no error", _body("bytes", b'{"token":"\xff\xfe"}'), Answer.REFUSED),
     Attack("body-cut", "half a body is no error", _body("cut", b'{"token":'), Answer.REFUSED),
     Attack("body-twice", "a name stands once", _body("twice", b'{"token":"a","token":"b"}'), Answer.REFUSED),
+    Attack("body-other-kind", "a body of another kind than the address takes is refused", _body(
+        "kind", b'{"nobody":"knows this"}'), Answer.REFUSED),
     Attack("body-nan", "NaN is not JSON", _body("nan", b'{"ver":NaN}'), Answer.REFUSED),
     Attack("body-deep", "deep nesting is no error", _deep, Answer.REFUSED),
     Attack("body-large", "a body is bounded", _body("large", b'{"a":"' + b"x" * 1_000_000 + b'"}'), Answer.REFUSED),

@@ -16,6 +16,7 @@ several with one commit. `once` marks the callback in a transaction of the calle
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any
 
@@ -33,13 +34,14 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure
+from tppkit.callbacks.stores.entry import Failure, Outcome
 from tppkit.callbacks.stores.store import Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
 
 # The second argument is the store's connection or session, None where it has no transaction to share.
 Handler = Callable[[VerifiedCallback, Any], object]
+Transaction = Callable[[], AbstractContextManager[Any]]
 
 
 class Inbox:
@@ -148,6 +150,32 @@ class Inbox:
         callback, entry = self._admission.admit(received, at=at)
         outcome = once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
+
+    def handle_within(
+        self, received: ReceivedCallback, handler: Handler, *, at: datetime, within: Transaction
+    ) -> Receipt:
+        """Verify a callback, then mark it done and have its effect in a transaction of the caller's: as by `once`.
+
+        Args:
+            received: the request, exactly as it came.
+            handler: called with the callback and the transaction's connection, for APPLIED only.
+            at: the time it was received, aware.
+            within: opens the transaction, gives its connection or session, of the store's kind, and commits at its end, or
+                rolls back what is raised; a request that is refused opens none.
+
+        Raises:
+            CallbackRejected: as by `accept`.
+            InboxError: `inbox.unavailable`.
+            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store has none.
+        """
+        callback, entry = self._admission.admit(received, at=at)
+        once = transactional(self._store)
+        with within() as connection:
+            outcome = once(entry, at=callback.received_at, within=connection)
+            receipt = Receipt(self._admission.require_same(outcome, entry), callback)
+            if receipt.outcome is Outcome.APPLIED:
+                handler(callback, connection)
+        return receipt
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Have the effects of stored callbacks that are due, oldest first.

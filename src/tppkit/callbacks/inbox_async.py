@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any
 
@@ -20,12 +21,13 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Entry, Failure
+from tppkit.callbacks.stores.entry import Entry, Failure, Outcome
 from tppkit.callbacks.stores.store import AsyncStore
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
 
 AsyncHandler = Callable[[VerifiedCallback, Any], Awaitable[object]]
+AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 class AsyncInbox:
@@ -76,6 +78,19 @@ class AsyncInbox:
         callback, entry = self._admission.admit(received, at=at)
         outcome = await once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
+
+    async def handle_within(
+        self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime, within: AsyncTransaction
+    ) -> Receipt:
+        """See `Inbox.handle_within`."""
+        callback, entry = self._admission.admit(received, at=at)
+        once = transactional(self._store)
+        async with within() as connection:
+            outcome = await once(entry, at=callback.received_at, within=connection)
+            receipt = Receipt(self._admission.require_same(outcome, entry), callback)
+            if receipt.outcome is Outcome.APPLIED:
+                await handler(callback, connection)
+        return receipt
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """See `Inbox.work`."""

@@ -52,6 +52,11 @@ class ReceivedCallback(NamedTuple):
         decoded = tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers])
         return cls(method, target.decode("latin-1"), decoded, body)
 
+    def to_wire(self) -> bytes:
+        """The request as HTTP/1.1 has it: first line, headers, empty line and body, and nothing of its own."""
+        lines = [f"{self.method} {self.target} HTTP/1.1", *(f"{name}: {value}" for name, value in self.headers)]
+        return "\r\n".join([*lines, "", ""]).encode("latin-1") + self.body
+
 
 def signed_bytes(request_id: str, method: str, url: str, body: bytes = b"") -> bytes:
     """What a signature covers: requestid, method, URL and body, with nothing between them.

@@ -30,7 +30,7 @@ from tppkit.cli.callback_attack import print_results, run_attacks
 from tppkit.cli.callback_kept import KeptCallbacks, load_kept
 from tppkit.cli.callback_listen import Listener, base_addresses, print_heard
 from tppkit.cli.callback_listen import listen as serve_callbacks
-from tppkit.cli.callback_sending import parse_place, send_message, to_wire
+from tppkit.cli.callback_sending import parse_place, readdress, send_message
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -44,7 +44,7 @@ from tppkit.cli.output import (
     say_error,
 )  # fmt: skip
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import CallbackRejected, ConfigurationError, Finding, Severity
 from tppkit.httpsig.signers import load_private_key
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 
@@ -56,7 +56,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 _request_options = (
     click.argument("request_file", metavar="[REQUEST]", required=False),
-    click.option("--method", default="POST", show_default=True, help="HTTP method."),
+    click.option("--method", help="HTTP method; POST by default."),
     click.option("--url", help="The whole address that the request came to."),
     click.option("--request-id", help="The header requestid."),
     click.option("--signature", help="The header signature."),
@@ -94,7 +94,11 @@ def callback() -> None:
 def sign(
     key: Path, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool, as_json: bool
 ) -> None:
-    """Print the headers of a callback, one a line. Nothing is judged: it signs what it is given."""
+    """Print the headers of a callback, one a line. Nothing is judged: it signs what a header can hold."""
+    if request_id is not None and not _stands_in_header(request_id):
+        raise click.UsageError(
+            "--request-id is empty, or has control characters or outer spaces, which no header can hold"
+        )
     try:
         headers = sign_callback(
             _private_key(key), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
@@ -115,7 +119,7 @@ def sign(
 @at_option
 @json_option
 def verify(
-    request_file: str | None, method: str, url: str | None, request_id: str | None, signature: str | None, body: str | None,
+    request_file: str | None, method: str | None, url: str | None, request_id: str | None, signature: str | None, body: str | None,
     addresses: tuple[str, ...], keys: tuple[str, ...], at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Verify a callback: REQUEST is a file with a raw HTTP/1.1 request, or give its parts as options."""
@@ -125,8 +129,8 @@ def verify(
         verified = verify_callback(received, at=present(at), receiver=receiver)
     except CallbackRejected as e:
         if as_json:
-            findings = [finding_object(finding) for finding in e.findings]
-            print_json({"verdict": "fails", "code": e.code, "message": e.message, "findings": findings})
+            finding = finding_object(Finding(e.code, Severity.ERROR, e.message, e.clause))
+            print_json({"verdict": "fails", "code": e.code, "message": e.message, "findings": [finding]})
         else:
             say_error(e)
         return DOES_NOT_HOLD
@@ -149,7 +153,7 @@ def verify(
 @at_option
 @json_option
 def explain(
-    request_file: str | None, method: str, url: str | None, request_id: str | None, signature: str | None, body: str | None,
+    request_file: str | None, method: str | None, url: str | None, request_id: str | None, signature: str | None, body: str | None,
     addresses: tuple[str, ...], keys: tuple[str, ...], other_keys: tuple[str, ...], at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say why a callback is refused: the bytes that were tried, the rule, the likely cause."""
@@ -195,7 +199,9 @@ def attack(url: str, key: Path, signed_url: str | None, body: str | None, as_jso
 
 
 @callback.command()
-@click.option("--port", default=8765, show_default=True, help="On 127.0.0.1; 0 for a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8765, show_default=True, help="On 127.0.0.1; 0 for a free one."
+)
 @click.option("--public-key", "keys", multiple=True, metavar="[NAME=]FILE", help="A key of the service.")
 @click.option(
     "--base-url",
@@ -246,7 +252,7 @@ def listen(
 def replay(kept: str, url: str, remote: bool, folder: Path, as_json: bool) -> int:
     """Send a kept callback again, byte for byte, and tell what is answered: by its number, or from a file with a raw request."""
     place = parse_place(url, remote=remote)
-    reply = send_message(to_wire(load_kept(kept, folder=folder), place=place), place=place)
+    reply = send_message(readdress(load_kept(kept, folder=folder), place=place).to_wire(), place=place)
     if as_json:
         text = reply.body.decode("utf-8", "replace")
         print_json({"status": reply.status, "content_type": reply.content_type, "body": text})
@@ -277,9 +283,12 @@ def _proven(verified: VerifiedCallback) -> dict[str, Any]:
 
 
 def _received(
-    request_file: str | None, method: str, url: str | None, request_id: str | None, signature: str | None, body: str | None
+    request_file: str | None, method: str | None, url: str | None, request_id: str | None, signature: str | None, body: str | None
 ) -> ReceivedCallback:  # fmt: skip
     if request_file is not None:
+        parts = {"--method": method, "--url": url, "--request-id": request_id, "--signature": signature, "--body": body}
+        if given := [name for name, value in parts.items() if value is not None]:
+            raise click.UsageError(f"REQUEST has all of the request: {', '.join(given)} would be ignored")
         return ReceivedCallback(*parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES)))
     if url is None:
         raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
@@ -287,7 +296,7 @@ def _received(
     # As bytes a terminal's URL is what a wire would carry.
     target = url.encode("utf-8", "surrogateescape").decode("latin-1")
     return ReceivedCallback(
-        method, target, tuple([(name, value) for name, value in headers if value is not None]), _body(body)
+        method or "POST", target, tuple([(name, value) for name, value in headers if value is not None]), _body(body)
     )
 
 
@@ -309,6 +318,11 @@ def _public_key(text: str) -> CallbackKey:
     if not separator or "/" in name:
         name, path = Path(text).stem, text
     return load_callback_key(Path(path), name=name)
+
+
+def _stands_in_header(text: str) -> bool:
+    """Whether a header can have a value (RFC 9110 section 5.5), with nothing that would be trimmed."""
+    return bool(text) and text == text.strip() and all(c >= " " and c != "\x7f" for c in text)
 
 
 def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:

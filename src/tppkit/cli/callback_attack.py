@@ -11,8 +11,9 @@ from uuid import uuid4
 import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.callbacks.attacks import ATTACKS, Attack, Call, Target
-from tppkit.cli.callback_sending import TIMEOUT_S, Place, parse_place, send_message
+from tppkit.callbacks import ReceivedCallback
+from tppkit.callbacks.attacks import ATTACKS, Attack, Target
+from tppkit.cli.callback_sending import TIMEOUT_S, Place, parse_place, readdress, send_message
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, print_json
 from tppkit.errors import TransportError
 from tppkit.protocol.legacy import AccessGranted
@@ -47,7 +48,7 @@ def run_attacks(
         ConfigurationError: `callback.place`, it is not HTTP on this machine.
         TransportError: `attack.unreachable`, nothing listens there.
     """
-    place = parse_place(url)
+    place = parse_place(url)._replace(target="")  # each attack has its own
     target = Target(
         key=key,
         stranger=ec.generate_private_key(ec.SECP256R1()),
@@ -62,14 +63,14 @@ def run_attacks(
     return (Result(attack, _send_all(attack.make(target), place)) for attack in ATTACKS)
 
 
-def _send_all(calls: tuple[Call, ...], place: Place) -> int | None:
-    statuses = [_send(call.to_wire(host=place.authority), place) for call in calls]
-    return statuses[-1]
+def _send_all(calls: tuple[ReceivedCallback, ...], place: Place) -> int | None:
+    return [_send(call, place) for call in calls][-1]
 
 
-def _send(message: bytes, place: Place) -> int | None:
+def _send(call: ReceivedCallback, place: Place) -> int | None:
+    own_host = next((value for name, value in call.headers if name == "Host"), None)
     try:
-        return send_message(message, place=place).status
+        return send_message(readdress(call, place=place, host=own_host).to_wire(), place=place).status
     except TransportError:
         return None
 

@@ -45,23 +45,28 @@ class KeptCallbacks:
             Its number, for `callback replay`.
 
         Raises:
-            ConfigurationError: `file.exists`, `file.unwritable`.
+            ConfigurationError: `file.unwritable`.
         """
-        number = self._numbers[-1] + 1 if self._numbers else 1
-        write_new(self._path(number), raw_request(received), mode=PRIVATE)
+        number = self._write(self._numbers[-1] + 1 if self._numbers else 1, received.to_wire())
         self._numbers.append(number)
         while len(self._numbers) > self._most:
             self._path(self._numbers.pop(0)).unlink(missing_ok=True)
         return str(number)
 
+    def _write(self, number: int, data: bytes) -> int:
+        """Write under the first number that is free: another listener may keep its callbacks in the same folder."""
+        while True:
+            try:
+                write_new(self._path(number), data, mode=PRIVATE)
+            except ConfigurationError as e:
+                if e.code != "file.exists":
+                    raise
+                number += 1
+            else:
+                return number
+
     def _path(self, number: int) -> Path:
         return self._folder / f"{number}{_SUFFIX}"
-
-
-def raw_request(received: ReceivedCallback) -> bytes:
-    """A request as HTTP/1.1 has it."""
-    lines = [f"{received.method} {received.target} HTTP/1.1", *(f"{n}: {v}" for n, v in received.headers)]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + received.body
 
 
 def load_kept(name: str, *, folder: Path) -> ReceivedCallback:

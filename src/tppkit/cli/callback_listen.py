@@ -25,7 +25,7 @@ from tppkit.callbacks import (
     explain_callback,
 )
 from tppkit.cli.callback_kept import KeptCallbacks
-from tppkit.cli.callback_sending import Place, Reply, send_message, to_wire
+from tppkit.cli.callback_sending import Place, Reply, readdress, send_message
 from tppkit.cli.output import finding_object, say, say_error
 from tppkit.errors import ConfigurationError, Finding, TppkitError, TransportError
 from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
@@ -86,7 +86,7 @@ class Listener:
         forwarded = failure = None
         if self._forward is not None and (verified is not None or self._forward_all):
             try:
-                forwarded = send_message(to_wire(received, place=self._forward), place=self._forward)
+                forwarded = send_message(readdress(received, place=self._forward).to_wire(), place=self._forward)
             except TransportError as e:
                 failure = e
         answer = forwarded or Reply(_status(findings, failure), "", b"")

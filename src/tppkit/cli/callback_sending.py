@@ -95,15 +95,18 @@ def _is_here(host: str) -> bool:
         return False
 
 
-def to_wire(callback: ReceivedCallback, *, place: Place) -> bytes:
-    """The message of a callback for another place: method, body and every header of the callback as they came."""
+def readdress(callback: ReceivedCallback, *, place: Place, host: str | None = None) -> ReceivedCallback:
+    """A callback for another place: method, body and every header of the callback as they came, the connection's anew.
+
+    Args:
+        callback: as it came.
+        place: where it goes; an empty target leaves the callback's own.
+        host: the value of the Host header; the place's by default.
+    """
     kept = [(name, value) for name, value in callback.headers if name.lower() not in _NOT_FORWARDED]
-    fixed = (("Host", place.authority), ("Content-Length", str(len(callback.body))), ("Connection", "close"))
-    lines = [
-        f"{callback.method} {place.target or callback.target} HTTP/1.1",
-        *(f"{n}: {v}" for n, v in (*fixed, *kept)),
-    ]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + callback.body
+    length = str(len(callback.body))
+    fixed = (("Host", host or place.authority), ("Content-Length", length), ("Connection", "close"))
+    return callback._replace(target=place.target or callback.target, headers=(*fixed, *kept))
 
 
 def send_message(message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S) -> Reply:

@@ -223,7 +223,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-characters", "legacy", "the characters of codes",
-        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters",
+        "what a person can see: no control, bidi, zero-width, unassigned or private-use characters; no field of a payment"
+        " code is blank or begins with a mark",
         "people compare what they see with what they approve", "qr.characters",
     ),
     Assumption(
@@ -239,8 +240,10 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "qr-address", "legacy", "the form of the callback address in login codes, and of addresses in scan links",
         "https, a host name in ASCII or an IP address, a port if any, path and query in ASCII with percent-encoded UTF-8; no user"
-        " name, fragment or dot segment, nothing invisible in encoded form",
-        "the address is signed as a text, so clients must not change it on the way", "qr.address",
+        " name, fragment or dot segment, nothing invisible in encoded form; in login codes also a lower-case host, a path, and"
+        ' decoded no space or one of % { } # \\ " < >',
+        "the address is signed as a text, so clients must not change it on the way",
+        "_addresses.parse_address and parse_signed_address; CallbackAddress goes by the second too",
     ),
     Assumption(
         "scan-encoding", "legacy", "the encoding of the code in scan links",
@@ -261,13 +264,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "callback-url-form", "legacy", "whether the signed URL is percent-encoded or plain UTF-8",
         "the URL as received is tried, then as configured, then percent-decoded",
         "the document says full UTF-8 URL, and servers receive it encoded",
-        "callbacks.addresses.AddressMatch",
+        "nothing to set: each form is tried, and `explain_callback` names the one that fits",
     ),
     Assumption(
         "callback-time", "legacy", "where the time stamps for protocol security of revision 1.3 travel",
         "nothing that is signed is read as a time of sending; timeStamp of <TRAN> is the operation's; the inbox's time window is for"
         " receivers that know where their service puts it", "a time in the wrong place would refuse good callbacks or prove nothing",
-        "callbacks.inbox",
+        "callbacks.InboxSettings.window",
     ),
     Assumption(
         "callback-repeats", "legacy", "whether a repeated callback has the same requestid",

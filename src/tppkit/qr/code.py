@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from tppkit._addresses import SCHEME
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
-from tppkit.qr.address import SCHEME
 from tppkit.qr.characters import check_text
 from tppkit.qr.login import LOGIN_PREFIX, Login, parse_login
 from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tppkit._addresses import SCHEME, parse_signed_address
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
-from tppkit.qr.address import SCHEME, parse_address
 from tppkit.qr.characters import check_text
 
 LOGIN_PREFIX = "LOGIN:"
@@ -20,7 +20,7 @@ class Login:
     your own before anything is believed of it.
 
     Attributes:
-        url: the whole callback address, https.
+        url: the whole callback address, https; what a `CallbackAddress` can receive.
 
     Raises:
         FormatError: `qr.address-*`, `qr.character`, `qr.too-long`.
@@ -32,7 +32,7 @@ class Login:
 
     def __post_init__(self) -> None:
         check_text(self.text, what="the login code")
-        parse_address(self.url, what="the callback address")
+        parse_signed_address(self.url, what="the callback address")
 
     @property
     def text(self) -> str:
@@ -42,12 +42,12 @@ class Login:
     @property
     def host(self) -> str:
         """The address's host in lower case; international names in their ASCII form."""
-        return parse_address(self.url, what="the callback address").host
+        return parse_signed_address(self.url, what="the callback address").host
 
     @property
     def port(self) -> int:
         """The address's port."""
-        return parse_address(self.url, what="the callback address").port
+        return parse_signed_address(self.url, what="the callback address").port
 
 
 def parse_login(text: str) -> Login:

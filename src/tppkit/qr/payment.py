@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -26,7 +27,7 @@ class Payment:
 
     Attributes:
         account: <ACC>, the receiver's IBAN in electronic form or phone number (assumption qr-account).
-        name: <NAME>, the receiver; may be empty.
+        name: <NAME>, the receiver; may be empty. Like <TYPE> and <MSG> it is not blank, and no mark joins the colon before it.
         currency: <CCC>, ISO 4217.
         amount: <AMT> in the major unit, above zero, at most two decimals, which are kept as they are (assumption qr-amount).
         type: <TYPE>, as it came; may be empty (assumption qr-type).
@@ -50,6 +51,7 @@ class Payment:
         for name in ("name", "type", "message"):
             if ":" in getattr(self, name):
                 raise FormatError("qr.colon", f"the {name} holds a colon, which separates fields and cannot be escaped")
+            _check_seen(getattr(self, name), name)
         _check_account(self.account)
         if self.currency not in CURRENCIES:
             raise FormatError("qr.currency", f"{shown(self.currency, limit=12)} is no currency code of ISO 4217")
@@ -94,6 +96,17 @@ def parse_amount(text: str) -> Decimal:
             "qr.amount", f"the amount is {shown(text, limit=20)}, not 0.01 to 999999999.99 with at most two decimals"
         )
     return Decimal(text)
+
+
+def _check_seen(text: str, name: str) -> None:
+    if not text:
+        return
+    if unicodedata.category(text[0]).startswith("M"):
+        raise FormatError(
+            "qr.character", f"the {name} begins with U+{ord(text[0]):04X}, a mark that is drawn on the colon before it"
+        )
+    if not text.strip():
+        raise FormatError("qr.character", f"the {name} is blank; leave it empty")
 
 
 def _check_account(account: str) -> None:

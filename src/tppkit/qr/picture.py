@@ -10,12 +10,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tppkit._extras import missing_extra
-from tppkit.errors import FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.qr.code import Code
 
 if TYPE_CHECKING:
     import segno
 
+MAX_SCALE = 100  # the largest code has then 18,500 pixels a side
 QUIET_ZONE = 4  # light modules around the symbol (ISO/IEC 18004 section 9.1)
 # Of the fixed part of the palette, which no theme of a terminal changes.
 _BLACK_ON_WHITE, _RESET = "\033[38;5;16;48;5;231m", "\033[0m"
@@ -51,13 +52,23 @@ class Picture:
     _symbol: segno.QRCode = field(repr=False, compare=False)
 
     def png(self, *, scale: int = 8) -> bytes:
-        """A PNG file, `scale` pixels a module."""
+        """A PNG file, `scale` pixels a module, from 1 to 100.
+
+        Raises:
+            ConfigurationError: `qr.scale`.
+        """
+        _check_scale(scale)
         out = BytesIO()
         self._symbol.save(out, kind="png", scale=scale, border=QUIET_ZONE)
         return out.getvalue()
 
     def svg(self, *, scale: int = 8) -> str:
-        """An SVG element, `scale` units a module unless scaled by its page: for a file, or inside HTML as it is."""
+        """An SVG element, `scale` units a module (1 to 100) unless scaled by its page: for a file, or inside HTML as it is.
+
+        Raises:
+            ConfigurationError: `qr.scale`.
+        """
+        _check_scale(scale)
         out = BytesIO()
         self._symbol.save(
             out, kind="svg", scale=scale, border=QUIET_ZONE, light="#fff", xmldecl=False, svgclass=None, lineclass=None,
@@ -124,6 +135,11 @@ def encode_text(text: str, *, level: Level = Level.M) -> Picture:
     else:  # what is not named counts as Latin-1, and readers that guess, guess wrong at times (assumption qr-charset)
         symbol = segno.make_qr(text, error=level, mode="byte", encoding="utf-8", eci=True)
     return Picture(text, int(symbol.version), Level(symbol.error), symbol)
+
+
+def _check_scale(scale: int) -> None:
+    if not 1 <= scale <= MAX_SCALE:
+        raise ConfigurationError("qr.scale", f"a scale of {scale} is not 1 to {MAX_SCALE}")
 
 
 def _check_capacity(text: str, level: Level) -> None:

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from tppkit._addresses import decode_percent, parse_address
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
-from tppkit.qr.address import decode_percent, parse_address
 from tppkit.qr.characters import check_text
 from tppkit.qr.login import LOGIN_PREFIX, Login, parse_login
 from tppkit.qr.payment import PAYMENT_PREFIX, Payment, parse_payment

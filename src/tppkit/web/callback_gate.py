@@ -7,38 +7,32 @@ same again will be refused again; 503, nobody has it yet, send it again. What th
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from tppkit._clock import Clock, utc_now
 from tppkit.callbacks import (
     AsyncInbox,
     Inbox,
-    Outcome,
     Receipt,
     ReceivedCallback,
     VerifiedCallback,
-    verify_callback,
 )
-from tppkit.callbacks.inbox import Handler
-from tppkit.callbacks.inbox_async import AsyncHandler
+from tppkit.callbacks.inbox import Handler, Transaction
+from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
+from tppkit.web.callback_functions import OwnFunctions, require_function
 from tppkit.web.callback_requests import CallbackPeers, callback_target, require_length
 from tppkit.web.message import Scope
 from tppkit.web.proxies import connection_address
 from tppkit.web.refusing import Answer
 
 _LOG = logging.getLogger("tppkit.web")
-T = TypeVar("T")
 Keep = Callable[[Receipt], object]
-Transaction = Callable[[], AbstractContextManager[Any]]
-AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
 Login = Callable[[VerifiedCallback], LoginRequest]
 AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
 
@@ -97,40 +91,13 @@ def _answer_to(error: Exception) -> Answer:
     return _REFUSED.get(error.code, REFUSED)
 
 
-class _Own:
-    """Calls the application's functions, and remembers what they raised.
-
-    Attributes:
-        error: what was raised last.
-    """
-
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-
-    def call(self, function: Callable[..., T], *given: object) -> T:
-        """Call one."""
-        try:
-            return function(*given)
-        except Exception as e:
-            self.error = e
-            raise
-
-    async def awaited(self, function: Callable[..., Any], *given: object) -> Any:
-        """Call one, and await what it gives if that can be awaited."""
-        try:
-            result = function(*given)
-            return await result if inspect.isawaitable(result) else result
-        except Exception as e:
-            self.error = e
-            raise
-
-
 class _Gate:
     """What both gates do before and after the inbox."""
 
     def __init__(
         self, inbox: Inbox | AsyncInbox, *, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
     ) -> None:
+        require_function("on_refusal", on_refusal, awaited=False)
         self.receiver = inbox.receiver
         self.now = now
         self._peers, self._on_refusal = peers, on_refusal
@@ -164,7 +131,8 @@ class _Gate:
         """
         answer = AGAIN if own else _answer_to(error)
         try:
-            self._on_refusal(RefusedCallback(error, answer.status, self.now(), connection_address(source), received))
+            refused = RefusedCallback(error, answer.status, self.now(), connection_address(source), received)
+            OwnFunctions().call(self._on_refusal, refused)
         except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
             _LOG.exception("the sink of refused callbacks failed")
         return answer
@@ -178,13 +146,16 @@ class CallbackGate(_Gate):
         handler: has their effect before the answer, in the store's transaction (`Inbox.handle`); without one they are stored for
             `Inbox.work` (`Inbox.accept`).
         within: opens a transaction of the application's, gives its connection and commits at its end; the handler then runs in
-            that one (`Inbox.once`).
+            that one (`Inbox.handle_within`).
         login: what a login GET is answered, also when it is repeated; called behind the inbox, so without an effect of its own.
         keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
             process may have died the first time; where it fails nothing is acknowledged.
         peers: from where callbacks are taken; from everywhere without.
         on_refusal: gets everything about each refusal. `explain_callback` takes long: do it elsewhere.
         now: the clock.
+
+    Raises:
+        ConfigurationError: `callback.function`, a function would not run because it is a coroutine function.
     """
 
     def __init__(
@@ -193,6 +164,8 @@ class CallbackGate(_Gate):
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        for name, function in (("handler", handler), ("login", login), ("keep", keep)):
+            require_function(name, function, awaited=False)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
     def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
@@ -202,7 +175,7 @@ class CallbackGate(_Gate):
             received: the request, exactly as it came.
             source: the ASGI `http` scope or WSGI environ that it came with.
         """
-        own = _Own()
+        own = OwnFunctions()
         try:
             receipt = self._take(received, own)
             if not receipt.acknowledged:
@@ -215,18 +188,17 @@ class CallbackGate(_Gate):
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
             return self.refuse(e, source, received, own=e is own.error)
 
-    def _take(self, received: ReceivedCallback, own: _Own) -> Receipt:
+    def _take(self, received: ReceivedCallback, own: OwnFunctions) -> Receipt:
         handler = self._handler
         if handler is None:
             return self._inbox.accept(received, at=self.now())
+
+        def effect(callback: VerifiedCallback, connection: Any) -> object:
+            return own.call(handler, callback, connection)
+
         if self._within is None:
-            return self._inbox.handle(received, lambda *given: own.call(handler, *given), at=self.now())
-        verify_callback(received, at=self.now(), receiver=self.receiver)  # strangers open no transaction
-        with self._within() as connection:
-            receipt = self._inbox.once(received, at=self.now(), within=connection)
-            if receipt.outcome is Outcome.APPLIED:
-                own.call(handler, receipt.callback, connection)
-            return receipt
+            return self._inbox.handle(received, effect, at=self.now())
+        return self._inbox.handle_within(received, effect, at=self.now(), within=self._within)
 
 
 class AsyncCallbackGate(_Gate):
@@ -241,6 +213,9 @@ class AsyncCallbackGate(_Gate):
         peers: see `CallbackGate`.
         on_refusal: see `CallbackGate`; it is not awaited.
         now: the clock.
+
+    Raises:
+        ConfigurationError: `callback.function`, a function would not run because it is a generator.
     """
 
     def __init__(
@@ -249,32 +224,33 @@ class AsyncCallbackGate(_Gate):
         on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        for name, function in (("handler", handler), ("login", login), ("keep", keep)):
+            require_function(name, function, awaited=True)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
     async def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
         """See `CallbackGate.receive`."""
-        own = _Own()
+        own = OwnFunctions()
         try:
             receipt = await self._take(received, own)
             if not receipt.acknowledged:
                 return AGAIN
             if self._keep is not None:
-                await own.awaited(self._keep, receipt)
+                await own.await_one(self._keep, receipt, optional=True)
             if self._login is None or receipt.callback.method != "GET":
                 return ACKNOWLEDGED
-            return _answer(200, (await own.awaited(self._login, receipt.callback)).to_wire())
+            return _answer(200, (await own.await_one(self._login, receipt.callback, optional=True)).to_wire())
         except Exception as e:  # noqa: BLE001  # as above
             return self.refuse(e, source, received, own=e is own.error)
 
-    async def _take(self, received: ReceivedCallback, own: _Own) -> Receipt:
+    async def _take(self, received: ReceivedCallback, own: OwnFunctions) -> Receipt:
         handler = self._handler
         if handler is None:
             return await self._inbox.accept(received, at=self.now())
+
+        async def effect(callback: VerifiedCallback, connection: Any) -> object:
+            return await own.await_one(handler, callback, connection)
+
         if self._within is None:
-            return await self._inbox.handle(received, lambda *given: own.awaited(handler, *given), at=self.now())
-        verify_callback(received, at=self.now(), receiver=self.receiver)  # strangers open no transaction
-        async with self._within() as connection:
-            receipt = await self._inbox.once(received, at=self.now(), within=connection)
-            if receipt.outcome is Outcome.APPLIED:
-                await own.awaited(handler, receipt.callback, connection)
-            return receipt
+            return await self._inbox.handle(received, effect, at=self.now())
+        return await self._inbox.handle_within(received, effect, at=self.now(), within=self._within)

@@ -1,0 +1,102 @@
+"""The application's functions behind a gate: called or awaited, and never left undone.
+
+A coroutine function that is called without being awaited does nothing and raises nothing; its callback would be acknowledged.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from tppkit.errors import ConfigurationError
+
+T = TypeVar("T")
+
+_NOT_RUN = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+
+
+def require_function(name: str, function: Callable[..., object] | None, *, awaited: bool) -> None:
+    """Refuse a function that would not run: a generator, or a coroutine function where nothing awaits it.
+
+    Args:
+        name: of the setting.
+        function: the setting, or None.
+        awaited: the gate awaits what the function gives.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    wrong = _NOT_RUN if awaited else (*_NOT_RUN, inspect.iscoroutinefunction)
+    # An object that can be called is what its __call__ is.
+    if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
+        raise _would_not_run(name, "a coroutine or generator function")
+
+
+class OwnFunctions:
+    """Calls the application's functions, and remembers what they raised.
+
+    Attributes:
+        error: what was raised last.
+    """
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+
+    def call(self, function: Callable[..., T], *given: object) -> T:
+        """Call one.
+
+        Raises:
+            ConfigurationError: `callback.function`, it gave something to be awaited or iterated.
+        """
+        try:
+            result = function(*given)
+            _require_done(result)
+        except Exception as e:
+            self.error = e
+            raise
+        return result
+
+    async def await_one(self, function: Callable[..., Any], *given: object, optional: bool = False) -> Any:
+        """Call one, and await what it gives.
+
+        Args:
+            function: the application's.
+            given: its arguments.
+            optional: it may also give its result at once.
+
+        Raises:
+            ConfigurationError: `callback.function`, it gave something to be iterated, or nothing to be awaited.
+        """
+        try:
+            result = function(*given)
+            if inspect.isawaitable(result):
+                result = await result
+            elif not optional:
+                raise ConfigurationError(
+                    "callback.function",
+                    f"{_name_of(function)} gave nothing to be awaited: give AsyncCallbackGate a coroutine function",
+                )
+            _require_done(result)
+        except Exception as e:
+            self.error = e
+            raise
+        return result
+
+
+def _require_done(result: object) -> None:
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result):
+            result.close()  # it was never started, and is told of here
+        raise _would_not_run("a function", type(result).__name__)
+
+
+def _would_not_run(name: str, what: str) -> ConfigurationError:
+    return ConfigurationError(
+        "callback.function",
+        f"{name} is or gave {what}, which nobody would run: a coroutine function belongs to AsyncCallbackGate",
+    )
+
+
+def _name_of(function: object) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)

@@ -1,0 +1,48 @@
+"""Addresses that two programs read alike; codes and receivers have the vectors of their own rules."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit._addresses import Address, parse_address, parse_signed_address
+from tppkit.errors import FormatError
+
+
+def test_host_and_port_are_usual_and_the_rest_as_it_was_written():
+    assert parse_address("https://TPP.example:8443/%C5%BE?a=b", what="it") == Address(
+        "tpp.example", 8443, "https://TPP.example:8443", "/%C5%BE?a=b"
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["https://tpp.example", "https://TPP.example/", "https://tpp.example/%25", "https://tpp.example/%20"]
+)
+def test_what_may_be_linked_to_may_still_not_be_signed(url):
+    parse_address(url, what="it")
+    with pytest.raises(FormatError):
+        parse_signed_address(url, what="it")
+
+
+def test_letters_beyond_ascii_are_taken_where_they_are_asked_for():
+    assert parse_signed_address("https://tpp.example/ž?ž", what="it", beyond_ascii=True).path == "/ž?ž"
+    with pytest.raises(FormatError) as refused:
+        parse_signed_address("https://tpp.example/ž", what="it")
+    assert refused.value.code == "qr.address-malformed"
+
+
+@pytest.mark.parametrize("path", ["/%ž41", "/%4ž1", "?%ž41", "/\u202e", "/\udcff"])
+def test_a_letter_beyond_ascii_completes_no_escape_and_is_seen(path):
+    with pytest.raises(FormatError):
+        parse_address(f"https://tpp.example{path}", what="it", beyond_ascii=True)
+
+
+@given(st.text(), st.booleans())
+def test_only_format_error_escapes(text, beyond_ascii):
+    for url in (text, f"https://{text}", f"https://tpp.example/{text}"):
+        with suppress(FormatError):
+            parsed = parse_signed_address(url, what="it", beyond_ascii=beyond_ascii)
+            assert parsed.origin + parsed.path == url
