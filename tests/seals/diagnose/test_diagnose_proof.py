@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -151,3 +152,39 @@ def test_the_first_difference_and_white_space_are_shown(pki: Pki) -> None:
     assert "␍␊\n" in shown["signed_string"]
     assert "digest:·SHA-256=" in shown["signing_string"]
     assert all(character.isprintable() or character == "\n" for character in shown["signed_string"])
+
+
+BLANKS = [" ", "\t", "\r", "\n", "\v", "\f", "\0"]
+
+
+def seconds_of(message: Message, pki: Pki) -> float:
+    started = time.process_time()
+    diagnose_request(message, certificates=[pki.qseal.certificate], max_work=2_000)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=repr)
+def test_a_body_of_a_long_run_of_blanks_is_read_in_linear_time(pki: Pki, blank: str) -> None:
+    message = seal_wrongly(pki.qseal)
+    assert seconds_of(message._replace(body=blank.encode() * 500_000 + b"x"), pki) < 5
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=repr)
+@pytest.mark.parametrize("value", ['a={}"x', "signature='{}", 'keyId="a",headers="{}",signature="AAAA"', "{}a", "a{}"])
+def test_a_signature_header_of_a_long_run_of_blanks_is_read_in_linear_time(pki: Pki, blank: str, value: str) -> None:
+    message = Message("POST", "/", (("Signature", value.format(blank * 8000)),))
+    assert seconds_of(message, pki) < 5
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=repr)
+def test_values_and_a_target_of_long_runs_of_blanks_are_read_in_linear_time(pki: Pki, blank: str) -> None:
+    value = f"x{blank * 20_000}x"
+    headers = (("Host", value), ("X-Request-ID", value), ("Date", value), ("X-Words", value))
+    message = seal_wrongly(
+        pki.qseal,
+        target=f"/{value}",
+        headers=headers,
+        covered=("digest", "x-request-id", "(request-target)", "date", "host", "x-words"),
+        string=lambda data: data[::-1],
+    )
+    assert seconds_of(message, pki) < 5

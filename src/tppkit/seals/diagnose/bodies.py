@@ -22,7 +22,6 @@ MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
 
 _BOM = b"\xef\xbb\xbf"
 _RAW = "Hash the very bytes that are sent: serialise once, keep them, and hand the same bytes to the digest and to the HTTP client."
-_TRAILING = re.compile(rb"[ \t\r\n]+\Z")
 
 Apply = Callable[[bytes], Iterable[bytes]]
 
@@ -135,7 +134,7 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("body-lf-to-crlf", "The body has LF at its line ends; what was hashed has CR LF.",
          _one(lambda body: _lone_line_feeds(body).replace(b"\n", b"\r\n"))),
     _row("body-newline-dropped", "The body ends with a line break or white space that was not hashed.",
-         lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), _TRAILING.sub(b"", body))),
+         lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), body.rstrip(b" \t\r\n"))),
     _row("body-newline-added", "What was hashed ends with a line break (or a zero byte) that was not sent.", _added_ends),
     _row("body-read-by-lines", "The body was read line by line and put together again with LF, so its last line end is lost.",
          _one(_read_lines)),

@@ -19,8 +19,9 @@ from tppkit.httpsig.message import REQUEST_TARGET, Message
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 from tppkit.seals.profile import SealProfile
 
+# Possessive: what one part took, the next one does not try to take back, so a run of blanks is read once.
 _PARAMETER = re.compile(
-    r"""[ \t]*([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|([^",;]*))[ \t]*(?:[,;]|$)"""
+    r"""[ \t]*+([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*+=[ \t]*+(?:"([^"]*+)"|'([^']*+)'|([^",;]*+))[ \t]*+(?:[,;]|$)"""
 )
 _TIDY = re.compile(r"""[ \t]{0,8}[A-Za-z][A-Za-z0-9_-]*=(?:"[^"]*"|'[^']*'|[^\s,;"]*),?""")
 _NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "signature", "created", "expires")}
