@@ -71,3 +71,17 @@ def test_an_old_seal_is_refused_for_its_age_only_when_a_time_is_given(rsa_pki: P
     assert diagnose_request(message, profile=PROFILES["bng"]).outcome is Outcome.VERIFIES
     diagnosis = diagnose_request(message, profile=PROFILES["bng"], at=later)
     assert [cause.name for cause in diagnosis.causes] == ["signature.expired"]
+
+
+def test_an_expired_seal_with_a_mistake_in_its_string_is_told_both(rsa_pki: Pki) -> None:
+    covered = ("(request-target)", "date", "digest")
+    message = seal_wrongly(rsa_pki.qseal, covered=covered, assemble=joined(after="\n"))
+    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=datetime(2027, 6, 1, tzinfo=UTC))
+    assert {"string-newline-after", "signature.expired"} <= {cause.name for cause in diagnosis.causes}
+
+
+def test_what_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki: Pki) -> None:
+    diagnosis = diagnose_request(sealed(rsa_pki, "berlin-group"))
+    (cause,) = diagnosis.causes
+    assert "(request-target)" in " ".join(cause.evidence)
+    assert "Cover it" in cause.mend

@@ -136,7 +136,7 @@ def _find(message: Message, profile: SealProfile) -> tuple[str | None, tuple[Fau
     scheme, _, rest = value.partition(" ")
     if scheme.lower() == "signature":
         if carrier == "Signature":
-            faults.append(fault("scheme-word"))
+            faults.append(fault("scheme-word", f"its value begins with {scheme}"))
         value = rest.strip(" \t")
     return value, tuple(faults)
 

@@ -101,7 +101,7 @@ def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    yield draft._replace(lines=tuple([Line("", line.value, "") for line in draft.lines]))
+    yield draft._replace(nameless=True)
 
 
 def _target_name(draft: Draft, seen: Seen) -> Iterator[Draft]:

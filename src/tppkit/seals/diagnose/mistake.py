@@ -20,6 +20,7 @@ class Part(Enum):
     STRING = "signing string"
     SIGNATURE = "signature"
     DIALECT = "dialect"
+    REFUSED = "what the verifier refuses besides"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -40,6 +41,12 @@ _PRIMES = {
     "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
     "secp521r1": 2**521 - 1,
     "secp256k1": 2**256 - 2**32 - 977,
+}
+_ORDERS = {
+    "secp256r1": 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
+    "secp384r1": 2**384 - 0x389CB27E0BC8D220A7E5F24DB74F58851313E695333AD68D,
+    "secp521r1": 2**521 - 0x5AE79787C40D069948033FEB708F65A2FC44A36477663B851449048E16EC79BF7,
+    "secp256k1": 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141,
 }
 _PREHASHED: dict[str, hashes.HashAlgorithm] = {
     "SHA-256": hashes.SHA256(), "SHA-512": hashes.SHA512(), "SHA-384": hashes.SHA384(), "SHA-1": hashes.SHA1(),  # noqa: S303
@@ -242,8 +249,10 @@ def _read_digest_info(content: bytes) -> Made:
         start = bytes.fromhex(prefix)
         if content.startswith(start) and len(content) == len(start) + start[-1]:
             return Made("PKCS#1", name, content[len(start) :], certain=True)
-    # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA).
-    return Made("PKCS#1 without DigestInfo", _SIZES.get(len(content), ""), content, certain=True)
+    # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
+    is_text = content.isascii() and content.decode("latin-1").isprintable()
+    name = "" if is_text else _SIZES.get(len(content), "")
+    return Made("PKCS#1 without DigestInfo", name, content, certain=True)
 
 
 def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
@@ -280,12 +289,17 @@ def _unmask(masked: bytes, seed: bytes, hasher: Callable[[bytes], bytes], *, unu
 def _ec_oracles(key: ec.EllipticCurvePublicKey, signature: bytes) -> Sequence[Oracle]:
     size = (key.key_size + 7) // 8
     usual = "SHA-384" if key.key_size > 256 else "SHA-256"
+    found: list[EcOracle] = []
+    with suppress(ValueError):
+        if _in_range(key, *decode_dss_signature(signature)):
+            found.append(EcOracle(key, signature, Made("ECDSA, DER", ""), usual))
     if len(signature) == 2 * size:
         r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
-        raw = EcOracle(key, encode_dss_signature(r, s), Made("ECDSA, r and s bare", ""), usual)
-    try:
-        decode_dss_signature(signature)
-    except ValueError:
-        return (raw,) if len(signature) == 2 * size else ()
-    der = EcOracle(key, signature, Made("ECDSA, DER", ""), usual)
-    return (der, raw) if len(signature) == 2 * size else (der,)
+        if _in_range(key, r, s):
+            found.append(EcOracle(key, encode_dss_signature(r, s), Made("ECDSA, r and s bare", ""), usual))
+    return found
+
+
+def _in_range(key: ec.EllipticCurvePublicKey, r: int, s: int) -> bool:
+    order = _ORDERS.get(key.curve.name)
+    return order is not None and 0 < r < order and 0 < s < order

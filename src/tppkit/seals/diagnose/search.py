@@ -36,7 +36,7 @@ class Signed(NamedTuple):
         mistakes: in the signing string, in the order in which they were made.
         seen: the reading of the parameters under which it fits.
         right: the signing string as it should have been.
-        draft: the signing string as it was.
+        steps: the signing string after each mistake; the last is as it was signed.
     """
 
     certificate: EidasCertificate
@@ -45,7 +45,12 @@ class Signed(NamedTuple):
     mistakes: tuple[StringMistake, ...]
     seen: Seen
     right: Draft
-    draft: Draft
+    steps: tuple[Draft, ...]
+
+    @property
+    def draft(self) -> Draft:
+        """What was signed."""
+        return self.steps[-1] if self.steps else self.right
 
 
 class Search(NamedTuple):
@@ -143,14 +148,15 @@ def _match(judge: _Judge, seen: Seen, draft: Draft, effort: _Effort, *, any_hash
     return judge.oracle.match(data, any_hash=any_hash)
 
 
-def _found(judge: _Judge, seen: Seen, made: Made, mistakes: tuple[StringMistake, ...], draft: Draft) -> Signed:
-    return Signed(judge.certificate, judge.written, made, mistakes, seen, right_draft(seen), draft)
+def _found(judge: _Judge, seen: Seen, made: Made, *done: tuple[StringMistake, Draft]) -> Signed:
+    mistakes, steps = tuple([mistake for mistake, _ in done]), tuple([draft for _, draft in done])
+    return Signed(judge.certificate, judge.written, made, mistakes, seen, right_draft(seen), steps)
 
 
 def _right(judge: _Judge, seen: Seen, effort: _Effort) -> Signed | None:
     draft = right_draft(seen)
     made = _match(judge, seen, draft, effort, any_hash=True)
-    return _found(judge, seen, made, (), draft) if made else None
+    return _found(judge, seen, made) if made else None
 
 
 def _single(judge: _Judge, seen: Seen, effort: _Effort, *, any_hash: bool = False) -> Signed | None:
@@ -159,7 +165,7 @@ def _single(judge: _Judge, seen: Seen, effort: _Effort, *, any_hash: bool = Fals
             return None
         made = _match(judge, seen, draft, effort, any_hash=any_hash)
         if made:
-            return _found(judge, seen, made, (mistake,), draft)
+            return _found(judge, seen, made, (mistake, draft))
     return None
 
 
@@ -207,7 +213,7 @@ def _pairs(
                     effort.spend(judge.oracle.cost, data)
                     made = judge.oracle.match(data)
                     if made:
-                        return _found(judge, seen, made, (first, second), changed)
+                        return _found(judge, seen, made, (first, draft), (second, changed))
     return None
 
 

@@ -85,7 +85,8 @@ def faults_of_making(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
         expected: what the algorithm parameter stands for; None when that is not known.
     """
     if made.scheme == "PKCS#1 without DigestInfo":
-        yield signing_fault("no-digest-info" if made.hash else "not-hashed")
+        told = f"its padding holds {len(made.recovered)} bytes and no DigestInfo"
+        yield signing_fault("no-digest-info" if made.hash else "not-hashed", told)
         return
     yield from _faults_of_scheme(made, expected)
     wanted = "" if expected is None else expected.hash.name.upper().replace("SHA", "SHA-")
@@ -97,14 +98,15 @@ def faults_of_making(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
 
 def _faults_of_scheme(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
     scheme = None if expected is None else expected.scheme
+    told = f"it verifies as {made.scheme}, {made.hash}"
     if made.scheme == "PSS" and scheme is Scheme.PKCS1:
-        yield signing_fault("pss-for-pkcs1")
+        yield signing_fault("pss-for-pkcs1", told)
     elif made.scheme == "PKCS#1" and scheme is Scheme.PSS:
-        yield signing_fault("pkcs1-for-pss")
+        yield signing_fault("pkcs1-for-pss", told)
     elif made.scheme == "ECDSA, r and s bare" and scheme is Scheme.ECDSA_DER:
-        yield signing_fault("raw-for-der")
+        yield signing_fault("raw-for-der", told)
     elif made.scheme == "ECDSA, DER" and scheme is Scheme.ECDSA_RAW:
-        yield signing_fault("der-for-raw")
+        yield signing_fault("der-for-raw", told)
     if made.scheme == "PSS" and scheme is Scheme.PSS:
         size = {"SHA-1": 20, "SHA-256": 32, "SHA-384": 48, "SHA-512": 64}[made.hash]
         if made.salt_length != size:
