@@ -243,3 +243,21 @@ def test_numbers_that_no_signature_has_are_not_searched_for(pki: Pki, numbers: t
     diagnosis = diagnose_request(message, max_work=QUICK)
     assert diagnosis.tried == 0
     assert "integers from 1 to below its order" in " ".join(diagnosis.advice)
+
+
+@pytest.mark.parametrize("shape", ["\r\n", "\n"])
+def test_further_certificates_of_one_curve_do_not_shorten_the_search(pki: Pki, shape: str) -> None:
+    covered = ("digest", "x-request-id", "(request-target)")
+    message = seal_wrongly(
+        pki.qseal,
+        covered=covered,
+        lines=lambda lines: [lines[1], lines[2], lines[0]],
+        assemble=lambda lines: "".join(f"{name}: {value}{shape}" for name, value in lines).encode(),
+    )
+    message = message._replace(headers=tuple(row for row in message.headers if not row[0].startswith("TPP-Sig")))
+    own, others = pki.qseal.certificate, [pki.qwac.certificate]
+    alone = diagnose_request(message, certificates=[own])
+    together = diagnose_request(message, certificates=[own, *others])
+    assert alone.tried == together.tried
+    assert "order" in [cause.name for cause in together.causes]
+    assert together.outcome is Outcome.EXPLAINED

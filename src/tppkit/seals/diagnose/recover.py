@@ -76,14 +76,25 @@ class Made(NamedTuple):
 _ED25519 = Made("Ed25519", "SHA-512")
 
 
+Points = dict[tuple[str, str], int | None]
+"""By curve and hash: where the hash of the bytes that are asked about leads; oracles that are asked together share it."""
+
+
 class Oracle(Protocol):
     """Says whether a signature is over given bytes."""
 
     made: Made
     cost: int  # of one answer, in units of a hash
+    shares: str  # with which other oracles nearly all of the cost is shared
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
-        """How the signature was made, when it is over these bytes; with `any_hash` every hash is tried."""
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+        """How the signature was made, when it is over these bytes.
+
+        Args:
+            data: the bytes.
+            any_hash: try every hash.
+            points: what other oracles worked out for these bytes.
+        """
 
 
 @dataclass
@@ -92,8 +103,9 @@ class Pkcs1Oracle:
 
     made: Made
     cost: int = 1
+    shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare the recovered hash with that of the bytes."""
         expected = _HASHERS[self.made.hash](data) if self.made.hash else data
         return self.made if expected == self.made.recovered else None
@@ -106,8 +118,9 @@ class PssOracle:
     made: Made
     salt: bytes
     cost: int = 2
+    shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Repeat the salted check over the hash of the bytes."""
         hasher = _HASHERS[self.made.hash]
         return self.made if hasher(b"\0" * 8 + hasher(data) + self.salt) == self.made.recovered else None
@@ -126,15 +139,21 @@ class EcOracle:
     made: Made
     usual: str
     cost: int = 20
+    shares: str = ""
 
     def __post_init__(self) -> None:
+        self.shares = self.key.curve.name
         self._wanted = _points_of_hash(self.key, self.der)
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare, with the usual hash of the key or with every one."""
+        points = {} if points is None else points
         for name in dict.fromkeys((self.usual, *(_PREHASHED if any_hash else ()))):
             digest = _HASHERS[name](data)
-            if _times_base(self.key, digest) in self._wanted and self._verifies(digest, name):
+            place = self.shares, name
+            if place not in points:
+                points[place] = _times_base(self.key, digest)
+            if points[place] in self._wanted and self._verifies(digest, name):
                 return self.made._replace(hash=name)
         return None
 
@@ -198,8 +217,9 @@ class Ed25519Oracle:
     signature: bytes
     made: Made = _ED25519
     cost: int = 40
+    shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Verify."""
         try:
             self.key.verify(self.signature, data)
