@@ -814,7 +814,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "message.malformed": Code(
             "method or target could not stand in a request",
-            "percent-encode the target",
+            "give the request byte for byte: METHOD, percent-encoded target, headers, an empty line, the body",
         ),
         "message.no-raw-path": Code(
             "the server gives only the decoded path",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import islice, permutations
 
 from tppkit.httpsig.message import REQUEST_TARGET
 from tppkit.seals.diagnose.draft import Draft, Line, Seen
@@ -51,6 +51,13 @@ def _left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
         yield draft._replace(lines=filled)
 
 
+def _absent_empty(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    names = seen.parameters.headers
+    lines = {line.name: line for line in draft.lines}
+    if any(name not in seen.values for name in names) and set(lines) <= set(names):
+        yield draft._replace(lines=tuple([lines.get(name, Line(name, "")) for name in names]))
+
+
 def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
     lines = draft.lines
     for first in range(len(lines)):
@@ -63,13 +70,12 @@ def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 def _added(draft: Draft, seen: Seen) -> Iterator[Draft]:
     present = {line.name for line in draft.lines}
-    more = [
-        (name, value)
-        for name, value in seen.values.items()
-        if name not in present and name not in ("signature", "authorization")
-    ]
+    others = (
+        row for row in seen.values.items() if row[0] not in present and row[0] not in ("signature", "authorization")
+    )
+    more = tuple(islice(others, MAX_LINES))
     for place in (len(draft.lines), *range(len(draft.lines))):  # at the end first, where most are added
-        for name, value in more[:MAX_LINES]:
+        for name, value in more:
             yield draft._replace(lines=(*draft.lines[:place], Line(name, value), *draft.lines[place:]))
 
 
@@ -127,6 +133,8 @@ def _colons(*colons: str) -> Callable[[Draft, Seen], Iterator[Draft]]:
 LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
          "Sign every header that the headers parameter names, or name fewer.", likely=8),
+    _row("absent-as-empty", "A header that did not arrive was signed with an empty value.", _absent_empty,
+         "Cover only headers that are sent; proxies drop empty ones."),
     _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=30),
     _row("header-added", "A header was signed that the headers parameter does not name.", _added,
          "Name every signed header in the headers parameter.", likely=16),

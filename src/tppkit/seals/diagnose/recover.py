@@ -269,6 +269,9 @@ def _read_digest_info(content: bytes) -> Made:
         start = bytes.fromhex(prefix)
         if content.startswith(start) and len(content) == len(start) + start[-1]:
             return Made("PKCS#1", name, content[len(start) :], certain=True)
+        bare = bytes([0x30, start[1] - 2, 0x30, start[3] - 2]) + start[4:-4] + start[-2:]
+        if content.startswith(bare) and len(content) == len(bare) + bare[-1]:
+            return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :], certain=True)
     # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
     is_text = content.isascii() and content.decode("latin-1").isprintable()
     name = "" if is_text else _SIZES.get(len(content), "")

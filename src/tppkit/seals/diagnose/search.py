@@ -98,7 +98,7 @@ class _Panel:
 
     def match(self, data: bytes, *, any_hash: bool = False) -> tuple[_Judge, Made] | None:
         """Which key made the signature over these bytes, and how."""
-        self.left -= (4 if any_hash else 1) * self._cost + (len(data) >> 9)
+        self.left -= (4 if any_hash else 1) * self._cost + (len(data) >> 7)
         self.tried += 1
         points: Points = {}
         for judge in self.judges:
@@ -154,6 +154,8 @@ def _written(text: str) -> Iterator[Decoded]:
     decoded = decode_any(text)
     yield from decoded
     for name, raw in decoded[:1]:
+        if raw[:1] == b"\x30" and len(raw) >= 2 and 2 + raw[1] < len(raw):
+            yield Decoded("trailing-bytes", raw[: 2 + raw[1]])
         if not name:
             yield Decoded("reversed", raw[::-1])
             yield Decoded("leading-zero", raw.removeprefix(b"\0") if raw[:1] == b"\0" else b"\0" + raw)

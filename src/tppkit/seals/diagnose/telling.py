@@ -20,6 +20,10 @@ from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.profile import SealProfile
 
 _MORE_CERTIFICATES = "Give further certificates with --cert, for example the QWAC and those from before a renewal."
+_SET_ANEW = (
+    "A header that is set anew after signing (another X-Request-ID or Date on a retry) cannot be found by search: compare the "
+    "values above with those in the sender's log."
+)
 _OTHER_BODY = (
     "The body that arrived is not the one that was hashed, and no known change leads from one to the other: compare the bytes "
     "at the sender with those here, and look for a proxy that rewrites bodies."
@@ -134,6 +138,8 @@ def tell_advice(
         yield _OTHER_BODY
     if search.signed is not None:
         return
+    if search.readable:
+        yield _SET_ANEW
     if not search.readable:
         yield f"The signature cannot be by a key that was given: its length or form is another. {_MORE_CERTIFICATES}"
         yield from tell_malformed(text, certificates)
