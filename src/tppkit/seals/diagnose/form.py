@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tppkit._encoding import encode_base64
 from tppkit.errors import FormatError
 from tppkit.httpsig.cavage import (
     CREATED,
@@ -109,8 +110,7 @@ def read_form(message: Message, *, profile: SealProfile) -> Form:
     except FormatError as e:
         readings, text, found = _read_leniently(value, e)
         return Form(readings, text, (*faults, *found))
-    match = re.search(r'signature="?([^",]*)"?', value)
-    return Form((strict,), match[1] if match else "", faults)
+    return Form((strict,), encode_base64(strict.signature), faults)  # read strictly, so this is how it is written
 
 
 def fault(name: str, detail: str = "") -> Fault:
