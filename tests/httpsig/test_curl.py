@@ -214,3 +214,12 @@ def test_curl_itself_sends_the_same(arguments: list[str]) -> None:
     assert sorted((n.lower(), v) for n, v in read.headers) == sorted(
         (n.lower(), v) for n, v in raw.headers if n.lower() not in own
     )
+
+
+def test_the_program_is_known_by_its_name_on_windows() -> None:
+    assert parse_curl(f"curl.exe {URL}").method == "GET"
+    assert parse_curl(f"'C:\\Windows\\System32\\curl.exe' {URL}").method == "GET"
+
+
+def test_a_command_of_very_many_words_is_refused_at_its_bound() -> None:
+    assert code(f"curl {URL} " + "-H 'a: b' " * 400_000) == "curl.shell"

@@ -140,3 +140,14 @@ def test_what_is_written_comes_back(body: str, value: str) -> None:
     rows = [{"name": "Signature", "value": "a"}, {"name": "X", "value": value}]
     message = parse_har(har(changed(headers=rows, postData={"text": body})))
     assert (message.body.decode(), message.headers[-1]) == (body, ("X", value))
+
+
+def test_host_and_authority_of_the_same_value_are_one_header() -> None:
+    names = [{"name": "Host", "value": "b.example"}, {"name": ":authority", "value": "b.example"}, *SIGNED["headers"]]
+    assert parse_har(har(changed(headers=names))).values("host") == ("b.example",)
+    names[1]["value"] = "other.example"
+    assert parse_har(har(changed(headers=names))).values("host") == ("b.example", "other.example")
+
+
+def test_a_file_of_too_many_entries_is_refused_before_it_is_read() -> None:
+    assert code(b'{"log":{"entries":[' + b'{"request":{}},' * 300_000) == "har.malformed"

@@ -28,11 +28,14 @@ _WIDTH = 110
 @click.option("--profile", "profile", type=PROFILE, help=f"{HELP} psd2-v1 by default.")
 @entry_option
 @files_option
+@click.option(
+    "--show-values", is_flag=True, help="Show tokens, keys, card numbers and a signed body, which are masked otherwise."
+)
 @at_option
 @json_option
 def diagnose(
     request_file: str, certificate_files: tuple[str, ...], qwac: str | None, profile: SealProfile | None, entry: int | None,
-    allow_files: bool, at: datetime | None, as_json: bool,
+    allow_files: bool, show_values: bool, at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say why a sealed request does not verify, prove it, and say what to mend.
 
@@ -43,7 +46,8 @@ def diagnose(
     certificates = tuple(read_bundle(name, None).leaf for name in names)
     given = read_sealed_request(request_file, entry=entry, allow_files=allow_files, certificates=certificates)
     row = profile or given.profile or PSD2_V1
-    diagnosis = diagnose_request(given.message, certificates=(*given.certificates, *certificates), profile=row, at=at)
+    known = (*given.certificates, *certificates)
+    diagnosis = diagnose_request(given.message, certificates=known, profile=row, at=at, show_values=show_values)
     if as_json:
         print_json(diagnosis.to_object())
     else:
@@ -94,17 +98,21 @@ def _tell_strings(diagnosis: Diagnosis) -> None:
     """The right signing string; where another one was signed, line by line with it."""
     if diagnosis.expected is None:
         return
-    right = visible(diagnosis.expected).split("\n")
+    right = _lines(diagnosis.expected)
     if diagnosis.signed is None or diagnosis.first_difference is None:
         click.echo("\nThe signing string (· space, ␊ line feed, ␍ carriage return)")
         for line in right:
             click.echo(f"    {line}")
         return
     click.echo("\nThe signing string: - as it should be, + as it was signed (· space, ␊ line feed, ␍ carriage return)")
-    for wanted, signed in zip_longest(right, visible(diagnosis.signed).split("\n")):
+    for wanted, signed in zip_longest(right, _lines(diagnosis.signed)):
         if wanted == signed:
             click.echo(f"    {wanted}")
             continue
         for mark, line in (("-", wanted), ("+", signed)):
             if line is not None:
                 click.echo(f"  {mark} {line}")
+
+
+def _lines(raw: bytes) -> list[str]:
+    return visible(raw).removesuffix("\n").split("\n")

@@ -63,7 +63,7 @@ def read_sealed_request(
         return _record(_line_of(path, entry), certificates, path)
     raw = read_input(name, max_bytes=MAX_HAR_BYTES)
     start = raw[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
-    if start.startswith((b"curl ", b"$ curl ", b"curl\t", b"curl\\")):
+    if start.startswith((b"curl ", b"$ curl ", b"curl\t", b"curl\\", b"curl.exe ")):
         read_file = (lambda file: read_bounded(Path(file), max_bytes=MAX_MESSAGE_BYTES)) if allow_files else None
         return SealedInput(parse_curl(raw.decode("utf-8", "surrogateescape"), read_file=read_file))
     if not start.startswith(b"{"):

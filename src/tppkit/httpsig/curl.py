@@ -73,7 +73,7 @@ def parse_curl(text: str, *, read_file: ReadFile | None = None) -> Message:
             `read_file` raises.
     """
     words = list(parse_words(text.removeprefix("\ufeff").lstrip().removeprefix("$ ")))
-    if not words or words.pop(0).rpartition(b"/")[2] != b"curl":
+    if not words or re.split(rb"[/\\]", words.pop(0))[-1].lower() not in (b"curl", b"curl.exe"):
         raise FormatError("curl.option", "the command is not curl")
     command = _Command()
     words.reverse()

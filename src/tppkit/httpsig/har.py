@@ -32,6 +32,9 @@ def parse_har(raw: bytes, *, entry: int | None = None) -> Message:
     Raises:
         FormatError: `har.malformed`, `har.entry`, `message.malformed`, `header.control-character`, `json.*`, `base64.*`.
     """
+    # Counted before it is read: a file of many small entries takes ten times its size as objects.
+    if raw.count(b'"request"') > 2 * MAX_ENTRIES:
+        raise FormatError("har.malformed", f"the HAR file has more than {MAX_ENTRIES} entries")
     entries = _entries(
         parse_json(
             raw.removeprefix(b"\xef\xbb\xbf"), what="the HAR file", max_bytes=MAX_HAR_BYTES, max_depth=_MAX_DEPTH
@@ -75,13 +78,22 @@ def _message(value: Any) -> Message:
     request = _mapping(value, "request")
     method, url = (_text(request.get(name), f"request.{name}") for name in ("method", "url"))
     host, target = split_address(url)
-    headers = tuple(_headers(request))
+    headers = _without_repeated_host(tuple(_headers(request)))
     if not any(name.lower() == "host" for name, _ in headers):
         headers = (("Host", host), *headers)
     message = Message(method, target, headers, _body(request.get("postData")))
     require_start_line(message)
     check_length(message)
     return message
+
+
+def _without_repeated_host(headers: tuple[Header, ...]) -> tuple[Header, ...]:
+    """Exporters write :authority and Host of one request; where both say the same they are one."""
+    hosts = [header for header in headers if header[0].lower() == "host"]
+    if len(hosts) != 2 or hosts[0][1] != hosts[1][1]:
+        return headers
+    first = headers.index(hosts[0])
+    return tuple([header for place, header in enumerate(headers) if place == first or header[0].lower() != "host"])
 
 
 def _headers(request: Mapping[str, Any]) -> Iterator[Header]:

@@ -12,6 +12,7 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 
 MAX_COMMAND_LENGTH = 8 * 1024 * 1024
+MAX_WORDS = 4096
 
 # Alternatives that never start alike, so a text is read in one pass.
 _PIECE = re.compile(
@@ -61,6 +62,8 @@ def parse_words(text: str) -> tuple[bytes, ...]:
         elif word is not None:
             words.append(b"".join(word))
             word = None
+            if len(words) > MAX_WORDS:
+                raise FormatError("curl.shell", f"a command of more than {MAX_WORDS} words is too long")
     return tuple(words) if word is None else (*words, b"".join(word))
 
 

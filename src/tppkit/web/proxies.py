@@ -30,7 +30,7 @@ _URL_ENCODED = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
 _BINARY = re.compile(r":([A-Za-z0-9+/=]*):")
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")
 # One key and value of Envoy's header; a value with a separator in it stands in quotes.
-_PAIR = re.compile(r'\s*([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;=]*))\s*([;,]|\Z)')
+_PAIR = re.compile(r'\s*+([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;=]*+))\s*+([;,]|\Z)')
 
 
 class ProxyForm(StrEnum):

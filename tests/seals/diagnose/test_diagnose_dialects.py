@@ -9,7 +9,7 @@ from wrong_signer import joined, seal_wrongly
 
 from tppkit.httpsig import KeySigner, Message
 from tppkit.httpsig.algorithms import key_kind
-from tppkit.seals import PROFILES, PSD2_V1, KeyIdForm, Seal, sign_request
+from tppkit.seals import PROFILES, PSD2_V1, Format, KeyIdForm, Seal, prepare_request, sign_request
 from tppkit.seals.diagnose import Outcome, diagnose_request
 from tppkit.testpki import Pki
 
@@ -71,3 +71,48 @@ def test_an_old_seal_is_refused_for_its_age_only_when_a_time_is_given(rsa_pki: P
     assert diagnose_request(message, profile=PROFILES["bng"]).outcome is Outcome.VERIFIES
     diagnosis = diagnose_request(message, profile=PROFILES["bng"], at=later)
     assert [cause.name for cause in diagnosis.causes] == ["signature.expired"]
+
+
+def test_an_expired_seal_with_a_mistake_in_its_string_is_told_both(rsa_pki: Pki) -> None:
+    covered = ("(request-target)", "date", "digest")
+    message = seal_wrongly(rsa_pki.qseal, covered=covered, assemble=joined(after="\n"))
+    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=datetime(2027, 6, 1, tzinfo=UTC))
+    assert {"string-newline-after", "signature.expired"} <= {cause.name for cause in diagnosis.causes}
+
+
+def test_what_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki: Pki) -> None:
+    diagnosis = diagnose_request(sealed(rsa_pki, "berlin-group"))
+    (cause,) = diagnosis.causes
+    assert "(request-target)" in " ".join(cause.evidence)
+    assert "Cover it" in cause.mend
+
+
+OTHERS = [row.name for row in PROFILES.values() if row.format is not Format.CAVAGE]
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_changed_body_of_another_format_is_explained(rsa_pki: Pki, name: str) -> None:
+    message = sealed(rsa_pki, name)
+    diagnosis = diagnose_request(
+        message._replace(body=message.body + b"\n"),
+        certificates=[rsa_pki.qseal.certificate],
+        profile=PROFILES[name],
+        at=AT,
+    )
+    assert [cause.name for cause in diagnosis.causes] == ["body-newline-dropped"]
+    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert diagnosis.expected is not None
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_line_feed_after_the_signing_string_of_another_format_is_explained(rsa_pki: Pki, name: str) -> None:
+    profile = PROFILES[name]
+    algorithm = next(iter(profile.algorithms_of(key_kind(rsa_pki.qseal.key)).values()))
+    signer = KeySigner(rsa_pki.qseal.key, algorithm=algorithm.name)
+    texts = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.example/seal.pem"}
+    seal = Seal(rsa_pki.qseal.certificate, signer, profile=profile, key_id=texts.get(profile.key_id.form))
+    prepared = prepare_request(REQUEST, seal=seal, at=AT)
+    message = prepared.finish(signer.sign(prepared.signing_string + b"\n"))
+    diagnosis = diagnose_request(message, certificates=[rsa_pki.qseal.certificate], profile=profile, at=AT)
+    assert [cause.name for cause in diagnosis.causes] == ["string-newline-after"]
+    assert diagnosis.outcome is Outcome.EXPLAINED

@@ -109,6 +109,15 @@ def test_a_covered_header_that_did_not_arrive_is_named(pki: Pki) -> None:
     assert names(diagnose_request(lost)) == ["covered-absent"]
 
 
+@KINDS
+def test_a_covered_header_that_did_not_arrive_and_was_signed_as_empty_is_named(pkis: dict[str, Pki], kind: str) -> None:
+    message = seal_wrongly(
+        pkis[kind].qseal, lines=lambda lines: [(name, "" if name == "x-words" else value) for name, value in lines]
+    )
+    lost = message._replace(headers=tuple(header for header in message.headers if header[0] != "X-Words"))
+    assert names(diagnose_request(lost)) == ["covered-absent", "absent-as-empty"]
+
+
 def test_without_a_certificate_and_without_a_signature_that_is_said(pki: Pki) -> None:
     message = seal_wrongly(pki.qseal)
     bare = message._replace(headers=message.headers[:4])

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import time
 from collections.abc import Sequence
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from wrong_signer import BY_NAME, SINGLE, seal_wrongly
+from wrong_signer import BY_NAME, SINGLE, pair, seal_wrongly
 
+from tppkit._encoding import encode_base64
 from tppkit.httpsig import Message
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
 from tppkit.seals.diagnose.search import find_signed
 from tppkit.testpki import Pki
 
 UNKNOWN = ec.derive_private_key(987654321, ec.SECP256R1())
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 QUICK = 60_000  # work; the answer of a bounded search is never "explained" either
 
 
@@ -151,3 +156,108 @@ def test_the_first_difference_and_white_space_are_shown(pki: Pki) -> None:
     assert "␍␊\n" in shown["signed_string"]
     assert "digest:·SHA-256=" in shown["signing_string"]
     assert all(character.isprintable() or character == "\n" for character in shown["signed_string"])
+
+
+BLANKS = [" ", "\t", "\r", "\n", "\v", "\f", "\0"]
+
+
+def seconds_of(message: Message, pki: Pki) -> float:
+    started = time.process_time()
+    diagnose_request(message, certificates=[pki.qseal.certificate], max_work=2_000)
+    return time.process_time() - started
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=repr)
+def test_a_body_of_a_long_run_of_blanks_is_read_in_linear_time(pki: Pki, blank: str) -> None:
+    message = seal_wrongly(pki.qseal)
+    assert seconds_of(message._replace(body=blank.encode() * 500_000 + b"x"), pki) < 5
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=repr)
+@pytest.mark.parametrize("value", ['a={}"x', "signature='{}", 'keyId="a",headers="{}",signature="AAAA"', "{}a", "a{}"])
+def test_a_signature_header_of_a_long_run_of_blanks_is_read_in_linear_time(pki: Pki, blank: str, value: str) -> None:
+    message = Message("POST", "/", (("Signature", value.format(blank * 8000)),))
+    assert seconds_of(message, pki) < 5
+
+
+@pytest.mark.parametrize("blank", BLANKS, ids=repr)
+def test_values_and_a_target_of_long_runs_of_blanks_are_read_in_linear_time(pki: Pki, blank: str) -> None:
+    value = f"x{blank * 20_000}x"
+    headers = (("Host", value), ("X-Request-ID", value), ("Date", value), ("X-Words", value))
+    message = seal_wrongly(
+        pki.qseal,
+        target=f"/{value}",
+        headers=headers,
+        covered=("digest", "x-request-id", "(request-target)", "date", "host", "x-words"),
+        string=lambda data: data[::-1],
+    )
+    assert seconds_of(message, pki) < 5
+
+
+def both_algorithms(first: bytes, second: bytes) -> str:
+    hashes = (hashlib.sha256(first).digest(), hashlib.sha512(second).digest())
+    return ",".join(f"{name}={encode_base64(raw)}" for name, raw in zip(("SHA-256", "SHA-512"), hashes, strict=True))
+
+
+@pytest.mark.parametrize("mistake", ["string-newline-after", None])
+def test_each_algorithm_of_a_digest_is_judged_by_itself(pki: Pki, mistake: str | None) -> None:
+    steps = BY_NAME[mistake].steps if mistake else {}
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, digest=lambda body: both_algorithms(body, b"else"), **steps))
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert any("SHA-512" in text for text in diagnosis.advice)
+    explained = diagnose_request(
+        seal_wrongly(pki.qseal, digest=lambda body: both_algorithms(body, body + b"\n"), **steps)
+    )
+    assert explained.outcome is Outcome.EXPLAINED
+    assert "body-newline-added" in [cause.name for cause in explained.causes]
+
+
+def test_each_cause_has_its_own_evidence(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, **pair("target-without-query", "string-newline-after").steps)
+    diagnosis = diagnose_request(message)
+    texts = [cause.evidence for cause in diagnosis.causes]
+    assert len(set(texts)) == 2
+    assert all(cause.evidence for cause in diagnosis.causes)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (lambda raw: "", "empty"),
+        (lambda raw: "!!!!", "neither base64 nor hexadecimal"),
+        (lambda raw: encode_base64(raw[:-1]), "255 bytes; an RSA-2048 key makes 256"),
+        (lambda raw: encode_base64(raw[:32]), "HMAC with SHA-256"),
+        (lambda raw: encode_base64(b"\xff" * 256), "smaller number than its modulus"),
+    ],
+)
+def test_what_is_wrong_with_a_malformed_signature_is_told(rsa_pki: Pki, written, told: str) -> None:
+    diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, written=written), max_work=QUICK)
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert told in " ".join(diagnosis.advice)
+    assert diagnosis.tried == 0
+
+
+@pytest.mark.parametrize("numbers", [(0, 0), (0, 1), (1, 0), (P256_ORDER, 1), (1, P256_ORDER), (2**4000, 2**4000)])
+def test_numbers_that_no_signature_has_are_not_searched_for(pki: Pki, numbers: tuple[int, int]) -> None:
+    message = seal_wrongly(pki.qseal, signer=lambda key, data: encode_dss_signature(*numbers))
+    diagnosis = diagnose_request(message, max_work=QUICK)
+    assert diagnosis.tried == 0
+    assert "integers from 1 to below its order" in " ".join(diagnosis.advice)
+
+
+@pytest.mark.parametrize("shape", ["\r\n", "\n"])
+def test_further_certificates_of_one_curve_do_not_shorten_the_search(pki: Pki, shape: str) -> None:
+    covered = ("digest", "x-request-id", "(request-target)")
+    message = seal_wrongly(
+        pki.qseal,
+        covered=covered,
+        lines=lambda lines: [lines[1], lines[2], lines[0]],
+        assemble=lambda lines: "".join(f"{name}: {value}{shape}" for name, value in lines).encode(),
+    )
+    message = message._replace(headers=tuple(row for row in message.headers if not row[0].startswith("TPP-Sig")))
+    own, others = pki.qseal.certificate, [pki.qwac.certificate]
+    alone = diagnose_request(message, certificates=[own])
+    together = diagnose_request(message, certificates=[own, *others])
+    assert alone.tried == together.tried
+    assert "order" in [cause.name for cause in together.causes]
+    assert together.outcome is Outcome.EXPLAINED

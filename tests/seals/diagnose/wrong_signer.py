@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from base64 import b64encode, urlsafe_b64encode
@@ -133,12 +134,21 @@ def bare_ecdsa(key: Key, data: bytes) -> bytes:
     return r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
 
+def without_null(key: Key, data: bytes) -> bytes:
+    """A DigestInfo built by hand: the parameters of SHA-256 are absent instead of NULL."""
+    return padded(key, bytes.fromhex("302f300b0609608648016503040201") + b"\x04\x20" + hashlib.sha256(data).digest())
+
+
 def without_digest_info(key: Key, data: bytes) -> bytes:
     """What Java's RSA/ECB/PKCS1Padding makes of a hash: PKCS#1 padding around the bare hash."""
+    return padded(key, hashlib.sha256(data).digest())
+
+
+def padded(key: Key, content: bytes) -> bytes:
+    """PKCS#1 padding around any content, and the private key's operation."""
     numbers = key.private_numbers()
     size = key.key_size // 8
-    hashed = hashlib.sha256(data).digest()
-    block = b"\0\1" + b"\xff" * (size - len(hashed) - 3) + b"\0" + hashed
+    block = b"\0\1" + b"\xff" * (size - len(content) - 3) + b"\0" + content
     return pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(size, "big")
 
 
@@ -215,6 +225,12 @@ BODY_CASES = (
     Case("json-escaped", {"hashed": dumped(separators=(",", ":"))}),
     Case("json-slashes", {"hashed": lambda body: body.replace(b"/", b"\\/")}),
     Case("json-html-escaped", {"hashed": lambda body: body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e")}),
+    Case(
+        "json-html-escaped-gson",
+        {"body": b'{"a":"x=1"}', "hashed": lambda body: body.replace(b"x=1", b"x\\u003d1")},
+    ),
+    Case("body-code-page", {"body": '{"n":"Žąsė"}'.encode(), "hashed": lambda body: body.decode().encode("cp1257")}),
+    Case("body-gzip", {"body": gzip.compress(BODY, mtime=0), "hashed": gzip.decompress}),
     Case("json-nulls-dropped", {"hashed": lambda body: body.replace(b',"empty":null', b"")}),
     Case("json-numbers", {"hashed": lambda body: body.replace(b'"12.50"', b"12.5")}),
     Case("json-quoted", {"hashed": lambda body: json.dumps(body.decode(), ensure_ascii=False).encode()}),
@@ -263,6 +279,8 @@ TARGET_CASES = (
     Case(
         "target-escape-case", {"signed_target": lambda value: value.replace("%2F", "%2f").replace("%C3%A9", "%c3%a9")}
     ),
+    Case("target-fragment", {"signed_target": lambda value: f"{value}#top"}),
+    Case("target-encoded-otherwise", {"signed_target": lambda value: value.replace("%20", "+")}),
     Case("target-full-url", {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/")}),
     Case(
         "target-full-url-without-query",
@@ -299,6 +317,10 @@ LINE_CASES = (
     Case("value-folded", {"lines": replaced("x-words", lambda value: value.replace("s H", "s\r\n H"))}),
     Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("GMT", "+0000"))}),
     Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
+    Case("value-time-apart", {"lines": replaced("date", lambda value: value.replace("12:00:00", "12:04:10"))}),
+    Case("value-semicolon", {"lines": replaced("digest", lambda value: f"{value};")}),
+    Case("value-content-type", {"covered": (*COVERED, "content-type"),
+    "lines": replaced("content-type", lambda value: f"{value}; charset=utf-8")}),
     Case("value-url-encoded", {"lines": replaced("tpp-redirect-uri", lambda value: value.replace(":", "%3A").replace("/",
     "%2F").replace("?", "%3F").replace("=", "%3D"))}),
     Case("value-quoted", {"lines": replaced("x-words", lambda value: f'"{value}"')}),
@@ -334,10 +356,12 @@ SIGNATURE_CASES = (
     Case("signature-base64-twice", {"written": lambda raw: encode_base64(encode_base64(raw).encode())}),
     Case("signature-reversed", {"written": lambda raw: encode_base64(raw[::-1])}, ("rsa",)),
     Case("pss-for-pkcs1", {"signer": pss()}, ("rsa",)),
+    Case("signature-trailing-bytes", {"written": lambda raw: encode_base64(raw + bytes(3))}, ("ec",)),
     Case("raw-for-der", {"signer": bare_ecdsa}, ("ec",)),
     Case("signature-hash", {"signer": with_hash(hashes.SHA512())}),
     Case("signature-hash-weak", {"signer": with_hash(hashes.SHA1())}, ("rsa",)),
     Case("no-digest-info", {"signer": without_digest_info}, ("rsa",)),
+    Case("digest-info-without-null", {"signer": without_null}, ("rsa",)),
 )
 
 FORM_CASES = (

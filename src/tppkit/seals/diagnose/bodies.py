@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import unicodedata
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -20,9 +21,9 @@ from tppkit.seals.diagnose.mistake import BodyMistake, Part
 MAX_JSON_BYTES = 1024 * 1024
 MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
 
+_CODE_PAGES = ("cp1257", "iso8859-13", "cp1250", "iso8859-2", "iso8859-15", "iso8859-4")
 _BOM = b"\xef\xbb\xbf"
 _RAW = "Hash the very bytes that are sent: serialise once, keep them, and hand the same bytes to the digest and to the HTTP client."
-_TRAILING = re.compile(rb"[ \t\r\n]+\Z")
 
 Apply = Callable[[bytes], Iterable[bytes]]
 
@@ -88,6 +89,25 @@ def _go(value: Any) -> str:
     return text
 
 
+def _gson(value: Any) -> str:
+    text = _compact(value)
+    for mark in "<>&='\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return text
+
+
+def _gzipped_away(body: bytes) -> Iterator[bytes]:
+    """What is inside a compressed body, if that is not too long."""
+    if body.startswith(b"\x1f\x8b"):
+        reader = zlib.decompressobj(wbits=31)
+        try:
+            inside = reader.decompress(body, MAX_CHANGED_BYTES)
+        except zlib.error:
+            return
+        if reader.eof:
+            yield inside
+
+
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(member) for name, member in value.items() if member is not None}
@@ -135,7 +155,7 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("body-lf-to-crlf", "The body has LF at its line ends; what was hashed has CR LF.",
          _one(lambda body: _lone_line_feeds(body).replace(b"\n", b"\r\n"))),
     _row("body-newline-dropped", "The body ends with a line break or white space that was not hashed.",
-         lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), _TRAILING.sub(b"", body))),
+         lambda body: (body.removesuffix(b"\n"), body.removesuffix(b"\r\n"), body.rstrip(b" \t\r\n"))),
     _row("body-newline-added", "What was hashed ends with a line break (or a zero byte) that was not sent.", _added_ends),
     _row("body-read-by-lines", "The body was read line by line and put together again with LF, so its last line end is lost.",
          _one(_read_lines)),
@@ -161,6 +181,8 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("json-slashes", "The body is JSON, and what was hashed has its slashes escaped (PHP's json_encode).",
          _json(_php, lambda value: _compact(value).replace("/", "\\/"))),
     _row("json-html-escaped", "The body is JSON, and what was hashed has <, > and & as \\u escapes (Go's encoding/json).", _json(_go)),
+    _row("json-html-escaped-gson", "The body is JSON, and what was hashed has <, >, &, = and ' as \\u escapes (Java's Gson).",
+         _json(_gson), f"Build Gson with disableHtmlEscaping. {_RAW}"),
     _row("json-nulls-dropped", "The body is JSON, and what was hashed lacks the members that are null.",
          _json(lambda value: _compact(_without_nulls(value)), lambda value: json.dumps(_without_nulls(value), indent=2,
          ensure_ascii=False))),
@@ -173,6 +195,11 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("body-latin-1", "The body is UTF-8, and what was hashed is the same text in Latin-1.",
          lambda body: (*_text(str, encoding="latin-1")(body), *_text(str, encoding="cp1252")(body)),
          "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."),
+    _row("body-code-page", "The body is UTF-8, and what was hashed is the same text in a Baltic or Central European character set.",
+         lambda body: (changed for name in _CODE_PAGES for changed in _text(str, encoding=name)(body)),
+         "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."),
+    _row("body-gzip", "The body that arrived is compressed (gzip), and what was hashed is what it holds.", _gzipped_away,
+         "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."),
     _row("body-from-latin-1", "The body is Latin-1, and what was hashed is the same text in UTF-8.",
          lambda body: (body.decode("latin-1").encode("utf-8"), body.decode("cp1252", "replace").encode("utf-8")),
          "Send the text in the character set that was hashed; say UTF-8 explicitly where text becomes bytes."),

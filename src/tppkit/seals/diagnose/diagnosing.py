@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
+from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
+from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.digests import DigestFinding, explain_digest, possible_digests
-from tppkit.seals.diagnose.draft import Seen, right_draft
+from tppkit.seals.diagnose.draft import Draft, Line, Seen, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.form import Fault, Form, components_of, read_form
 from tppkit.seals.diagnose.judging import (
-    DIALECT,
     Refusal,
     algorithm_faults,
     coverage_faults,
@@ -25,20 +28,29 @@ from tppkit.seals.diagnose.judging import (
     other_dialects,
     refusal,
 )
-from tppkit.seals.diagnose.mistake import Part
-from tppkit.seals.diagnose.recover import Made
-from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome, visible
-from tppkit.seals.diagnose.search import MAX_WORK, MISTAKES, Search, Signed, find_signed
+from tppkit.seals.diagnose.masking import shown_bytes
+from tppkit.seals.diagnose.mending import mend_request
+from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
+from tppkit.seals.diagnose.search import MAX_WORK, Search, Signed, find_signed
 from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hmac, signing_fault
 from tppkit.seals.diagnose.strings import signed_bytes
+from tppkit.seals.diagnose.telling import (
+    causes_of,
+    dialect_cause,
+    first_difference,
+    refused_cause,
+    tell_advice,
+    tell_digest,
+    tell_excluded,
+    tell_making,
+    tell_refusal,
+    tell_step,
+)
+from tppkit.seals.formats import read_seal
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 
-_MORE_CERTIFICATES = "Give further certificates with --cert, for example the QWAC and those from before a renewal."
-_OTHER_BODY = (
-    "The body that arrived is not the one that was hashed, and no known change leads from one to the other: compare the bytes "
-    "at the sender with those here, and look for a proxy that rewrites bodies."
-)
+_TIMES = ("signature.created", "signature.expired")
 
 
 def diagnose_request(
@@ -48,6 +60,7 @@ def diagnose_request(
     profile: SealProfile = PSD2_V1,
     at: datetime | None = None,
     max_work: int = MAX_WORK,
+    show_values: bool = False,
 ) -> Diagnosis:
     """Say why a sealed request does not verify, and prove it.
 
@@ -61,48 +74,247 @@ def diagnose_request(
         profile: the dialect it should be in.
         at: judge its times at this time; when absent its age is not judged.
         max_work: a bound for the search, in units of about two microseconds.
+        show_values: do not mask tokens, keys and card numbers, and show a body where it was signed.
     """
     # 1. The certificate, and the signature's form.
     # 2. Whether the verifier takes it as it is, or in another dialect.
-    # 3. Coverage, keyId, algorithm and digest, each by itself.
-    # 4. What was signed, by whom and how.
+    # 3. What was signed, by whom and how; coverage, keyId, algorithm and digest, each by itself.
+    # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
     sent, faults = find_certificate(message, profile=profile)  # 1
     candidates = tuple(dict.fromkeys((*([sent] if sent else []), *certificates)))
-    form = read_form(message, profile=profile)
+    form = read_form(message, profile=profile) if profile.format is Format.CAVAGE else Form()
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
     refused = refusal(message, certificate=certificate, profile=profile, at=at)  # 2
     not_seal = tuple(_not_seal(certificate))
+    readings = tuple(_readings(message, form, profile))
     if refused is None and not not_seal:
-        return Diagnosis(Outcome.VERIFIES, profile.name, expected=_expected(message, form, profile))
+        right = shown_bytes(right_draft(readings[0]), show_values=show_values) if readings else None
+        return Diagnosis(Outcome.VERIFIES, profile.name, expected=right)
     dialects = other_dialects(message, certificate=certificate, profile=profile, at=at) if refused else ()
     if refused and dialects and not not_seal:
-        return _dialect(message, form, profile, dialects, refused)
-    if refused and profile.format is not Format.CAVAGE:
-        return _other_format(profile, refused)
-    if not form.readings:
-        return _without_parameters(profile, (*faults, *form.faults), has_certificate=True)
-    case = _Case(message, profile, form, candidates)
-    found = case.examine(max_work)
-    causes = (*faults, *form.faults, *case.faults(found, sent), *not_seal)
-    return case.report(found, causes, refused)
+        return _dialect(message, readings, profile, dialects, refused, certificate, show_values=show_values)
+    if not readings:
+        return _without_parameters(profile, (*faults, *form.faults), has_certificate=True, refused=refused)
+    case = _Case(message, profile, readings, form, candidates, certificate, at, show_values)
+    found = _examine(case, max_work)
+    causes = causes_of((*faults, *form.faults, *_faults(case, found), *not_seal))  # 3
+    left = tuple(_left(case, found, causes))  # 4
+    return _report(case, found, (*causes, *map(refused_cause, left)), refused)  # 5
 
 
-def _without_parameters(profile: SealProfile, faults: Sequence[Fault], *, has_certificate: bool) -> Diagnosis:
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One request that does not verify, with what it is judged by."""
+
+    message: Message
+    profile: SealProfile
+    readings: tuple[Seen, ...]
+    form: Form
+    candidates: tuple[EidasCertificate, ...]
+    certificate: EidasCertificate
+    at: datetime | None
+    show_values: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found in it: `digest` is why its digest does not fit; `hmac` the hash where the signature is one with a public key."""
+
+    search: Search
+    digest_holds: bool
+    digest: DigestFinding | None
+    hmac: str | None
+    seen: Seen
+
+    @property
+    def digest_explained(self) -> bool:
+        return self.digest_holds or (self.digest is not None and not self.digest.left)
+
+
+def _readings(message: Message, form: Form, profile: SealProfile) -> Iterator[Seen]:
+    """What the signature's parameters may say, the likeliest first."""
+    for parameters in form.readings:
+        yield Seen(message, components_of(message, parameters), parameters)
+    if profile.format is not Format.CAVAGE:
+        values = components_of(message, SignatureParameters("", "", (), b""))
+        try:
+            read = read_seal(message, values, profile=profile, origin=None)
+        except (FormatError, SignatureRejected, KeyError):
+            return
+        lines = tuple([_line(text) for text in read.signing_string.decode("latin-1").split("\n")])
+        yield Seen(message, values, read.parameters, right=Draft(lines))
+
+
+def _line(text: str) -> Line:
+    name, colon, value = text.partition(": ")
+    return Line(name, value, colon)
+
+
+def _examine(case: _Case, max_work: int) -> _Found:
+    holds, digest = _judge_digest(case)
+    label = case.readings[0].values.get("digest", "SHA-256").partition("=")[0]
+    digests = possible_digests(case.message.body, algorithm=label)
+    readings = [seen._replace(digests=digests) for seen in case.readings]
+    text = case.form.text or encode_base64(case.readings[0].parameters.signature)
+    search = find_signed(readings, text=text, certificates=case.candidates, max_work=max_work)
+    if search.signed is not None:
+        return _Found(search, holds, digest, None, search.signed.seen)
+    return _Found(search, holds, digest, _find_hmac(case, text), readings[0])
+
+
+def _judge_digest(case: _Case) -> tuple[bool, DigestFinding | None]:
+    value = case.readings[0].values.get(case.profile.digest_name)
+    if value is None:  # which is a fault of the headers where the dialect wants one
+        return True, None
+    body = case.message.body or (b"{}" if case.profile.empty_body is EmptyBody.BRACES else b"")
+    verify = verify_content_digest if case.profile.format is Format.RFC9421 else verify_digest
+    try:
+        verify(value, body)
+    except (FormatError, SignatureRejected):
+        written = value.replace("=:", "=").replace(":", "") if case.profile.format is Format.RFC9421 else value
+        return False, explain_digest(written, case.message.body)
+    return True, None
+
+
+def _find_hmac(case: _Case, text: str) -> str | None:
+    data = right_draft(case.readings[0]).text()
+    for certificate in case.candidates:
+        for secret in hmac_secrets(certificate.public_key, certificate.der):
+            for written in decode_any(text):
+                name = is_hmac(written.raw, data, secret)
+                if name:
+                    return name
+    return None
+
+
+def _faults(case: _Case, found: _Found) -> Iterator[Fault]:
+    """Every mistake that was proven, in the order of verification."""
+    parameters, values, signed = found.seen.parameters, found.seen.values, found.search.signed
+    if case.profile.format is Format.CAVAGE:
+        doubled = _doubled(case.message)
+        yield from coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body))
+    if found.digest is not None:
+        told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
+        yield from (Fault(mistake, told) for mistake in found.digest.mistakes)
+    if parameters.key_id or case.profile.format is Format.CAVAGE:
+        yield from key_id_faults(parameters.key_id, case.certificate, case.candidates, case.profile)
+    signer = signed.certificate if signed else case.certificate
+    yield from algorithm_faults(parameters.algorithm, signer, case.profile)
+    if found.hmac is not None:
+        yield signing_fault("hmac-with-public-key", f"HMAC with {found.hmac}")
+    if signed is not None:
+        yield from _faults_of_signature(case, signed)
+
+
+def _doubled(message: Message) -> list[str]:
+    counts = Counter(name.lower() for name, _ in message.headers)
+    return [name for name, count in counts.items() if count > 1]
+
+
+def _faults_of_signature(case: _Case, signed: Signed) -> Iterator[Fault]:
+    owner = signed.certificate
+    if owner != case.certificate:
+        row = "key-of-qwac" if "web" in owner.qc.types else "key-of-other"
+        yield signing_fault(row, f"it verifies with the key of {owner.subject}, serial {owner.serial:X}")
+    if signed.written.name:
+        told = f"{len(case.form.text)} characters give the {len(signed.written.raw)} bytes of a signature when read so"
+        yield signing_fault(f"signature-{signed.written.name}", told)
+    expected = meant_algorithm(signed.seen.parameters.algorithm, owner, case.profile, signed.made)
+    yield from faults_of_making(signed.made, expected)
+    before = signed.right
+    for mistake, after in zip(signed.mistakes, signed.steps, strict=True):
+        yield Fault(mistake, tell_step(before, after, show_values=case.show_values))
+        before = after
+
+
+def _left(case: _Case, found: _Found, causes: Sequence[Cause]) -> Iterator[Refusal]:
+    """What the verifier refuses in the request once every cause is mended, the signature left out of account."""
+    message = case.message
+    if case.profile.format is Format.CAVAGE:
+        message = mend_request(
+            message,
+            parameters=found.seen.parameters,
+            certificate=case.certificate,
+            profile=case.profile,
+            mistakes=frozenset(cause.name for cause in causes),
+        )
+    for at in dict.fromkeys((case.at, None)):
+        refused = refusal(message, certificate=case.certificate, profile=case.profile, at=at, any_signature=True)
+        if refused is None:
+            return
+        if refused.code in _TIMES:
+            if at is not None:
+                yield refused
+            continue
+        if not _is_told(refused.code, found, causes):
+            yield refused
+        return
+
+
+def _is_told(code: str, found: _Found, causes: Sequence[Cause]) -> bool:
+    """A refusal that cannot be mended away but stands among the causes already, or among what is not explained."""
+    family = {
+        "digest": ("digest-", "body-", "json-"),
+        "key-id": ("key-id-",),
+        "key": ("key-",),
+        "certificate": ("key-", "cert"),
+    }
+    if code.startswith(("digest.", "base64.")) and not found.digest_holds:
+        return found.digest is None or bool(found.digest.left or found.digest.mistakes)
+    beginnings = family.get(code.partition(".")[0], ())
+    if code == "signature.algorithm":
+        beginnings = ("algorithm-", "key-unusable")
+    return any(cause.name.startswith(beginnings) for cause in causes) if beginnings else False
+
+
+def _report(case: _Case, found: _Found, causes: tuple[Cause, ...], refused: Refusal | None) -> Diagnosis:
+    search = found.search
+    signed = search.signed
+    proven = (signed is not None or found.hmac is not None) and found.digest_explained
+    explained = proven and bool(causes)
+    made = signed.made if signed else search.made
+    right = signed.right if signed else right_draft(found.seen)
+    text = case.form.text or encode_base64(found.seen.parameters.signature)
     advice = (
-        []
-        if has_certificate
-        else ["Give the certificate that the seal should be by (--cert): the request carries none."]
+        *([tell_refusal(refused)] if refused else []),
+        *tell_advice(search, text, case.candidates, found.digest, found.digest_holds),
     )
+    return Diagnosis(
+        Outcome.EXPLAINED if explained else Outcome.UNEXPLAINED,
+        case.profile.name,
+        causes,
+        expected=shown_bytes(right, show_values=case.show_values),
+        signed=shown_bytes(signed.draft, show_values=case.show_values) if signed else None,
+        made=tell_making(made),
+        recovered_hash=made.recovered.hex() if made and made.hash and made.scheme.startswith("PKCS#1") else "",
+        excluded=() if explained else tuple(tell_excluded(search, case.candidates, digest_holds=found.digest_holds)),
+        advice=() if explained else advice,
+        tried=search.tried,
+        first_difference=first_difference(right.text(), signed_bytes(signed.draft))
+        if signed and signed.mistakes
+        else None,
+    )
+
+
+def _without_parameters(
+    profile: SealProfile, faults: Sequence[Fault], *, has_certificate: bool, refused: Refusal | None = None
+) -> Diagnosis:
+    """Nothing can be said of what was signed: no certificate, or a signature whose parameters cannot be read."""
     missing = any(one.mistake.name == "signature-missing" for one in faults)
-    outcome = Outcome.EXPLAINED if missing else Outcome.UNEXPLAINED
-    if not missing and has_certificate:
+    advice = []
+    if refused is not None and not missing:
+        advice.append(tell_refusal(refused))
+    if not has_certificate:
+        advice.append("Give the certificate that the seal should be by (--cert): the request carries none.")
+    elif not missing:
         advice.append(
             "Mend the form of the signature's header first; until it can be read, nothing can be said of what was signed."
         )
-    return Diagnosis(outcome, profile.name, _causes(faults), advice=tuple(advice))
+    outcome = Outcome.EXPLAINED if missing else Outcome.UNEXPLAINED
+    return Diagnosis(outcome, profile.name, causes_of(faults), advice=tuple(advice))
 
 
 def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:
@@ -111,211 +323,26 @@ def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:
         yield signing_fault("certificate-not-seal", f"{certificate.subject} is for websites (QWAC)")
 
 
-def _other_format(profile: SealProfile, refused: Refusal) -> Diagnosis:
-    """What the verifier says; the search is for mistakes with draft-cavage only."""
-    advice = (
-        f"The verifier says: {refused.message} [{refused.code}]. {refused.hint}.",
-        f"Known mistakes are searched for in seals of {Format.CAVAGE.value}; the profile {profile.name} has {profile.format.value}.",
-    )
-    return Diagnosis(Outcome.UNEXPLAINED, profile.name, advice=advice)
-
-
-def _expected(message: Message, form: Form, profile: SealProfile) -> bytes | None:
-    if not form.readings or profile.format is not Format.CAVAGE:
-        return None
-    parameters = form.readings[0]
-    return right_draft(Seen(message, components_of(message, parameters), parameters, profile)).text()
-
-
 def _dialect(
     message: Message,
-    form: Form,
+    readings: Sequence[Seen],
     profile: SealProfile,
     dialects: Sequence[SealProfile],
-    refused: Refusal | None,
+    refused: Refusal,
+    certificate: EidasCertificate,
+    *,
+    show_values: bool,
 ) -> Diagnosis:
-    names = ", ".join(row.name for row in dialects)
-    evidence = (f"it verifies by: {names}", f"by {profile.name}: {refused}")
-    cause = Cause(DIALECT.name, DIALECT.part, DIALECT.cause, evidence, DIALECT.mend)
-    expected = _expected(message, form, dialects[0])
-    return Diagnosis(Outcome.EXPLAINED, profile.name, (cause,), expected=expected, signed=expected)
-
-
-def _causes(faults: Sequence[Fault]) -> tuple[Cause, ...]:
-    rows = {one.mistake.name: one for one in reversed(faults)}
-    ordered = dict.fromkeys(one.mistake.name for one in faults)
-    return tuple(
-        Cause(
-            name,
-            rows[name].mistake.part,
-            rows[name].mistake.cause,
-            (rows[name].detail,) if rows[name].detail else (),
-            rows[name].mistake.mend,
-        )
-        for name in ordered
+    """It verifies in another dialect; what differs from the one that was asked for is the mend."""
+    other = dialects[0]
+    if not readings or other.format is not profile.format:
+        return Diagnosis(Outcome.EXPLAINED, profile.name, (dialect_cause(dialects, profile, refused, ()),))
+    seen = readings[0]
+    differing = (
+        *coverage_faults(seen.parameters, seen.values, _doubled(message), profile, has_body=bool(message.body)),
+        *key_id_faults(seen.parameters.key_id, certificate, (), profile),
+        *algorithm_faults(seen.parameters.algorithm, certificate, profile),
     )
-
-
-class _Case:
-    """One request that does not verify."""
-
-    def __init__(
-        self, message: Message, profile: SealProfile, form: Form, candidates: Sequence[EidasCertificate]
-    ) -> None:
-        self.message, self.profile, self.form, self.candidates = message, profile, form, candidates
-        self.parameters = form.readings[0]
-        self.values = components_of(message, self.parameters)
-        self.digest_holds = True
-        self.digest: DigestFinding | None = None
-        self.hmac: str | None = None
-
-    def examine(self, max_work: int) -> Search:
-        """Look at digest and signature."""
-        self._examine_digest()
-        label = self.values.get("digest", "SHA-256").partition("=")[0]
-        digests = possible_digests(self.message.body, algorithm=label)
-        readings = [
-            Seen(self.message, components_of(self.message, parameters), parameters, self.profile, digests)
-            for parameters in self.form.readings
-        ]
-        search = find_signed(readings, text=self.form.text, certificates=self.candidates, max_work=max_work)
-        if search.signed is None:
-            self.hmac = self._find_hmac(readings[0])
-        else:
-            self.parameters = search.signed.seen.parameters
-        return search
-
-    def _examine_digest(self) -> None:
-        value = self.values.get("digest")
-        if value is None:  # which is a fault of the headers where the dialect wants one
-            return
-        body = self.message.body or (b"{}" if self.profile.empty_body is EmptyBody.BRACES else b"")
-        try:
-            verify_digest(value, body)
-        except (FormatError, SignatureRejected):
-            self.digest_holds = False
-            self.digest = explain_digest(value, self.message.body)
-
-    def _find_hmac(self, seen: Seen) -> str | None:
-        data = right_draft(seen).text()
-        for certificate in self.candidates:
-            for secret in hmac_secrets(certificate.public_key, certificate.der):
-                for written in decode_any(self.form.text):
-                    name = is_hmac(written.raw, data, secret)
-                    if name:
-                        return name
-        return None
-
-    def faults(self, search: Search, sent: EidasCertificate | None) -> Iterator[Fault]:
-        """Every mistake that was proven, in the order of verification."""
-        signed = search.signed
-        certificate = sent or self.candidates[0]
-        counts = Counter(name.lower() for name, _ in self.message.headers)
-        doubled = [name for name, count in counts.items() if count > 1]
-        yield from coverage_faults(
-            self.parameters, self.values, doubled, self.profile, has_body=bool(self.message.body)
-        )
-        if self.digest is not None:
-            yield from (Fault(mistake, self._digest_evidence()) for mistake in self.digest.mistakes)
-        yield from key_id_faults(self.parameters.key_id, certificate, self.candidates, self.profile)
-        signer = signed.certificate if signed else certificate
-        yield from algorithm_faults(self.parameters.algorithm, signer, self.profile)
-        if self.hmac is not None:
-            yield signing_fault("hmac-with-public-key", f"HMAC with {self.hmac}")
-        if signed is not None:
-            yield from self._faults_of_signature(signed, certificate)
-
-    def _faults_of_signature(self, signed: Signed, certificate: EidasCertificate) -> Iterator[Fault]:
-        if signed.certificate != certificate:
-            row = "key-of-qwac" if "web" in signed.certificate.qc.types else "key-of-other"
-            yield signing_fault(
-                row, f"it verifies with the key of {signed.certificate.subject}, serial {signed.certificate.serial:X}"
-            )
-        if signed.written.name:
-            yield signing_fault(f"signature-{signed.written.name}")
-        expected = meant_algorithm(self.parameters.algorithm, signed.certificate, self.profile, signed.made)
-        yield from faults_of_making(signed.made, expected)
-        if signed.mistakes:
-            evidence = _difference(signed)
-            yield from (Fault(mistake, evidence) for mistake in signed.mistakes)
-
-    def _digest_evidence(self) -> str:
-        if self.digest is None or self.digest.hashed == self.message.body:
-            return f"Digest: {self.values['digest'][:200]}"
-        return (
-            f"{self.digest.algorithm} of {len(self.digest.hashed)} bytes was sent, {len(self.message.body)} arrived; "
-            f"they differ from byte {_first_difference(self.digest.hashed, self.message.body)}"
-        )
-
-    def report(self, search: Search, faults: Sequence[Fault], refused: Refusal | None) -> Diagnosis:
-        """The diagnosis."""
-        signed = search.signed
-        proven = (signed is not None or self.hmac is not None) and (self.digest_holds or self.digest is not None)
-        causes = _causes(faults)
-        if proven and not causes and refused is not None:
-            causes = (Cause(refused.code, Part.FORM, refused.message, (), refused.hint),)
-        explained = proven and bool(causes)
-        made = signed.made if signed else search.made
-        return Diagnosis(
-            Outcome.EXPLAINED if explained else Outcome.UNEXPLAINED,
-            self.profile.name,
-            causes,
-            expected=signed.right.text() if signed else right_draft(self._seen()).text(),
-            signed=signed_bytes(signed.draft) if signed else None,
-            made=_told_making(made),
-            recovered_hash=made.recovered.hex() if made and made.scheme.startswith("PKCS#1") else "",
-            excluded=() if explained else tuple(self._excluded(search)),
-            advice=() if explained else tuple(self._advice(search)),
-            tried=search.tried,
-        )
-
-    def _seen(self) -> Seen:
-        return Seen(self.message, self.values, self.parameters, self.profile)
-
-    def _excluded(self, search: Search) -> Iterator[str]:
-        if self.digest_holds:
-            yield "the body: its digest is the one in the Digest header"
-        if search.signed is not None:
-            yield "the signature: it is over these headers, by the key of the certificate"
-            return
-        if search.made_by is not None and search.made is not None:
-            yield f"the key: the signature was made with that of {search.made_by.subject} ({_told_making(search.made)})"
-        elif search.readable:
-            every = "none" if search.complete else "none of those that were tried"
-            yield f"the signing string with one or two of {len(MISTAKES)} known mistakes: {every} fits, under any key that was given"
-
-    def _advice(self, search: Search) -> Iterator[str]:
-        if not self.digest_holds and self.digest is None:
-            yield _OTHER_BODY
-        if search.signed is not None:
-            return
-        if not search.readable:
-            yield f"The signature cannot be by a key that was given: its length or form is another. {_MORE_CERTIFICATES}"
-        elif search.made_by is not None and search.made is not None and search.made.recovered and search.made.hash:
-            yield f"The key is right, but another text was signed: let the sender log the signing string and its {search.made.hash}."
-            if search.made.scheme == "PKCS#1":
-                yield f"The text that was signed has this {search.made.hash}: {search.made.recovered.hex()}"
-        else:
-            yield "Let the sender log the signing string and compare it with the one above, byte for byte."
-            yield _MORE_CERTIFICATES
-
-
-def _told_making(made: Made | None) -> str:
-    if made is None:
-        return ""
-    salt = f", salt of {made.salt_length} bytes" if made.salt_length is not None else ""
-    return f"{made.scheme}{f', {made.hash}' if made.hash else ''}{salt}"
-
-
-def _first_difference(one: bytes, other: bytes) -> int:
-    shorter = min(len(one), len(other))
-    return next((place for place in range(shorter) if one[place] != other[place]), shorter)
-
-
-def _difference(signed: Signed) -> str:
-    right, wrong = signed.right.text(), signed_bytes(signed.draft)
-    place = _first_difference(right, wrong)
-    start = max(place - 12, 0)
-    return (
-        f"from byte {place}: signed {visible(wrong[start : place + 28])!r}, right {visible(right[start : place + 28])!r}"
-    ).replace("\\n", "")
+    right = shown_bytes(right_draft(seen), show_values=show_values)
+    cause = dialect_cause(dialects, profile, refused, differing)
+    return Diagnosis(Outcome.EXPLAINED, profile.name, (cause,), expected=right, signed=right)

@@ -50,7 +50,7 @@ _ROWS = by_name(DIGEST_MISTAKES)
 
 
 class Reading(NamedTuple):
-    """One way to read a Digest header.
+    """One way to read the hash of one algorithm in a Digest header.
 
     Attributes:
         deviations: what is wrong with how it is written.
@@ -70,31 +70,66 @@ class DigestFinding(NamedTuple):
         mistakes: together they give the digest.
         hashed: the bytes that were hashed.
         algorithm: with which hash.
+        left: algorithms of the header whose hashes no known change explains.
     """
 
     mistakes: tuple[Mistake, ...]
     hashed: bytes
     algorithm: str
+    left: tuple[str, ...] = ()
 
 
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:
     """What, done to the body or to its hash, gives this Digest value; at most two changes of the body.
 
+    Each algorithm of the header is judged by itself; None when nothing is known of any.
+
     Args:
         value: of the header, as received.
         body: as received.
     """
-    readings = tuple(_readings(value))
+    pending = {part: tuple(_readings(part)) for part in _judged_parts(value)}
+    found: dict[str, DigestFinding] = {}
     for mistakes, candidate in _candidates(body):
         hashes: dict[str, bytes] = {}
-        for reading in readings:
-            if reading.algorithm not in hashes:
-                hashes[reading.algorithm] = hashlib.new(
-                    _HASHES[reading.algorithm], candidate, usedforsecurity=False
-                ).digest()
-            number = _as_number(hashes[reading.algorithm], reading.raw)
-            if number is not None:
-                return DigestFinding((*mistakes, *reading.deviations, *number), candidate, reading.algorithm)
+        for part, readings in tuple(pending.items()):
+            fitting = _fitting(readings, candidate, hashes)
+            if fitting is not None:
+                found[part] = DigestFinding((*mistakes, *fitting[0]), candidate, fitting[1])
+                del pending[part]
+        if not pending:
+            break
+    return _together(tuple(found.values()), left=tuple(pending), body=body)
+
+
+def _together(found: tuple[DigestFinding, ...], *, left: tuple[str, ...], body: bytes) -> DigestFinding | None:
+    if not found:
+        return None
+    mistakes = dict.fromkeys(mistake for one in found for mistake in one.mistakes)
+    told = next((one for one in found if one.hashed != body), found[0])
+    names = tuple([part.partition("=")[0][:40] for part in left])
+    return DigestFinding(tuple(mistakes), told.hashed, told.algorithm, names)
+
+
+def _judged_parts(value: str) -> tuple[str, ...]:
+    """The parts that a verifier compares: those of SHA-256 and SHA-512; every part where there is none of them."""
+    parts = tuple(dict.fromkeys([part.strip(" \t") for part in value[:4096].split(",")[:8]]))
+    known = tuple([part for part in parts if part.upper().startswith(("SHA-256=", "SHA-512="))])
+    return known or parts
+
+
+def _fitting(
+    readings: tuple[Reading, ...], candidate: bytes, hashes: dict[str, bytes]
+) -> tuple[tuple[Mistake, ...], str] | None:
+    """What is wrong with how the hash of a candidate is written, and which hash it is; None when it is none of its hashes."""
+    for reading in readings:
+        if reading.algorithm not in hashes:
+            hashes[reading.algorithm] = hashlib.new(
+                _HASHES[reading.algorithm], candidate, usedforsecurity=False
+            ).digest()
+        number = _as_number(hashes[reading.algorithm], reading.raw)
+        if number is not None:
+            return (*reading.deviations, *number), reading.algorithm
     return None
 
 
@@ -133,16 +168,15 @@ def _candidates(body: bytes) -> Iterator[tuple[tuple[Mistake, ...], bytes]]:
                     yield (*mistakes, second), twice
 
 
-def _readings(value: str) -> Iterator[Reading]:
-    for part in value[:4096].split(",")[:8]:
-        name, separator, encoded = part.strip(" \t").partition("=")
-        label = _SPELLINGS.get(name.upper())
-        if label is None or not separator:
-            yield from _read_hash(part.strip(" \t"), None, (_ROWS["digest-bare"],))
-        else:
-            plain = name.upper() in (*_HASHES, "SHA")
-            spelling = () if plain else (_ROWS["digest-name"],)
-            yield from _read_hash(encoded, label, spelling)
+def _readings(part: str) -> Iterator[Reading]:
+    name, separator, encoded = part.partition("=")
+    label = _SPELLINGS.get(name.upper())
+    if label is None or not separator:
+        yield from _read_hash(part, None, (_ROWS["digest-bare"],))
+    else:
+        plain = name.upper() in (*_HASHES, "SHA")
+        spelling = () if plain else (_ROWS["digest-name"],)
+        yield from _read_hash(encoded, label, spelling)
 
 
 def _read_hash(encoded: str, label: str | None, deviations: tuple[Mistake, ...]) -> Iterator[Reading]:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.message import REQUEST_TARGET, Message
-from tppkit.seals.profile import SealProfile
 
 
 class Line(NamedTuple):
@@ -35,6 +34,7 @@ class Draft(NamedTuple):
         encoding: of the text; the values are bytes already, so the right one is Latin-1.
         hashed: how the bytes were changed as a whole before they were signed: a name of `strings.WHOLE`, or nothing.
         instead: other bytes that were signed in place of the signing string.
+        nameless: the lines are their values alone.
     """
 
     lines: tuple[Line, ...]
@@ -44,12 +44,16 @@ class Draft(NamedTuple):
     encoding: str = "latin-1"
     hashed: str = ""
     instead: bytes | None = None
+    nameless: bool = False
 
     def text(self) -> bytes:
         """The bytes, before any change as a whole."""
         if self.instead is not None:
             return self.instead
-        lines = self.joiner.join([f"{name}{colon}{value}" for name, value, colon in self.lines])
+        if self.nameless:
+            lines = self.joiner.join([line.value for line in self.lines])
+        else:
+            lines = self.joiner.join([f"{name}{colon}{value}" for name, value, colon in self.lines])
         return f"{self.before}{lines}{self.after}".encode(self.encoding, "replace")
 
     def value(self, name: str) -> str | None:
@@ -73,29 +77,26 @@ class Seen(NamedTuple):
         message: as received.
         values: every component by lower-case name, joined as the draft has it.
         parameters: of the signature, as read.
-        profile: by which it is judged.
         digests: Digest values that the body could have had: (what was done to the body, the value).
+        right: the signing string of a format whose lines are not those of draft-cavage.
     """
 
     message: Message
     values: Mapping[str, str]
     parameters: SignatureParameters
-    profile: SealProfile
     digests: tuple[tuple[str, str], ...] = ()
+    right: Draft | None = None
 
     @property
     def path(self) -> str:
         """The target without its query."""
         return self.message.target.partition("?")[0]
 
-    @property
-    def method(self) -> str:
-        """As on the wire."""
-        return self.message.method
-
 
 def right_draft(seen: Seen) -> Draft:
     """The signing string as it should have been; a covered field that the request does not have has no line."""
+    if seen.right is not None:
+        return seen.right
     return Draft(tuple([Line(name, seen.values[name]) for name in seen.parameters.headers if name in seen.values]))
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from tppkit._encoding import encode_base64
 from tppkit.errors import FormatError
 from tppkit.httpsig.cavage import (
     CREATED,
@@ -19,8 +20,9 @@ from tppkit.httpsig.message import REQUEST_TARGET, Message
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 from tppkit.seals.profile import SealProfile
 
+# Possessive: what one part took, the next one does not try to take back, so a run of blanks is read once.
 _PARAMETER = re.compile(
-    r"""[ \t]*([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|([^",;]*))[ \t]*(?:[,;]|$)"""
+    r"""[ \t]*+([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*+=[ \t]*+(?:"([^"]*+)"|'([^']*+)'|([^",;]*+))[ \t]*+(?:[,;]|$)"""
 )
 _TIDY = re.compile(r"""[ \t]{0,8}[A-Za-z][A-Za-z0-9_-]*=(?:"[^"]*"|'[^']*'|[^\s,;"]*),?""")
 _NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "signature", "created", "expires")}
@@ -108,8 +110,7 @@ def read_form(message: Message, *, profile: SealProfile) -> Form:
     except FormatError as e:
         readings, text, found = _read_leniently(value, e)
         return Form(readings, text, (*faults, *found))
-    match = re.search(r'signature="?([^",]*)"?', value)
-    return Form((strict,), match[1] if match else "", faults)
+    return Form((strict,), encode_base64(strict.signature), faults)  # read strictly, so this is how it is written
 
 
 def fault(name: str, detail: str = "") -> Fault:
@@ -135,7 +136,7 @@ def _find(message: Message, profile: SealProfile) -> tuple[str | None, tuple[Fau
     scheme, _, rest = value.partition(" ")
     if scheme.lower() == "signature":
         if carrier == "Signature":
-            faults.append(fault("scheme-word"))
+            faults.append(fault("scheme-word", f"its value begins with {scheme}"))
         value = rest.strip(" \t")
     return value, tuple(faults)
 

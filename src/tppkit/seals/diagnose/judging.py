@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -17,7 +18,7 @@ from tppkit.seals.diagnose.mistake import Mistake, Part
 from tppkit.seals.diagnose.recover import Made
 from tppkit.seals.diagnose.signing import signing_fault
 from tppkit.seals.key_id import verify_key_id
-from tppkit.seals.policy import Demands, SealPolicy, demands_of
+from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy, demands_of
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 from tppkit.seals.verify import verify_request
@@ -43,6 +44,7 @@ _ALIASES = {
     "sha256withecdsa": "ecdsa-sha256", "es256": "ecdsa-p256-sha256", "sha384withecdsa": "ecdsa-sha384",
 }  # fmt: skip
 
+_CREATED = re.compile(r"""[,; ]created=([0-9]{1,11})(?![0-9])""")
 
 Refusal = FormatError | VerificationError
 
@@ -57,6 +59,21 @@ class _Unjudged(PathVerifier):
         self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
     ) -> TrustedPath:
         return TrustedPath((certificate,), Window())
+
+
+class _AnySignature(SealPolicy):
+    """Takes every signature under the names of the key's algorithms, so that what else a verifier asks can be asked alone."""
+
+    def believe(
+        self, certificate: EidasCertificate, *, at: datetime, intermediates: Sequence[EidasCertificate]
+    ) -> BelievedSeal:
+        """The seal, with verifiers that refuse nothing."""
+        seal = super().believe(certificate, at=at, intermediates=intermediates)
+        return seal._replace(verifiers=dict.fromkeys(seal.verifiers, _take))
+
+
+def _take(signature: bytes, data: bytes) -> None:
+    """Refuse no signature."""
 
 
 class _EveryKeyId(Mapping[str, EidasCertificate]):
@@ -76,7 +93,12 @@ class _EveryKeyId(Mapping[str, EidasCertificate]):
 
 
 def refusal(
-    message: Message, *, certificate: EidasCertificate, profile: SealProfile, at: datetime | None
+    message: Message,
+    *,
+    certificate: EidasCertificate,
+    profile: SealProfile,
+    at: datetime | None,
+    any_signature: bool = False,
 ) -> Refusal | None:
     """Why `verify_request` would refuse a request whose certificate it believes; None when it would not.
 
@@ -85,8 +107,10 @@ def refusal(
         certificate: the one that is known, for a dialect that sends none.
         profile: the dialect.
         at: the time to judge at; the request's own time when absent, so that an old request is not refused for its age.
+        any_signature: take whatever signature it has, and judge the rest.
     """
-    policy = SealPolicy(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate))
+    policy_of = _AnySignature if any_signature else SealPolicy
+    policy = policy_of(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate))
     try:
         verify_request(message, qwac=None, at=at or _own_time(message), policy=policy)
     except (FormatError, VerificationError) as e:
@@ -95,6 +119,10 @@ def refusal(
 
 
 def _own_time(message: Message) -> datetime:
+    for value in (*message.values("signature"), *message.values("signature-input"), *message.values("authorization")):
+        created = _CREATED.search(value)
+        if created is not None:
+            return datetime.fromtimestamp(int(created[1]), UTC)
     for value in message.values("date"):
         try:
             return parsedate_to_datetime(value).replace(tzinfo=UTC)
@@ -159,7 +187,7 @@ def coverage_faults(
         if name != demands.carrier and (name in demands.singletons or name.startswith(demands.prefixes)):
             yield fault("header-doubled", f"{name} stands more than once")
     if "digest" not in values and ("digest" in demands.sealing or has_body):
-        yield fault("digest-missing")
+        yield fault("digest-missing", "no Digest is among its headers")
     absent = [name for name in parameters.headers if name not in values]
     if absent:
         yield fault("covered-absent", ", ".join(absent))

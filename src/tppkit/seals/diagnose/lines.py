@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import permutations
+from itertools import islice, permutations
 
 from tppkit.httpsig.message import REQUEST_TARGET
 from tppkit.seals.diagnose.draft import Draft, Line, Seen
@@ -16,17 +16,7 @@ _PERMUTED = 6  # lines; of more, only the usual orders are tried
 _ORDER = "Write the lines in the order of the headers parameter."
 _LINE = "Write each line as the name in lower case, a colon, one space and the value; join them by one line feed."
 
-_COMMON = frozenset(
-    {
-        "value-first",
-        "value-last",
-        "value-time-near",
-        "header-missing",
-        "order",
-        "names-not-lower-case",
-        "colon-no-space",
-    }
-)
+_COMMON = frozenset({"header-missing", "header-added", "order", "names-not-lower-case", "colon-no-space"})
 
 
 def _row(
@@ -61,6 +51,13 @@ def _left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
         yield draft._replace(lines=filled)
 
 
+def _absent_empty(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    names = seen.parameters.headers
+    lines = {line.name: line for line in draft.lines}
+    if any(name not in seen.values for name in names) and set(lines) <= set(names):
+        yield draft._replace(lines=tuple([lines.get(name, Line(name, "")) for name in names]))
+
+
 def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
     lines = draft.lines
     for first in range(len(lines)):
@@ -73,15 +70,13 @@ def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 def _added(draft: Draft, seen: Seen) -> Iterator[Draft]:
     present = {line.name for line in draft.lines}
-    more = [
-        (name, value)
-        for name, value in seen.values.items()
-        if name not in present and name not in ("signature", "authorization")
-    ]
-    for name, value in more[:MAX_LINES]:
-        line = Line(name, value)
-        for place in (len(draft.lines), *range(len(draft.lines))):
-            yield draft._replace(lines=(*draft.lines[:place], line, *draft.lines[place:]))
+    others = (
+        row for row in seen.values.items() if row[0] not in present and row[0] not in ("signature", "authorization")
+    )
+    more = tuple(islice(others, MAX_LINES))
+    for place in (len(draft.lines), *range(len(draft.lines))):  # at the end first, where most are added
+        for name, value in more:
+            yield draft._replace(lines=(*draft.lines[:place], Line(name, value), *draft.lines[place:]))
 
 
 def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -101,7 +96,7 @@ def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    yield draft._replace(lines=tuple([Line("", line.value, "") for line in draft.lines]))
+    yield draft._replace(nameless=True)
 
 
 def _target_name(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -138,9 +133,11 @@ def _colons(*colons: str) -> Callable[[Draft, Seen], Iterator[Draft]]:
 LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
          "Sign every header that the headers parameter names, or name fewer.", likely=8),
-    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=10),
+    _row("absent-as-empty", "A header that did not arrive was signed with an empty value.", _absent_empty,
+         "Cover only headers that are sent; proxies drop empty ones."),
+    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=30),
     _row("header-added", "A header was signed that the headers parameter does not name.", _added,
-         "Name every signed header in the headers parameter.", likely=0),
+         "Name every signed header in the headers parameter.", likely=16),
     _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE),
     _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
          _colons(":  ", " : ", ":\t", " :"), _LINE),

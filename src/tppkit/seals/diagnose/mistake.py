@@ -20,6 +20,7 @@ class Part(Enum):
     STRING = "signing string"
     SIGNATURE = "signature"
     DIALECT = "dialect"
+    REFUSED = "what the verifier refuses besides"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,13 @@ class StringMistake(Mistake):
         apply: from the right draft, what may have been signed.
         common: often seen; pairs of common mistakes are tried first.
         likely: how many of its variants, from the first, are tried in pairs before all of them are.
+        of_bytes: it can be made in any bytes, also in those that were signed in place of a signing string.
     """
 
     apply: Callable[[Draft, Seen], Iterable[Draft]]
     common: bool = False
     likely: int = 2
+    of_bytes: bool = False
 
 
 def by_name(rows: Sequence[Mistake]) -> dict[str, Mistake]:

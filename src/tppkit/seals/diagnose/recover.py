@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -41,6 +42,12 @@ _PRIMES = {
     "secp521r1": 2**521 - 1,
     "secp256k1": 2**256 - 2**32 - 977,
 }
+_ORDERS = {
+    "secp256r1": 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551,
+    "secp384r1": 2**384 - 0x389CB27E0BC8D220A7E5F24DB74F58851313E695333AD68D,
+    "secp521r1": 2**521 - 0x5AE79787C40D069948033FEB708F65A2FC44A36477663B851449048E16EC79BF7,
+    "secp256k1": 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141,
+}
 _PREHASHED: dict[str, hashes.HashAlgorithm] = {
     "SHA-256": hashes.SHA256(), "SHA-512": hashes.SHA512(), "SHA-384": hashes.SHA384(), "SHA-1": hashes.SHA1(),  # noqa: S303
 }  # fmt: skip
@@ -69,14 +76,25 @@ class Made(NamedTuple):
 _ED25519 = Made("Ed25519", "SHA-512")
 
 
+Points = dict[tuple[str, str], int | None]
+"""By curve and hash: where the hash of the bytes that are asked about leads; oracles that are asked together share it."""
+
+
 class Oracle(Protocol):
     """Says whether a signature is over given bytes."""
 
     made: Made
     cost: int  # of one answer, in units of a hash
+    shares: str  # with which other oracles nearly all of the cost is shared
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
-        """How the signature was made, when it is over these bytes; with `any_hash` every hash is tried."""
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+        """How the signature was made, when it is over these bytes.
+
+        Args:
+            data: the bytes.
+            any_hash: try every hash.
+            points: what other oracles worked out for these bytes.
+        """
 
 
 @dataclass
@@ -85,8 +103,9 @@ class Pkcs1Oracle:
 
     made: Made
     cost: int = 1
+    shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare the recovered hash with that of the bytes."""
         expected = _HASHERS[self.made.hash](data) if self.made.hash else data
         return self.made if expected == self.made.recovered else None
@@ -99,8 +118,9 @@ class PssOracle:
     made: Made
     salt: bytes
     cost: int = 2
+    shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Repeat the salted check over the hash of the bytes."""
         hasher = _HASHERS[self.made.hash]
         return self.made if hasher(b"\0" * 8 + hasher(data) + self.salt) == self.made.recovered else None
@@ -119,15 +139,21 @@ class EcOracle:
     made: Made
     usual: str
     cost: int = 20
+    shares: str = ""
 
     def __post_init__(self) -> None:
+        self.shares = self.key.curve.name
         self._wanted = _points_of_hash(self.key, self.der)
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare, with the usual hash of the key or with every one."""
+        points = {} if points is None else points
         for name in dict.fromkeys((self.usual, *(_PREHASHED if any_hash else ()))):
             digest = _HASHERS[name](data)
-            if _times_base(self.key, digest) in self._wanted and self._verifies(digest, name):
+            place = self.shares, name
+            if place not in points:
+                points[place] = _times_base(self.key, digest)
+            if points[place] in self._wanted and self._verifies(digest, name):
                 return self.made._replace(hash=name)
         return None
 
@@ -191,8 +217,9 @@ class Ed25519Oracle:
     signature: bytes
     made: Made = _ED25519
     cost: int = 40
+    shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> Made | None:
+    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Verify."""
         try:
             self.key.verify(self.signature, data)
@@ -242,8 +269,13 @@ def _read_digest_info(content: bytes) -> Made:
         start = bytes.fromhex(prefix)
         if content.startswith(start) and len(content) == len(start) + start[-1]:
             return Made("PKCS#1", name, content[len(start) :], certain=True)
-    # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA).
-    return Made("PKCS#1 without DigestInfo", _SIZES.get(len(content), ""), content, certain=True)
+        bare = bytes([0x30, start[1] - 2, 0x30, start[3] - 2]) + start[4:-4] + start[-2:]
+        if content.startswith(bare) and len(content) == len(bare) + bare[-1]:
+            return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :], certain=True)
+    # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
+    is_text = content.isascii() and content.decode("latin-1").isprintable()
+    name = "" if is_text else _SIZES.get(len(content), "")
+    return Made("PKCS#1 without DigestInfo", name, content, certain=True)
 
 
 def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
@@ -280,12 +312,17 @@ def _unmask(masked: bytes, seed: bytes, hasher: Callable[[bytes], bytes], *, unu
 def _ec_oracles(key: ec.EllipticCurvePublicKey, signature: bytes) -> Sequence[Oracle]:
     size = (key.key_size + 7) // 8
     usual = "SHA-384" if key.key_size > 256 else "SHA-256"
+    found: list[EcOracle] = []
+    with suppress(ValueError):
+        if _in_range(key, *decode_dss_signature(signature)):
+            found.append(EcOracle(key, signature, Made("ECDSA, DER", ""), usual))
     if len(signature) == 2 * size:
         r, s = int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big")
-        raw = EcOracle(key, encode_dss_signature(r, s), Made("ECDSA, r and s bare", ""), usual)
-    try:
-        decode_dss_signature(signature)
-    except ValueError:
-        return (raw,) if len(signature) == 2 * size else ()
-    der = EcOracle(key, signature, Made("ECDSA, DER", ""), usual)
-    return (der, raw) if len(signature) == 2 * size else (der,)
+        if _in_range(key, r, s):
+            found.append(EcOracle(key, encode_dss_signature(r, s), Made("ECDSA, r and s bare", ""), usual))
+    return found
+
+
+def _in_range(key: ec.EllipticCurvePublicKey, r: int, s: int) -> bool:
+    order = _ORDERS.get(key.curve.name)
+    return order is not None and 0 < r < order and 0 < s < order

@@ -47,13 +47,16 @@ class Diagnosis:
         outcome: verifies, explained (the causes, once mended, leave nothing that fails), or unexplained.
         profile: name of the dialect it was judged by.
         causes: what was proven, in the order of verification; there may be some even when the whole is not explained.
-        expected: the signing string as a verifier makes it; None when the signature's parameters cannot be read.
-        signed: the bytes that were signed, where they were found.
+        expected: the signing string as a verifier makes it; None when the signature's parameters cannot be read. Here and in
+            `signed` tokens, keys and card numbers are masked, unless values were asked for.
+        signed: what was signed, where it was found; None too where it is the body or other data, and values were not asked for.
         made: how the signature was made, where that is known.
         recovered_hash: the hash that an RSA signature holds, in hexadecimal; empty otherwise.
         excluded: what was looked at and is not the cause.
         advice: what to try next, when it is not explained.
         tried: how many byte strings were compared with the signature.
+        first_difference: the byte at which what was signed leaves the right signing string; None where they are equal or not
+            known.
     """
 
     outcome: Outcome
@@ -66,20 +69,12 @@ class Diagnosis:
     excluded: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
     tried: int = 0
+    first_difference: int | None = None
 
     @property
     def explained(self) -> bool:
         """The request verifies, or why it does not is proven."""
         return self.outcome is not Outcome.UNEXPLAINED
-
-    @property
-    def first_difference(self) -> int | None:
-        """The byte at which what was signed leaves the right signing string; None where they are equal or not known."""
-        if self.expected is None or self.signed is None or self.expected == self.signed:
-            return None
-        pairs = zip(self.expected, self.signed, strict=False)
-        shorter = min(len(self.expected), len(self.signed))
-        return next((place for place, (one, other) in enumerate(pairs) if one != other), shorter)
 
     def to_object(self) -> Mapping[str, Any]:
         """The same as JSON has it; texts show white space by marks."""

@@ -28,6 +28,8 @@ SIGNING_MISTAKES: tuple[Mistake, ...] = (
              "Reverse them before encoding."),
             ("signature-leading-zero", "The signature was written as a number: a zero byte stands before it, or its own is lost.",
              "Encode the bytes that the library gives; never make a number of them."),
+            ("signature-trailing-bytes", "Further bytes stand behind the DER of the signature.",
+             "Cut the buffer to the length that the signing function gives back."),
             ("pss-for-pkcs1", "The signature is RSASSA-PSS, and the algorithm named is PKCS#1.", _PROFILE_MEND),
             ("pkcs1-for-pss", "The signature is PKCS#1, and the algorithm named is RSASSA-PSS.", _PROFILE_MEND),
             ("pss-salt-length", "The signature is RSASSA-PSS with a salt of another length than the hash has.",
@@ -41,6 +43,8 @@ SIGNING_MISTAKES: tuple[Mistake, ...] = (
             ("signature-hash-weak", "The signature is over a hash that banks do not take.", "Sign with SHA-256 or SHA-512."),
             ("no-digest-info", "The RSA signature holds the bare hash, without the name of the hash before it (DigestInfo).",
              "Sign with a function that hashes and pads by itself (SHA256withRSA, not NONEwithRSA or RSA/ECB/PKCS1Padding)."),
+            ("digest-info-without-null", "The RSA signature names its hash without the NULL that belongs there (in its DigestInfo).",
+             "Use the signing function of a library; where DigestInfo is built by hand, write the parameters as NULL."),
             ("not-hashed", "The RSA signature holds the text itself: nothing was hashed.",
              "Sign with a function that hashes by itself (SHA256withRSA, not NONEwithRSA)."),
             ("hmac-with-public-key", "The signature is an HMAC whose secret is the public key or certificate.",
@@ -85,8 +89,11 @@ def faults_of_making(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
         expected: what the algorithm parameter stands for; None when that is not known.
     """
     if made.scheme == "PKCS#1 without DigestInfo":
-        yield signing_fault("no-digest-info" if made.hash else "not-hashed")
+        told = f"its padding holds {len(made.recovered)} bytes and no DigestInfo"
+        yield signing_fault("no-digest-info" if made.hash else "not-hashed", told)
         return
+    if made.scheme == "PKCS#1, DigestInfo without NULL":
+        yield signing_fault("digest-info-without-null", f"its hash is {made.hash}")
     yield from _faults_of_scheme(made, expected)
     wanted = "" if expected is None else expected.hash.name.upper().replace("SHA", "SHA-")
     if made.hash and made.hash not in _STRONG:
@@ -97,14 +104,15 @@ def faults_of_making(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
 
 def _faults_of_scheme(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
     scheme = None if expected is None else expected.scheme
+    told = f"it verifies as {made.scheme}, {made.hash}"
     if made.scheme == "PSS" and scheme is Scheme.PKCS1:
-        yield signing_fault("pss-for-pkcs1")
+        yield signing_fault("pss-for-pkcs1", told)
     elif made.scheme == "PKCS#1" and scheme is Scheme.PSS:
-        yield signing_fault("pkcs1-for-pss")
+        yield signing_fault("pkcs1-for-pss", told)
     elif made.scheme == "ECDSA, r and s bare" and scheme is Scheme.ECDSA_DER:
-        yield signing_fault("raw-for-der")
+        yield signing_fault("raw-for-der", told)
     elif made.scheme == "ECDSA, DER" and scheme is Scheme.ECDSA_RAW:
-        yield signing_fault("der-for-raw")
+        yield signing_fault("der-for-raw", told)
     if made.scheme == "PSS" and scheme is Scheme.PSS:
         size = {"SHA-1": 20, "SHA-256": 32, "SHA-384": 48, "SHA-512": 64}[made.hash]
         if made.salt_length != size:

@@ -17,7 +17,14 @@ _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
 
 _COMMON = frozenset(
-    {"string-newline-after", "string-crlf", "string-joined-otherwise", "hashed-first", "hashed-first-as-hex"}
+    {
+        "string-newline-after",
+        "string-crlf-after",
+        "string-crlf",
+        "string-joined-otherwise",
+        "hashed-first",
+        "hashed-first-as-hex",
+    }
 )
 
 Apply = Callable[[Draft, Seen], Iterator[Draft]]
@@ -41,8 +48,8 @@ WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 )
 
 
-def _row(name: str, cause: str, apply: Apply, mend: str) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON)
+def _row(name: str, cause: str, apply: Apply, mend: str, *, of_bytes: bool = False) -> StringMistake:
+    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, of_bytes=of_bytes)
 
 
 def _after(*texts: str) -> Apply:
@@ -123,13 +130,13 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (
     _row("string-quoted", "Quotes stand around what was signed.", lambda draft, seen: iter((draft._replace(before='"', after='"'),)),
          "Sign the text alone."),
     _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
-         _hashed("sha256", "sha512", "sha1", "sha384"), _ONCE),
+         _hashed("sha256", "sha512", "sha1", "sha384"), _ONCE, of_bytes=True),
     _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
-         _hashed("sha256 in hexadecimal", "sha256 in capital hexadecimal", "sha512 in hexadecimal"), _ONCE),
+         _hashed("sha256 in hexadecimal", "sha256 in capital hexadecimal", "sha512 in hexadecimal"), _ONCE, of_bytes=True),
     _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
-         _hashed("sha256 in base64", "sha512 in base64"), _ONCE),
+         _hashed("sha256 in base64", "sha512 in base64"), _ONCE, of_bytes=True),
     _row("string-encoded", "The signing string was encoded (base64 or hexadecimal) before it was signed.", _hashed("base64",
-         "hexadecimal"), _ONCE),
+         "hexadecimal"), _ONCE, of_bytes=True),
     _row("string-lower-case", "The whole signing string was written in lower case before it was signed.", _hashed("lower case"),
          "Only the names of headers and the method are in lower case."),
     _row("signed-digest-alone", "Only the digest was signed, not the signing string.", _signed_digest,

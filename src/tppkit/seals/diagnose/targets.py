@@ -101,7 +101,14 @@ def _encoded_otherwise(seen: Seen) -> Iterator[str]:
         + "&".join(quote(_unquoted(part), safe="=") for part in query.split("&"))
     )
     yield path + mark + query.replace("%20", "+")
+    yield path.replace("%20", "+") + mark + query
+    yield seen.message.target.replace("%20", "+")
     yield path + mark + query.replace("+", "%20")
+
+
+def _fragment(seen: Seen) -> Iterator[str]:
+    for name in ("", "top", "/", "main"):
+        yield f"{seen.message.target}#{name}"
 
 
 def _full(seen: Seen) -> Iterator[str]:
@@ -245,6 +252,8 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
     _row("target-escape-case", "Percent escapes in (request-target) have letters of another case than those sent.", _hex_case),
     _row("target-encoded-otherwise", "Characters in (request-target) are encoded otherwise than in the target that was sent.",
          _encoded_otherwise),
+    _row("target-fragment", "(request-target) holds the fragment (#…), which is never sent.", _fragment,
+         "Sign the target as it is sent: without # and what follows."),
     _row("target-full-url", "(request-target) holds the whole address instead of path and query.", _full),
     _row("target-full-url-without-query", "(request-target) holds the whole address without the query, as Java's getRequestURL gives it.",
          _full_without_query),

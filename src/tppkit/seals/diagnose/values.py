@@ -14,6 +14,7 @@ from tppkit.seals.diagnose.draft import Draft, Seen
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 MAX_LINES = 32
+_CHARACTER_SETS = ("; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8")
 _SPACES = re.compile(r"[ \t]+")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}")
 _MEND = "Sign each value as it is sent, white space at its ends removed; several fields of one name joined by a comma and a space."
@@ -71,6 +72,12 @@ def _untrimmed(name: str, value: str, seen: Seen) -> Iterator[str]:
     yield f" {value} "
     yield f"{value}\t"
     yield f"{value}\r"
+
+
+def _punctuated(name: str, value: str, seen: Seen) -> Iterator[str]:
+    yield f"{value};"
+    yield f"{value},"
+    yield value.rstrip(";,")
 
 
 def _folded(name: str, value: str, seen: Seen) -> Iterator[str]:
@@ -181,6 +188,22 @@ def _date(value: str) -> datetime | None:
         return None
 
 
+def _parameter_added(name: str, value: str, seen: Seen) -> Iterator[str]:
+    """Content-Type before or after a client adds or drops its character set."""
+    if name == "content-type":
+        plain = value.partition(";")[0].strip()
+        yield from (plain, *(f"{plain}{form}" for form in _CHARACTER_SETS))
+
+
+def _clock_apart(name: str, value: str, seen: Seen) -> Iterator[str]:
+    """A Date up to five minutes off: a request that waited, or was tried again."""
+    at = _date(value) if name == "date" else None
+    if at is not None:
+        for seconds in range(11, 301):
+            yield format_datetime(at - timedelta(seconds=seconds), usegmt=True)
+            yield format_datetime(at + timedelta(seconds=seconds), usegmt=True)
+
+
 def _mojibake(name: str, value: str, seen: Seen) -> Iterator[str]:
     """Text beyond ASCII that was signed in another character set than it was sent in."""
     if not value.isascii():
@@ -211,6 +234,11 @@ VALUE_MISTAKES: tuple[StringMistake, ...] = (
     _values("value-time-form", "A time was signed in another form than it was sent in.", _time_form),
     _values("value-time-near", "A time was signed that is some seconds off the one that was sent: the clock was read twice.", _near_times,
             "Read the clock once, and use that value for the header and the signing string."),
+    _values("value-time-apart", "A Date was signed that is up to five minutes off the one that was sent.", _clock_apart,
+            "Sign again on every try, with a fresh Date."),
+    _values("value-content-type", "Content-Type was signed with or without the charset that stands in what was sent.", _parameter_added,
+            "Set Content-Type in full before signing, so that the HTTP client adds nothing to it."),
+    _values("value-semicolon", "A semicolon or comma at the end of a value was signed.", _punctuated),
     _values("value-host", "The host was signed in another form than it was sent in.", _host_form),
     _values("value-quoted", "A value was signed with quotes around it, or without those that it has.", _quoted),
     _values("value-url-encoded", "A value was percent-encoded or decoded before it was signed.", _url_form),

@@ -1,0 +1,54 @@
+"""What a diagnosis does not show unless it is asked to: tokens, keys, card numbers, bodies.
+
+A masked value keeps its length and its white space, so places in a signing string stay what they are.
+"""
+
+from __future__ import annotations
+
+import re
+
+from tppkit.seals.diagnose.draft import Draft, Line
+from tppkit.seals.diagnose.strings import WHOLE, signed_bytes
+
+_SECRET_NAME = re.compile(r"authorization|cookie|token|secret|key|passw|credential|session|assertion|otp")
+_SECRET_PARAMETER = re.compile(
+    r"((?:token|secret|key|passw|credential|session|assertion|jwt|otp|(?<![a-z])code)[a-z0-9_.-]{0,32}(?:=|%3d|%253d))"
+    r"((?:(?!%26|%2526)[^&;#\s])+)",
+    re.IGNORECASE,
+)
+_VISIBLE = re.compile(r"\S")
+_DIGITS = re.compile(r"(?<![0-9])[0-9]{13,19}(?![0-9])")
+
+
+def shown_bytes(draft: Draft, *, show_values: bool) -> bytes | None:
+    """What was signed, fit to be shown; None where other bytes than a signing string were.
+
+    Args:
+        draft: what was signed.
+        show_values: show everything as it is.
+    """
+    if show_values:
+        return signed_bytes(draft)
+    if draft.instead is not None:
+        return None
+    if draft.hashed.startswith("sha"):  # a hash gives nothing away, and one of a masked text would be no one's
+        return signed_bytes(draft)
+    masked = draft._replace(lines=tuple([_masked_line(line) for line in draft.lines])).text()
+    return WHOLE[draft.hashed](masked) if draft.hashed else masked
+
+
+def _masked_line(line: Line) -> Line:
+    if _SECRET_NAME.search(line.name.lower()):
+        return line._replace(value=_masked(line.value))
+    value = _SECRET_PARAMETER.sub(lambda match: match[1] + _masked(match[2]), line.value)
+    return line._replace(value=_DIGITS.sub(_masked_card_number, value))
+
+
+def _masked(text: str) -> str:
+    return _VISIBLE.sub("*", text)
+
+
+def _masked_card_number(match: re.Match[str]) -> str:
+    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(match[0]))]
+    is_card = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
+    return _masked(match[0]) if is_card else match[0]

@@ -1,0 +1,98 @@
+"""Nothing secret is shown unless it is asked for, and what is masked keeps its length."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from wrong_signer import COVERED, HEADERS, joined, seal_wrongly
+
+from tppkit.httpsig import Message
+from tppkit.seals.diagnose import Diagnosis, diagnose_request
+from tppkit.testpki import Pki
+
+SECRET = "S3CRETvalue"
+CARD = "4111111111111111"
+
+
+def shown(diagnosis: Diagnosis) -> str:
+    return json.dumps(diagnosis.to_object(), ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    "name", ["Authorization", "Cookie", "X-Api-Key", "X-Amz-Access-Token", "Client-Secret", "Proxy-Authorization"]
+)
+@pytest.mark.parametrize("after", ["", "\n"])
+def test_a_covered_secret_is_masked_and_keeps_its_length(pki: Pki, name: str, after: str) -> None:
+    message = seal_wrongly(
+        pki.qseal, headers=(*HEADERS, (name, f"Bearer {SECRET}")), covered=(name.lower(), *COVERED), assemble=joined(after=after)
+    )  # fmt: skip
+    diagnosis = diagnose_request(message)
+    assert SECRET not in shown(diagnosis)
+    assert f"{name.lower()}: ****** {'*' * len(SECRET)}\n".encode() in (diagnosis.expected or b"")
+    assert SECRET in shown(diagnose_request(message, show_values=True))
+
+
+@pytest.mark.parametrize("parameter", ["access_token", "client_secret", "apikey", "code", "API-Key"])
+def test_a_secret_in_the_query_is_masked_in_every_form_of_the_target(pki: Pki, parameter: str) -> None:
+    target = f"/a/b?x=1&{parameter}={SECRET}&y=%2F2"
+    for change in (str, str.upper, lambda value: value.replace("&", "%26").replace("=", "%3D")):
+        message = seal_wrongly(pki.qseal, target=target, signed_target=change)
+        diagnosis = diagnose_request(message, max_work=50_000)
+        assert SECRET.lower() not in shown(diagnosis).lower()
+        assert b"&y=%2F2" in (diagnosis.expected or b"")
+
+
+def test_a_secret_is_masked_where_names_were_left_out_of_the_string(pki: Pki) -> None:
+    message = seal_wrongly(
+        pki.qseal,
+        headers=(*HEADERS, ("Cookie", SECRET)),
+        covered=(*COVERED, "cookie"),
+        assemble=lambda lines: "\n".join(value for _, value in lines).encode(),
+    )
+    diagnosis = diagnose_request(message)
+    assert [cause.name for cause in diagnosis.causes] == ["names-left-out"]
+    assert SECRET not in shown(diagnosis)
+
+
+def test_a_cookie_that_was_signed_besides_is_masked(pki: Pki) -> None:
+    message = seal_wrongly(
+        pki.qseal, headers=(*HEADERS, ("Cookie", SECRET)), lines=lambda lines: [*lines, ("cookie", SECRET)]
+    )
+    diagnosis = diagnose_request(message)
+    assert [cause.name for cause in diagnosis.causes] == ["header-added"]
+    assert SECRET not in shown(diagnosis)
+
+
+def test_a_card_number_in_a_path_is_masked_and_another_number_is_not(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, target=f"/cards/{CARD}/4111111111111112")
+    diagnosis = diagnose_request(message)
+    assert b"/cards/****************/4111111111111112" in (diagnosis.expected or b"")
+
+
+def test_a_signed_body_is_told_by_its_length_and_hash(pki: Pki) -> None:
+    body = f'{{"pan":"{CARD}"}}'.encode()
+    message = seal_wrongly(pki.qseal, body=body, string=lambda data: body)
+    diagnosis = diagnose_request(message)
+    assert [cause.name for cause in diagnosis.causes] == ["signed-body"]
+    assert diagnosis.signed is None
+    assert CARD not in shown(diagnosis)
+    assert f"{len(body)} bytes" in diagnosis.causes[0].evidence[0]
+    assert diagnose_request(message, show_values=True).signed == body
+
+
+@pytest.mark.parametrize("size", [16, 20, 32, 40])
+def test_a_text_that_was_signed_without_a_hash_is_not_given_back(rsa_pki: Pki, size: int) -> None:
+    content = SECRET.ljust(size, "x").encode()
+    key = rsa_pki.qseal.key
+    numbers = key.private_numbers()
+    block = b"\0\1" + b"\xff" * (256 - 3 - size) + b"\0" + content
+    signature = pow(int.from_bytes(block, "big"), numbers.d, numbers.public_numbers.n).to_bytes(256, "big")
+    diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, signer=lambda key, data: signature), max_work=20_000)
+    assert diagnosis.recovered_hash == ""
+    assert content.hex() not in shown(diagnosis)
+
+
+def test_a_long_run_of_secret_names_is_masked_in_linear_time(pki: Pki) -> None:
+    message = Message("GET", "/?" + "key" * 20_000, seal_wrongly(pki.qseal, method="GET", body=b"").headers)
+    assert diagnose_request(message, max_work=1_000).expected is not None
