@@ -187,6 +187,29 @@ def test_a_callback_that_fails_too_often_waits_to_be_released(case: Case):
     assert outcomes(inbox.work(case.handler, at=AT + 30 * DAY)) == [Outcome.APPLIED]
 
 
+def test_a_failed_delivery_counts_as_an_attempt_in_every_store(inbox: Inbox):
+    waits = []
+    for n in range(11):
+        with pytest.raises(LookupError):
+            inbox.handle(outcome("r1"), raising, at=AT + n * DAY)
+        (failure,) = inbox.failed()
+        waits.append(failure.due_at and failure.due_at - AT - n * DAY)
+    assert waits[:3] == [10 * SECOND, 20 * SECOND, 40 * SECOND]
+    assert waits[-2:] == [None, None]
+    assert failure.attempts == 11
+
+
+def test_a_coroutine_function_that_nobody_awaits_is_a_failure_and_not_an_effect(inbox: Inbox, case: Case):
+    async def never_run(callback: Any, connection: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(outcome("r1"), never_run, at=AT)
+    assert caught.value.code == "callback.function"
+    assert inbox.failed()[0].reason == "ConfigurationError [callback.function]"
+    assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
 def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):
     inbox.accept(outcome("r1"), at=AT)
     crashed = case.store.take(at=AT, until=AT + MINUTE, limit=10)

@@ -15,6 +15,14 @@ from tppkit.callbacks.stores.memory import MemoryStore
 SECOND = timedelta(seconds=1)
 
 
+def test_versions_that_were_set_again_are_purged_once():
+    store = MemoryStore()
+    inbox = Inbox(receiver(), store)
+    for number, at in enumerate((AT, AT, AT - SECOND)):  # one moment twice, and a clock that was set back
+        inbox.handle(outcome(f"r{number}", ver=number), lambda *_: None, at=at)
+    assert inbox.purge(at=AT + timedelta(days=500)) == 4
+
+
 def test_what_is_purged_leaves_nothing_behind():
     store = MemoryStore()
     Inbox(receiver(), store).accept(outcome("r1"), at=AT)

@@ -82,6 +82,24 @@ def test_a_handler_that_commits_is_found_out(inbox: Inbox):
     assert caught.value.code == "inbox.handler-committed"
 
 
+def test_a_handler_that_begins_another_transaction_is_found_out(inbox: Inbox, case: Case):
+    def restarts(callback: Any, connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN")
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), restarts, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert len(case.effects()) == 1
+
+
+def test_a_connection_that_commits_each_statement_is_no_transaction(path: Path, inbox: Inbox):
+    with closing(sqlite3.connect(path, isolation_level=None)) as own, pytest.raises(ConfigurationError) as caught:
+        inbox.once(login("r1"), at=AT, within=own)
+    assert caught.value.code == "inbox.no-transaction"
+
+
 def test_a_handler_that_uses_its_own_inbox_is_told_instead_of_waiting_for_itself(inbox: Inbox, case: Case):
     with pytest.raises(ConfigurationError) as caught:
         inbox.handle(login("r1"), lambda *_: inbox.accept(login("r2"), at=AT), at=AT)

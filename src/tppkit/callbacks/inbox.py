@@ -34,7 +34,7 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure, Outcome
+from tppkit.callbacks.stores.entry import Failure
 from tppkit.callbacks.stores.store import Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
@@ -90,7 +90,7 @@ class Inbox:
         Raises:
             CallbackRejected: as by `accept`.
             InboxError: `inbox.unavailable`.
-            ConfigurationError: `time.naive`, `inbox.handler-committed`.
+            ConfigurationError: `time.naive`, `callback.function`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
         callback, entry = self._admission.admit(received, at=at)
         at = callback.received_at
@@ -135,6 +135,7 @@ class Inbox:
 
         Only APPLIED says that the caller shall have the effect, in the same transaction, and then commit. What is rolled back was
         never received. Until the commit, a second delivery waits in PostgreSQL.
+        After an error of its own the caller must roll back: PostgreSQL answers COMMIT with a silent rollback. `handle_within` sees to it.
 
         Args:
             received: the request, exactly as it came.
@@ -144,11 +145,11 @@ class Inbox:
         Raises:
             CallbackRejected: as by `accept`.
             InboxError: `inbox.unavailable`; its cause is the driver's error.
-            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store has none.
+            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store or the connection has none.
         """
-        once = transactional(self._store)
+        store = transactional(self._store)
         callback, entry = self._admission.admit(received, at=at)
-        outcome = once(entry, at=callback.received_at, within=within)
+        outcome = store.once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
     def handle_within(
@@ -166,16 +167,16 @@ class Inbox:
         Raises:
             CallbackRejected: as by `accept`.
             InboxError: `inbox.unavailable`.
-            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store has none.
+            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store or the connection has none; `callback.function`,
+                `inbox.handler-committed`, `inbox.handler-aborted`: nothing may be committed.
         """
         callback, entry = self._admission.admit(received, at=at)
-        once = transactional(self._store)
+        store = transactional(self._store)
         with within() as connection:
-            outcome = once(entry, at=callback.received_at, within=connection)
-            receipt = Receipt(self._admission.require_same(outcome, entry), callback)
-            if receipt.outcome is Outcome.APPLIED:
-                handler(callback, connection)
-        return receipt
+            outcome = store.run_within(
+                entry, lambda _, connection: handler(callback, connection), at=callback.received_at, within=connection
+            )
+            return Receipt(self._admission.require_same(outcome, entry), callback)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Have the effects of stored callbacks that are due, oldest first.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from tppkit.callbacks.stores.driving import EffectFailed
 from tppkit.callbacks.stores.entry import Entry, Outcome, Taken
 from tppkit.callbacks.stores.store import Retry
+from tppkit.errors import InboxError
 
 
 class Claim(NamedTuple):
@@ -85,7 +87,8 @@ def _have_effect(taken: Taken, at: datetime, retry: Retry) -> Generator[Step, An
         try:
             yield taken.entry
         except EffectFailed as e:
-            yield Fail(taken, e.reason, retry(taken.attempt))
+            with suppress(InboxError):  # the handler's own error says more
+                yield Fail(taken, e.reason, retry(taken.attempt))
             raise
         yield Finish(taken, at)
     return outcome

@@ -123,7 +123,7 @@ class Taken(NamedTuple):
 
     Attributes:
         entry: the entry.
-        attempt: the how-manieth attempt this is, from 1; a claim that was overtaken has another number.
+        attempt: the number of this attempt, from 1; a claim that was overtaken has another.
     """
 
     entry: Entry

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import assert_never
 
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
-from tppkit.callbacks.stores.driving import EffectFailed, drive
+from tppkit.callbacks.stores.driving import EffectFailed, drive, have_effect
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, Promise, State, Taken
 from tppkit.callbacks.stores.store import Effect, Retry
 
@@ -108,12 +108,15 @@ class MemoryStore:
                     break
                 del self._rows[heappop(self._done)[1]]
                 count += 1
-            for _ in range(limit):
-                if not self._set or self._set[0][0] >= lifetimes.versions:
-                    break
-                set_at, subject = heappop(self._set)
-                if self._versions[subject].set_at == set_at:
-                    del self._versions[subject]
+            return count + self._purge_versions(lifetimes.versions, limit)
+
+    def _purge_versions(self, before: datetime, limit: int) -> int:
+        count = 0
+        while count < limit and self._set and self._set[0][0] < before:
+            set_at, subject = heappop(self._set)
+            known = self._versions.get(subject)
+            if known is not None and known.set_at == set_at:  # else it was set again, or is gone
+                del self._versions[subject]
                 count += 1
         return count
 
@@ -128,9 +131,10 @@ class MemoryStore:
         def perform(step: Step) -> object:
             if isinstance(step, Entry):
                 try:
-                    return effect(step, None)
+                    have_effect(effect, step, None)
                 except Exception as e:
                     raise EffectFailed(e) from e
+                return None
             with self._lock:
                 return self._step(step)
 

@@ -87,7 +87,7 @@ class Programs:
             yield entry
         return outcome
 
-    def run_all(self, entries: Sequence[Entry], *, at: datetime, due_at: datetime | None) -> Program[list[Outcome]]:
+    def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
         """Have the effects of several, each within a savepoint of the one transaction."""
         outcomes = []
         for entry in entries:
@@ -96,14 +96,16 @@ class Programs:
                 outcome = yield from self.run(entry, at=at)
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield from self.record_failure(entry, at=at, reason=e.reason, due_at=due_at)
+                yield from self.record_failure(entry, at=at, reason=e.reason, retry=retry)
                 outcome = Outcome.FAILED
             yield Mark.KEEP
             outcomes.append(outcome)
         return outcomes
 
-    def record_failure(self, entry: Entry, *, at: datetime, reason: str, due_at: datetime | None) -> Program[None]:
+    def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[None]:
         """Keep an entry whose effect failed while it was delivered."""
+        rows: Rows = yield Statement(self._sql.attempts, {"key": entry.key})
+        due_at = retry(rows[0][0] + 1 if rows else 1)
         values = _values(entry) | {"state": State.FAILED.value, "attempts": 1, "reason": reason, "at": microseconds(at)}
         yield Statement(self._sql.keep_failed, values | {"due_at": _optional(due_at)})
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, assert_never
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores import redis_scripts as scripts
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
-from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
+from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async, have_effect, have_effect_async
 from tppkit.callbacks.stores.entry import (
     Entry,
     Failure,
@@ -154,9 +154,10 @@ class RedisStore:
             if not isinstance(step, Entry):
                 return _outcome(self._run(self._calls.step(step)))
             try:
-                return effect(step, None)
+                have_effect(effect, step, None)
             except Exception as e:
                 raise EffectFailed(e) from e
+            return None
 
         return perform
 
@@ -219,9 +220,10 @@ class AsyncRedisStore:
             if not isinstance(step, Entry):
                 return _outcome(await self._run(self._calls.step(step)))
             try:
-                return await effect(step, None)
+                await have_effect_async(effect, step, None)
             except Exception as e:
                 raise EffectFailed(e) from e
+            return None
 
         return perform
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from tppkit._files import PRIVATE
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import SqlStore
+from tppkit.callbacks.stores.sql import SqlStore, no_transaction, transaction_ended
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -54,12 +54,12 @@ class _Session:
         except sqlite3.Error as e:
             raise _unavailable(e) from e
 
+    def before_effect(self) -> None:
+        pass
+
     def after_effect(self) -> None:
         if not self.connection.in_transaction:
-            raise ConfigurationError(
-                "inbox.handler-committed",
-                "the handler ended the inbox's transaction: commit() and executescript() do that",
-            )
+            raise transaction_ended()
 
 
 class _Group:
@@ -69,6 +69,16 @@ class _Group:
         self.size = 0
         self.ended = threading.Event()
         self.error: InboxError | None = None
+
+    def leave(self, connection: sqlite3.Connection, undo: str | None = None) -> None:
+        """Give up the savepoint of one operation; without it, SQLite or a handler has ended the transaction for all."""
+        try:
+            if not connection.in_transaction:
+                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
+            for sql in filter(None, (undo, "RELEASE SAVEPOINT tppkit_group")):
+                _run(connection, sql)
+        except InboxError as e:
+            self.error = self.error or e
 
 
 class SqliteStore(SqlStore):
@@ -115,11 +125,9 @@ class SqliteStore(SqlStore):
             try:
                 yield _Session(connection)
             except BaseException:
-                if connection.in_transaction:  # else SQLite, or a handler, has ended it for all
-                    _run(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
-                    _run(connection, "RELEASE SAVEPOINT tppkit_group")
+                group.leave(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
                 raise
-            _run(connection, "RELEASE SAVEPOINT tppkit_group")
+            group.leave(connection)
         # Nothing is done before it is committed, whoever commits it.
         group.ended.wait()
         if group.error is not None:
@@ -170,8 +178,8 @@ class SqliteStore(SqlStore):
     def _end(self, group: _Group) -> None:
         connection = self._open()
         try:
-            if not connection.in_transaction:
-                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
+            if group.error is not None:
+                raise group.error
             _run(connection, "COMMIT")
         except InboxError as e:
             group.error = e
@@ -181,6 +189,9 @@ class SqliteStore(SqlStore):
             group.ended.set()
 
     def _within(self, connection: Any) -> _Session:
+        mode = getattr(connection, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level tells
+        if not connection.in_transaction and ((mode == -1 and connection.isolation_level is None) or mode is True):
+            raise no_transaction()
         return _Session(connection)
 
     def _check_process(self) -> None:

@@ -60,6 +60,7 @@ class Statements:
         self.once = self._text(_ONCE)
         self.keep_failed = self._text(_INSERT + _FAIL_AGAIN)
         self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
+        self.attempts = self._text("SELECT attempts FROM {callbacks} WHERE key = :key")
         self.advance = self._text(_ADVANCE)
         self.finish = self._text(
             "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
