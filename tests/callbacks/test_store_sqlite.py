@@ -166,6 +166,14 @@ def test_a_forked_process_has_a_connection_of_its_own(inbox: Inbox, case: Case):
     assert sorted(case.effects()) == ["child -", "parent -", "parent2 -"]
 
 
+@pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.rename(path.with_name("elsewhere"))])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(path: Path, inbox: Inbox, case: Case, lost: Any):
+    inbox.handle(login("r1"), case.handler, at=AT)
+    lost(path)
+    with pytest.raises(InboxError, match="moved, replaced or deleted"):
+        inbox.accept(login("r2"), at=AT)
+
+
 def test_a_file_that_was_closed_opens_again(inbox: Inbox, case: Case):
     inbox.accept(login("r1"), at=AT)
     case.store.close()  # type: ignore[attr-defined]

@@ -34,7 +34,7 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure
+from tppkit.callbacks.stores.entry import Failure, Taken
 from tppkit.callbacks.stores.store import Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
@@ -182,7 +182,8 @@ class Inbox:
         """Have the effects of stored callbacks that are due, oldest first.
 
         The handlers of one call run in one transaction, each within a savepoint, where the store's promise is exactly-once; one that
-        raises leaves no writes, and its callback is tried again later.
+        raises leaves no writes, and its callback is tried again later. What an earlier worker had when it died is run alone, a
+        transaction each, and failed (`lease-ended`) after `Retries.attempts`.
 
         Args:
             handler: called with the callback and the store's connection.
@@ -194,7 +195,13 @@ class Inbox:
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         at = as_utc(at)
-        taken = self._store.take(at=at, until=shift(at, self._settings.lease), limit=bounded(limit))
+        until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
+        while left and (taken := self._store.take(at=at, until=until, limit=left)):
+            worked += self._resume(taken, handler, at)
+            left = limit - len(worked)
+        return worked
+
+    def _resume(self, taken: Sequence[Taken], handler: Handler, at: datetime) -> list[Worked]:
         outcomes = self._store.resume(
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),

@@ -21,7 +21,7 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure
+from tppkit.callbacks.stores.entry import Failure, Taken
 from tppkit.callbacks.stores.store import AsyncStore
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
@@ -94,7 +94,13 @@ class AsyncInbox:
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """See `Inbox.work`."""
         at = as_utc(at)
-        taken = await self._store.take(at=at, until=shift(at, self._settings.lease), limit=bounded(limit))
+        until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
+        while left and (taken := await self._store.take(at=at, until=until, limit=left)):
+            worked += await self._resume(taken, handler, at)
+            left = limit - len(worked)
+        return worked
+
+    async def _resume(self, taken: Sequence[Taken], handler: AsyncHandler, at: datetime) -> list[Worked]:
         outcomes = await self._store.resume(
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),

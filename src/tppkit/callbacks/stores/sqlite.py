@@ -106,6 +106,7 @@ class SqliteStore(SqlStore):
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._inherited: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -180,6 +181,11 @@ class SqliteStore(SqlStore):
         try:
             if group.error is not None:
                 raise group.error
+            if _identity(self._path) != self._file:  # what is written to a file without a name is lost
+                raise InboxError(
+                    "inbox.unavailable",
+                    f"the inbox's file {self._path} was moved, replaced or deleted: start the process again",
+                )
             _run(connection, "COMMIT")
         except InboxError as e:
             group.error = e
@@ -212,6 +218,7 @@ class SqliteStore(SqlStore):
             try:
                 # SQLite gives its side files the mode of the main one.
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE))
+                self._file = _identity(self._path)
                 connection = sqlite3.connect(
                     self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
                 )
@@ -224,6 +231,14 @@ class SqliteStore(SqlStore):
             _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
             self._connection = connection
         return self._connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_dev, told.st_ino
 
 
 def _run(connection: sqlite3.Connection, sql: str) -> None:
