@@ -672,6 +672,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the inbox has no SQL for this kind of database",
             "use PostgreSQL or SQLite",
         ),
+        "inbox.handler-aborted": Code(
+            "a handler went on after one of its statements had failed, and the database has given the transaction up",
+            "let the error go on, or have the statement in a savepoint of its own",
+        ),
         "inbox.handler-committed": Code(
             "a handler ended the transaction that the inbox began",
             "leave commit() and rollback() to the inbox; raise to undo",
@@ -681,8 +685,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "let the handler write by the connection it gets, and use the inbox when it has returned",
         ),
         "inbox.no-transaction": Code(
-            "the store has no transaction that the caller's writes could be part of",
-            "use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",
+            "there is no transaction that the caller's writes could be part of",
+            "begin one; use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",
         ),
         "inbox.prefix": Code(
             "this cannot begin the names of the inbox's tables",

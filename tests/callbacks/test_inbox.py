@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from inboxes import AT, STORES, UUID, Case, grant, located, login, new_prefix, open_case, outcome, received, receiver
 
-from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, ReceivedCallback, Retention, Retries
 from tppkit.errors import CallbackRejected, ConfigurationError
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -185,6 +186,68 @@ def test_a_callback_that_fails_too_often_waits_to_be_released(case: Case):
     assert inbox.release(failure, at=AT + 30 * DAY)
     assert not inbox.release(failure, at=AT + 30 * DAY)
     assert outcomes(inbox.work(case.handler, at=AT + 30 * DAY)) == [Outcome.APPLIED]
+
+
+def test_a_failed_delivery_counts_as_an_attempt_in_every_store(inbox: Inbox):
+    waits = []
+    for n in range(11):
+        with pytest.raises(LookupError):
+            inbox.handle(outcome("r1"), raising, at=AT + n * DAY)
+        (failure,) = inbox.failed()
+        waits.append(failure.due_at and failure.due_at - AT - n * DAY)
+    assert waits[:3] == [10 * SECOND, 20 * SECOND, 40 * SECOND]
+    assert waits[-2:] == [None, None]
+    assert failure.attempts == 11
+
+
+def test_a_coroutine_function_that_nobody_awaits_is_a_failure_and_not_an_effect(inbox: Inbox, case: Case):
+    async def never_run(callback: Any, connection: Any) -> None:
+        raise AssertionError
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(outcome("r1"), never_run, at=AT)
+    assert caught.value.code == "callback.function"
+    assert inbox.failed()[0].reason == "ConfigurationError [callback.function]"
+    assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize("again", [outcome("r2", ver=5), outcome("r2", ver=4)], ids=["same", "older"])
+def test_a_version_whose_handler_failed_hinders_no_other_callback(inbox: Inbox, case: Case, again: ReceivedCallback):
+    with pytest.raises(LookupError):
+        inbox.handle(outcome("r1", ver=5), raising, at=AT)
+    assert inbox.handle(again, case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
+    inbox.work(case.handler, at=AT + MINUTE)
+    assert case.effects() in (["t1 5"], ["t1 4", "t1 5"])
+
+
+def test_a_grant_that_failed_is_applied_under_another_requestid(inbox: Inbox, case: Case):
+    with pytest.raises(LookupError):
+        inbox.handle(grant("r1"), raising, at=AT)
+    assert inbox.handle(grant("r2"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
+    assert outcomes(inbox.work(case.handler, at=AT + MINUTE)) == [Outcome.STALE]
+    assert len(case.effects()) == 1
+
+
+def test_a_callback_that_ends_its_worker_takes_no_other_with_it(case: Case):
+    class Killed(BaseException):
+        """The process ends."""
+
+    def second_ends(callback: Any, connection: Any) -> None:
+        if callback.request_id == "r1":
+            raise Killed
+        case.handler(callback, connection)
+
+    inbox = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=3)))
+    for n in range(4):
+        inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
+    for n in range(1, 8):
+        with suppress(Killed):
+            inbox.work(second_ends, at=AT + 2 * n * MINUTE)
+    assert sorted(set(case.effects())) == ["t0 1", "t2 1", "t3 1"]
+    (failure,) = inbox.failed()
+    assert (failure.entry.request_id, failure.reason, failure.due_at) == ("r1", "lease-ended", None)
+    assert inbox.release(failure, at=AT + DAY)
+    assert outcomes(inbox.work(case.handler, at=AT + DAY)) == [Outcome.APPLIED]
 
 
 def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ import pytest
 import redis.asyncio
 from inboxes import AT, login, make_effects, new_prefix, outcome, read_effects, receiver
 from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
 from tppkit.callbacks import AsyncInbox, Outcome, VerifiedCallback
@@ -146,6 +148,35 @@ def test_a_handlers_error_is_raised_and_the_callback_comes_again(run):
         with pytest.raises(LookupError):
             await inbox.handle(outcome("r1"), raising, at=AT)
         assert len(await inbox.failed()) == 1
+        assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_handler_of_which_nothing_can_be_awaited_is_a_failure(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle(outcome("r1"), lambda *_: None, at=AT)  # type: ignore[arg-type,return-value]
+        assert caught.value.code == "callback.function"
+        assert [failure.entry.request_id for failure in await inbox.failed()] == ["r1"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("way", ["handle", "within"])
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_a_handler_that_hides_an_error_of_the_database_has_had_no_effect(run, store: str, way: str):
+    async def swallows(callback: VerifiedCallback, connection: Any) -> None:
+        statement = "SELECT 1 FROM nowhere"
+        with suppress(psycopg.Error, SQLAlchemyError):
+            await connection.execute(statement if store == "postgresql" else text(statement))
+
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        handle = inbox.handle if way == "handle" else partial(inbox.handle_within, within=case.own)
+        with pytest.raises(ConfigurationError) as caught:
+            await handle(outcome("r1"), swallows, at=AT)
+        assert caught.value.code == "inbox.handler-aborted"
         assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
 
     run(scenario)

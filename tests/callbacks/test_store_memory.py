@@ -8,11 +8,33 @@ from hashlib import sha256
 
 from inboxes import AT, outcome, receiver
 
-from tppkit.callbacks import Inbox, Retention
+from tppkit.callbacks import Inbox, Outcome, Retention, VerifiedCallback
 from tppkit.callbacks.stores import Order
 from tppkit.callbacks.stores.memory import MemoryStore
 
 SECOND = timedelta(seconds=1)
+
+
+def test_versions_that_were_set_again_are_purged_once():
+    store = MemoryStore()
+    inbox = Inbox(receiver(), store)
+    for number, at in enumerate((AT, AT, AT - SECOND)):  # one moment twice, and a clock that was set back
+        inbox.handle(outcome(f"r{number}", ver=number), lambda *_: None, at=at)
+    assert inbox.purge(at=AT + timedelta(days=500)) == 4
+
+
+def test_an_older_version_waits_while_a_newer_one_is_handled():
+    inbox, applied = Inbox(receiver(), MemoryStore()), []
+
+    def nested(callback: VerifiedCallback, _: object) -> None:
+        for again in (outcome("r4", ver=4), outcome("r5", ver=5)):
+            assert inbox.handle(again, lambda *_: None, at=AT).outcome is Outcome.BUSY
+        applied.append(callback.request_id)
+
+    assert inbox.handle(outcome("r1", ver=5), nested, at=AT).outcome is Outcome.APPLIED
+    for again in (outcome("r4", ver=4), outcome("r5", ver=5)):
+        assert inbox.handle(again, nested, at=AT).outcome is Outcome.STALE
+    assert applied == ["r1"]
 
 
 def test_what_is_purged_leaves_nothing_behind():

@@ -6,15 +6,17 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 
 import psycopg
 import pytest
 from inboxes import AT, Case, login, new_prefix, outcome, postgresql_case, receiver
 from psycopg.rows import dict_row
 
-from tppkit.callbacks import Inbox, Outcome
+from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
 from tppkit.callbacks.stores.postgresql import PostgresqlStore
-from tppkit.errors import InboxError
+from tppkit.errors import ConfigurationError, InboxError
 
 
 @pytest.fixture
@@ -70,6 +72,71 @@ def test_a_handler_cannot_commit(inbox: Inbox, case: Case):
     with pytest.raises(psycopg.ProgrammingError):
         inbox.handle(login("r1"), commits, at=AT)
     assert case.effects() == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "code"),
+    [
+        (["SELECT 1 FROM nowhere"], "inbox.handler-aborted"),
+        (["COMMIT"], "inbox.handler-committed"),
+        (["ROLLBACK"], "inbox.handler-committed"),
+        (["ROLLBACK", "BEGIN"], "inbox.handler-committed"),
+    ],
+)
+@pytest.mark.parametrize("way", ["handle", "within"])
+def test_what_a_handler_does_to_the_transaction_is_found_out(
+    postgresql_url: str, inbox: Inbox, case: Case, statements: list[str], code: str, way: str
+):
+    def disturbs(callback: object, connection: psycopg.Connection) -> None:
+        for statement in statements:
+            with suppress(psycopg.Error):
+                connection.execute(statement)
+
+    within = partial(inbox.handle_within, within=lambda: psycopg.connect(postgresql_url))
+    with pytest.raises(ConfigurationError) as caught:
+        (inbox.handle if way == "handle" else within)(outcome("r1"), disturbs, at=AT)
+    assert caught.value.code == code
+    if statements != ["COMMIT"]:  # that has committed the mark as well
+        assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+        assert case.effects() == ["t1 1"]
+
+
+def test_an_error_that_a_handler_hides_in_a_worker_spoils_no_other_callback(inbox: Inbox, case: Case):
+    for n in range(3):
+        inbox.accept(login(f"r{n}"), at=AT)
+
+    def second_hides(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)
+        if callback.request_id == "r1":
+            with suppress(psycopg.Error):
+                connection.execute("SELECT 1/0")
+
+    assert [one.outcome for one in inbox.work(second_hides, at=AT)] == [
+        Outcome.APPLIED,
+        Outcome.FAILED,
+        Outcome.APPLIED,
+    ]
+    assert inbox.failed()[0].reason == "ConfigurationError [inbox.handler-aborted]"
+    assert case.effects() == ["r0 -", "r2 -"]
+
+
+def test_a_handlers_own_savepoint_may_fail(inbox: Inbox, case: Case):
+    def tries(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        with suppress(psycopg.Error), connection.transaction():
+            connection.execute("SELECT 1/0")
+        case.handler(callback, connection)
+
+    assert inbox.handle(outcome("r1"), tries, at=AT).outcome is Outcome.APPLIED
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_connection_that_commits_each_statement_is_no_transaction(postgresql_url: str, inbox: Inbox):
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        with pytest.raises(ConfigurationError) as caught:
+            inbox.once(outcome("r1"), at=AT, within=connection)
+        assert caught.value.code == "inbox.no-transaction"
+        with connection.transaction():
+            assert inbox.once(outcome("r1"), at=AT, within=connection).outcome is Outcome.APPLIED
 
 
 def test_a_drivers_error_in_a_handler_is_the_handlers(inbox: Inbox):

@@ -9,7 +9,7 @@ import pytest
 import redis
 from inboxes import AT, Case, login, new_prefix, outcome, receiver, redis_case
 
-from tppkit.callbacks import Inbox
+from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
 from tppkit.callbacks.stores.redis import RedisStore
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -43,6 +43,52 @@ def test_every_key_is_on_one_node_of_a_cluster(redis_url: str, case: Case, prefi
     inbox.handle(outcome("r1"), case.handler, at=AT)
     with redis.Redis.from_url(redis_url) as client:
         assert len({redis.crc.key_slot(key) for key in client.scan_iter(f"{prefix}*")}) == 1
+
+
+def test_an_older_version_waits_while_a_newer_one_is_handled(case: Case):
+    inbox = Inbox(receiver(), case.store)
+
+    def nested(callback: VerifiedCallback, connection: None) -> None:
+        for again in (outcome("r4", ver=4), outcome("r5", ver=5)):
+            assert inbox.handle(again, case.handler, at=AT).outcome is Outcome.BUSY
+        case.handler(callback, connection)
+
+    assert inbox.handle(outcome("r1", ver=5), nested, at=AT).outcome is Outcome.APPLIED
+    for again in (outcome("r4", ver=4), outcome("r5", ver=5)):
+        assert inbox.handle(again, case.handler, at=AT).outcome is Outcome.STALE
+    assert case.effects() == ["t1 5"]
+
+
+def test_a_callback_that_the_server_lost_stops_no_worker(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    inbox.accept(login("r1"), at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(*client.scan_iter(f"{prefix}c:*"))
+    inbox.accept(login("r2"), at=AT)
+    assert [one.entry.request_id for one in inbox.work(case.handler, at=AT)] == ["r2"]
+
+
+def test_a_damaged_callback_is_told(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    inbox.accept(login("r1"), at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        (key,) = client.scan_iter(f"{prefix}c:*")
+        client.hdel(key, "url")
+    with pytest.raises(InboxError, match="damaged"):
+        inbox.work(case.handler, at=AT)
+
+
+def test_a_handlers_error_is_raised_where_the_server_fails_as_well(redis_url: str, prefix: str):
+    with redis.Redis.from_url(redis_url) as client:
+        inbox = Inbox(receiver(), RedisStore(client, prefix=prefix))
+
+        def breaks(callback: object, connection: object) -> None:
+            (key,) = client.scan_iter(f"{prefix}c:*")
+            client.set(key, b"no hash")
+            raise LookupError
+
+        with pytest.raises(LookupError):
+            inbox.handle(login("r1"), breaks, at=AT)
 
 
 def test_nothing_of_a_body_stays_behind_when_it_is_done(redis_url: str, prefix: str, case: Case):

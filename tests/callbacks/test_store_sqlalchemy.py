@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inboxes import AT, login, new_prefix, outcome, receiver
-from sqlalchemy import create_engine, create_mock_engine, select
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import create_engine, create_mock_engine, select, text
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from tppkit.callbacks import Inbox, Outcome
@@ -105,6 +106,37 @@ def test_what_the_caller_has_not_finished_is_not_flushed(inbox: Inbox, make_sess
         unfinished.request_id = "r0"
         session.commit()
     assert payments(make_session) == ["r0"]
+
+
+def test_a_callback_whose_handler_hides_an_error_of_the_database_is_not_lost(
+    inbox: Inbox, make_session: sessionmaker[Session]
+):
+    def hides(callback: Any, session: Session) -> None:
+        with suppress(SQLAlchemyError):
+            session.execute(text("SELECT 1 FROM nowhere"))
+        pay(callback, session)
+
+    with suppress(SQLAlchemyError, ConfigurationError):  # SQLite's transaction bears it, PostgreSQL's does not
+        inbox.handle(outcome("r1"), hides, at=AT)
+    inbox.handle(outcome("r1"), pay, at=AT)
+    assert payments(make_session) == ["r1"]
+
+
+def test_all_that_are_handled_together_are_one_transaction(inbox: Inbox, make_session: sessionmaker[Session]):
+    class Killed(BaseException):
+        """The process ends."""
+
+    def second_ends(callback: Any, session: Session) -> None:
+        pay(callback, session)
+        session.flush()
+        if callback.request_id == "r2":
+            raise Killed
+
+    with pytest.raises(Killed):
+        inbox.handle_all([outcome("r1"), outcome("r2", record="t2")], second_ends, at=AT)
+    assert payments(make_session) == []
+    inbox.handle_all([outcome("r1"), outcome("r2", record="t2")], pay, at=AT)
+    assert payments(make_session) == ["r1", "r2"]
 
 
 def test_a_handler_that_commits_is_found_out(inbox: Inbox):

@@ -82,6 +82,24 @@ def test_a_handler_that_commits_is_found_out(inbox: Inbox):
     assert caught.value.code == "inbox.handler-committed"
 
 
+def test_a_handler_that_begins_another_transaction_is_found_out(inbox: Inbox, case: Case):
+    def restarts(callback: Any, connection: sqlite3.Connection) -> None:
+        connection.execute("ROLLBACK")
+        connection.execute("BEGIN")
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), restarts, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert len(case.effects()) == 1
+
+
+def test_a_connection_that_commits_each_statement_is_no_transaction(path: Path, inbox: Inbox):
+    with closing(sqlite3.connect(path, isolation_level=None)) as own, pytest.raises(ConfigurationError) as caught:
+        inbox.once(login("r1"), at=AT, within=own)
+    assert caught.value.code == "inbox.no-transaction"
+
+
 def test_a_handler_that_uses_its_own_inbox_is_told_instead_of_waiting_for_itself(inbox: Inbox, case: Case):
     with pytest.raises(ConfigurationError) as caught:
         inbox.handle(login("r1"), lambda *_: inbox.accept(login("r2"), at=AT), at=AT)
@@ -146,6 +164,14 @@ def test_a_forked_process_has_a_connection_of_its_own(inbox: Inbox, case: Case):
     inbox.accept(login("parent2"), at=AT)
     inbox.work(case.handler, at=AT)
     assert sorted(case.effects()) == ["child -", "parent -", "parent2 -"]
+
+
+@pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.rename(path.with_name("elsewhere"))])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(path: Path, inbox: Inbox, case: Case, lost: Any):
+    inbox.handle(login("r1"), case.handler, at=AT)
+    lost(path)
+    with pytest.raises(InboxError, match="moved, replaced or deleted"):
+        inbox.accept(login("r2"), at=AT)
 
 
 def test_a_file_that_was_closed_opens_again(inbox: Inbox, case: Case):

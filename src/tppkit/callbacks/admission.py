@@ -8,7 +8,7 @@ requestid, or an older version that comes late, has no effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -168,18 +168,17 @@ def retry_after(settings: InboxSettings, at: datetime) -> Retry:
     return lambda attempt: settings.retries.due_at(attempt, at=at)
 
 
-def transactional(store: Store | AsyncStore) -> Callable[..., Any]:
-    """The store's `once`.
+def transactional(store: Store | AsyncStore) -> Any:
+    """The store, when it has `once` and `run_within`.
 
     Raises:
         ConfigurationError: `inbox.no-transaction`.
     """
-    once = getattr(store, "once", None)
-    if once is None:
+    if not hasattr(store, "run_within"):
         raise ConfigurationError(
             "inbox.no-transaction", f"{type(store).__name__} has no transaction that a caller's writes could be part of"
         )
-    return once  # type: ignore[no-any-return]
+    return store
 
 
 def bounded(limit: int) -> int:

@@ -34,7 +34,7 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure, Outcome
+from tppkit.callbacks.stores.entry import Failure, Taken
 from tppkit.callbacks.stores.store import Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
@@ -90,7 +90,7 @@ class Inbox:
         Raises:
             CallbackRejected: as by `accept`.
             InboxError: `inbox.unavailable`.
-            ConfigurationError: `time.naive`, `inbox.handler-committed`.
+            ConfigurationError: `time.naive`, `callback.function`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
         callback, entry = self._admission.admit(received, at=at)
         at = callback.received_at
@@ -135,6 +135,7 @@ class Inbox:
 
         Only APPLIED says that the caller shall have the effect, in the same transaction, and then commit. What is rolled back was
         never received. Until the commit, a second delivery waits in PostgreSQL.
+        After an error of its own the caller must roll back: PostgreSQL answers COMMIT with a silent rollback. `handle_within` sees to it.
 
         Args:
             received: the request, exactly as it came.
@@ -144,11 +145,11 @@ class Inbox:
         Raises:
             CallbackRejected: as by `accept`.
             InboxError: `inbox.unavailable`; its cause is the driver's error.
-            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store has none.
+            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store or the connection has none.
         """
-        once = transactional(self._store)
+        store = transactional(self._store)
         callback, entry = self._admission.admit(received, at=at)
-        outcome = once(entry, at=callback.received_at, within=within)
+        outcome = store.once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
     def handle_within(
@@ -166,22 +167,23 @@ class Inbox:
         Raises:
             CallbackRejected: as by `accept`.
             InboxError: `inbox.unavailable`.
-            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store has none.
+            ConfigurationError: `time.naive`; `inbox.no-transaction`, the store or the connection has none; `callback.function`,
+                `inbox.handler-committed`, `inbox.handler-aborted`: nothing may be committed.
         """
         callback, entry = self._admission.admit(received, at=at)
-        once = transactional(self._store)
+        store = transactional(self._store)
         with within() as connection:
-            outcome = once(entry, at=callback.received_at, within=connection)
-            receipt = Receipt(self._admission.require_same(outcome, entry), callback)
-            if receipt.outcome is Outcome.APPLIED:
-                handler(callback, connection)
-        return receipt
+            outcome = store.run_within(
+                entry, lambda _, connection: handler(callback, connection), at=callback.received_at, within=connection
+            )
+            return Receipt(self._admission.require_same(outcome, entry), callback)
 
     def work(self, handler: Handler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """Have the effects of stored callbacks that are due, oldest first.
 
         The handlers of one call run in one transaction, each within a savepoint, where the store's promise is exactly-once; one that
-        raises leaves no writes, and its callback is tried again later.
+        raises leaves no writes, and its callback is tried again later. What an earlier worker had when it died is run alone, a
+        transaction each, and failed (`lease-ended`) after `Retries.attempts`.
 
         Args:
             handler: called with the callback and the store's connection.
@@ -193,7 +195,13 @@ class Inbox:
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         at = as_utc(at)
-        taken = self._store.take(at=at, until=shift(at, self._settings.lease), limit=bounded(limit))
+        until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
+        while left and (taken := self._store.take(at=at, until=until, limit=left)):
+            worked += self._resume(taken, handler, at)
+            left = limit - len(worked)
+        return worked
+
+    def _resume(self, taken: Sequence[Taken], handler: Handler, at: datetime) -> list[Worked]:
         outcomes = self._store.resume(
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),

@@ -21,7 +21,7 @@ from tppkit.callbacks.admission import (
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Entry, Failure, Outcome
+from tppkit.callbacks.stores.entry import Failure, Taken
 from tppkit.callbacks.stores.store import AsyncStore
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected
@@ -74,9 +74,9 @@ class AsyncInbox:
 
     async def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """See `Inbox.once`."""
-        once = transactional(self._store)
+        store = transactional(self._store)
         callback, entry = self._admission.admit(received, at=at)
-        outcome = await once(entry, at=callback.received_at, within=within)
+        outcome = await store.once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
     async def handle_within(
@@ -84,23 +84,27 @@ class AsyncInbox:
     ) -> Receipt:
         """See `Inbox.handle_within`."""
         callback, entry = self._admission.admit(received, at=at)
-        once = transactional(self._store)
+        store = transactional(self._store)
         async with within() as connection:
-            outcome = await once(entry, at=callback.received_at, within=connection)
-            receipt = Receipt(self._admission.require_same(outcome, entry), callback)
-            if receipt.outcome is Outcome.APPLIED:
-                await handler(callback, connection)
-        return receipt
+            outcome = await store.run_within(
+                entry, lambda _, connection: handler(callback, connection), at=callback.received_at, within=connection
+            )
+            return Receipt(self._admission.require_same(outcome, entry), callback)
 
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """See `Inbox.work`."""
         at = as_utc(at)
-        taken = await self._store.take(at=at, until=shift(at, self._settings.lease), limit=bounded(limit))
+        until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
+        while left and (taken := await self._store.take(at=at, until=until, limit=left)):
+            worked += await self._resume(taken, handler, at)
+            left = limit - len(worked)
+        return worked
 
-        async def effect(entry: Entry, connection: Any) -> None:
-            await handler(self._admission.restore(entry), connection)
-
-        outcomes = await self._store.resume(taken, effect, at=at, retry=retry_after(self._settings, at))
+    async def _resume(self, taken: Sequence[Taken], handler: AsyncHandler, at: datetime) -> list[Worked]:
+        outcomes = await self._store.resume(
+            taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
+            at=at, retry=retry_after(self._settings, at),
+        )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=True)]
 
     async def failed(self, *, limit: int = 100) -> list[Failure]:

@@ -37,11 +37,19 @@ class TimeWindow:
             when the code with this `token` was shown.
         past: how far it may lie back.
         future: how far it may lie ahead, for clocks that differ.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, a span is below zero.
     """
 
     time_of: Callable[[VerifiedCallback], datetime | None]
     past: timedelta
     future: timedelta = timedelta(minutes=5)
+
+    def __post_init__(self) -> None:
+        for name, span in (("past", self.past), ("future", self.future)):
+            if span < timedelta(0):
+                raise ConfigurationError("inbox.setting", f"a window whose {name} is {span} is below zero")
 
     def require(self, callback: VerifiedCallback) -> None:
         """Refuse what is out of the window; both ends are within.
@@ -76,7 +84,7 @@ class Retention:
             report a payment (Directive (EU) 2015/2366, article 71).
 
     Raises:
-        ConfigurationError: `inbox.setting`, a span is not above zero.
+        ConfigurationError: `inbox.setting`, a span is not above zero, or versions are forgotten before callbacks.
     """
 
     done: timedelta = timedelta(days=7)
@@ -85,6 +93,11 @@ class Retention:
     def __post_init__(self) -> None:
         for name in ("done", "versions"):
             _require_span(f"retention of {name}", getattr(self, name))
+        if self.versions < self.done:
+            raise ConfigurationError(
+                "inbox.setting",
+                f"versions are kept {self.versions}, shorter than the callbacks they put in order: {self.done}",
+            )
 
     def at(self, at: datetime) -> Lifetimes:
         """What may be forgotten at a time."""
@@ -150,8 +163,7 @@ class InboxSettings:
     def __post_init__(self) -> None:
         if not self.environment or not self.environment.isprintable() or len(self.environment) > 64:
             raise ConfigurationError("inbox.setting", "an environment is 1 to 64 printable characters")
-        if self.lease <= timedelta(0):
-            raise ConfigurationError("inbox.setting", f"a lease of {self.lease} is not above zero")
+        _require_span("lease", self.lease)
 
 
 DEFAULTS = InboxSettings()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from tppkit.callbacks.stores.driving import EffectFailed
 from tppkit.callbacks.stores.entry import Entry, Outcome, Taken
-from tppkit.callbacks.stores.store import Retry
+from tppkit.callbacks.stores.store import LEASE_ENDED, Retry, is_spent
+from tppkit.errors import InboxError
 
 
 class Claim(NamedTuple):
@@ -20,7 +22,10 @@ class Claim(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """See that the claim is still held and the version is new: APPLIED, BUSY, or STALE (then it is done)."""
+    """See that the claim is still held and the version is new: APPLIED, STALE (then it is done), or BUSY.
+
+    While another callback that set this version or a newer one is neither done nor failed, it is BUSY too and waits.
+    """
 
     taken: Taken
     at: datetime
@@ -80,12 +85,16 @@ def resume(taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Generator[S
 
 
 def _have_effect(taken: Taken, at: datetime, retry: Retry) -> Generator[Step, Any, Outcome]:
+    if is_spent(taken, retry):
+        yield Fail(taken, LEASE_ENDED, None)
+        return Outcome.FAILED
     outcome: Outcome = yield Begin(taken, at)
     if outcome is Outcome.APPLIED:
         try:
             yield taken.entry
         except EffectFailed as e:
-            yield Fail(taken, e.reason, retry(taken.attempt))
+            with suppress(InboxError):  # the handler's own error says more
+                yield Fail(taken, e.reason, retry(taken.attempt))
             raise
         yield Finish(taken, at)
     return outcome

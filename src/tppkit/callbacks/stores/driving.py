@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeVar
 
-from tppkit.errors import TppkitError
+from tppkit.callbacks.stores.entry import Entry
+from tppkit.callbacks.stores.store import AsyncEffect, Effect
+from tppkit.errors import ConfigurationError, TppkitError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -59,3 +62,41 @@ async def drive_async(program: Generator[S, Any, T], perform: Callable[[S], Awai
             result = await perform(step)
         except BaseException as e:  # noqa: BLE001  # thrown on in the next turn
             error = e
+
+
+def have_effect(effect: Effect, entry: Entry, connection: Any) -> None:
+    """Call an effect that is over when it returns.
+
+    Raises:
+        ConfigurationError: `callback.function`, it gave what would have to be awaited or iterated, so nothing of it was run.
+    """
+    require_over(effect(entry, connection))
+
+
+async def have_effect_async(effect: AsyncEffect, entry: Entry, connection: Any) -> None:
+    """Call an effect and await it.
+
+    Raises:
+        ConfigurationError: `callback.function`, it gave nothing to be awaited.
+    """
+    result = effect(entry, connection)
+    if not inspect.isawaitable(result):
+        raise ConfigurationError(
+            "callback.function", "a handler gave nothing to be awaited: AsyncInbox takes coroutine functions"
+        )
+    require_over(await result)
+
+
+def require_over(result: object) -> None:
+    """Refuse what a function gave where nobody would run it any more.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result):
+            result.close()  # it was never started, and is told of here
+        raise ConfigurationError(
+            "callback.function",
+            f"a handler gave a {type(result).__name__}, which nobody would run: a coroutine function belongs to AsyncInbox",
+        )

@@ -123,11 +123,14 @@ class Taken(NamedTuple):
 
     Attributes:
         entry: the entry.
-        attempt: the how-manieth attempt this is, from 1; a claim that was overtaken has another number.
+        attempt: the number of this attempt, from 1; a claim that was overtaken has another number.
+        lapsed: the claim before was neither finished nor given up: whoever had it died, or was too slow. Such an entry is claimed
+            alone, so that one that ends its process takes no others with it.
     """
 
     entry: Entry
     attempt: int
+    lapsed: bool = False
 
 
 class Failure(NamedTuple):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from heapq import heapify, heappop, heappush
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
-from tppkit.callbacks.stores.driving import EffectFailed, drive
-from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, Promise, State, Taken
+from tppkit.callbacks.stores.driving import EffectFailed, drive, have_effect
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, State, Taken
 from tppkit.callbacks.stores.store import Effect, Retry
 
 
@@ -24,10 +24,17 @@ class _Row:
     reason: str = ""
 
 
+class _Pending(NamedTuple):
+    """A version whose callback is neither done nor failed, and that callback's key."""
+
+    version: int
+    setter: bytes
+
+
 @dataclass(slots=True)
 class _Version:
-    version: int
-    setter: bytes | None
+    settled: int | None
+    pending: _Pending | None
     set_at: datetime
 
 
@@ -69,11 +76,18 @@ class MemoryStore:
         taken: list[Taken] = []
         with self._lock:
             while self._due and self._due[0][0] <= at and len(taken) < limit:
-                due_at, _, key = heappop(self._due)
+                due_at, _, key = self._due[0]
                 row = self._rows.get(key)
-                if row is not None and row.due_at == due_at:
+                current = row is not None and row.due_at == due_at
+                lapsed = current and row is not None and row.state is State.CLAIMED
+                if lapsed and taken:
+                    break
+                heappop(self._due)
+                if current and row is not None:
                     self._claim_row(row, until)
-                    taken.append(Taken(row.entry, row.attempts))
+                    taken.append(Taken(row.entry, row.attempts, lapsed))
+                if lapsed:
+                    break
         return taken
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
@@ -108,12 +122,15 @@ class MemoryStore:
                     break
                 del self._rows[heappop(self._done)[1]]
                 count += 1
-            for _ in range(limit):
-                if not self._set or self._set[0][0] >= lifetimes.versions:
-                    break
-                set_at, subject = heappop(self._set)
-                if self._versions[subject].set_at == set_at:
-                    del self._versions[subject]
+            return count + self._purge_versions(lifetimes.versions, limit)
+
+    def _purge_versions(self, before: datetime, limit: int) -> int:
+        count = 0
+        while count < limit and self._set and self._set[0][0] < before:
+            set_at, subject = heappop(self._set)
+            known = self._versions.get(subject)
+            if known is not None and known.set_at == set_at:  # else it was set again, or is gone
+                del self._versions[subject]
                 count += 1
         return count
 
@@ -128,9 +145,10 @@ class MemoryStore:
         def perform(step: Step) -> object:
             if isinstance(step, Entry):
                 try:
-                    return effect(step, None)
+                    have_effect(effect, step, None)
                 except Exception as e:
                     raise EffectFailed(e) from e
+                return None
             with self._lock:
                 return self._step(step)
 
@@ -145,11 +163,12 @@ class MemoryStore:
             case Finish(taken, at):
                 if row := self._held(taken):
                     self._finish(row, at)
-                    self._settle(row.entry)
+                    self._settle(row.entry, applied=True)
             case Fail(taken, reason, due_at):
                 if row := self._held(taken):
                     row.state, row.reason = State.FAILED, reason
                     self._set_due(row, due_at)
+                    self._settle(row.entry, applied=False)
             case _:
                 assert_never(step)
         return None
@@ -177,27 +196,38 @@ class MemoryStore:
         row = self._held(taken)
         if row is None:
             return Outcome.BUSY
-        if self._advance(taken.entry, taken.entry.order, at):
-            return Outcome.APPLIED
-        self._finish(row, at)
-        return Outcome.STALE
-
-    def _advance(self, entry: Entry, order: Order | None, at: datetime) -> bool:
+        order = taken.entry.order
         if order is None:
-            return True
-        known = self._versions.get(order.subject)
-        # The callback that set a version may set it again until it is done: it is tried again after a failure.
-        again = known is not None and (order.version, entry.key) == (known.version, known.setter)
-        if known is not None and order.version <= known.version and not again:
-            return False
-        self._versions[order.subject] = _Version(order.version, entry.key, at)
+            return Outcome.APPLIED
+        known = self._versions.setdefault(order.subject, _Version(None, None, at))
+        if known.settled is not None and order.version <= known.settled:
+            self._finish(row, at)
+            return Outcome.STALE
+        if self._is_hindered(known, _Pending(order.version, taken.entry.key), at):
+            row.state, row.attempts = State.WAITING, row.attempts - 1  # this was no attempt
+            return Outcome.BUSY
+        known.pending, known.set_at = _Pending(order.version, taken.entry.key), at
         heappush(self._set, (at, order.subject))
-        return True
+        return Outcome.APPLIED
 
-    def _settle(self, entry: Entry) -> None:
-        version = self._versions.get(entry.order.subject) if entry.order else None
-        if version is not None and version.setter == entry.key:
-            version.setter = None
+    def _is_hindered(self, known: _Version, new: _Pending, at: datetime) -> bool:
+        held = known.pending
+        if held is None or held.setter == new.setter or new.version > held.version:
+            return False
+        row = self._rows[held.setter]
+        # Whoever had it may have died behind the effect: the same version may have it again, an older one must not follow it.
+        return new.version < held.version or (row.due_at is not None and row.due_at > at)
+
+    def _settle(self, entry: Entry, *, applied: bool) -> None:
+        known = self._versions.get(entry.order.subject) if entry.order else None
+        if known is None or entry.order is None:
+            return
+        if applied:
+            known.settled = entry.order.version if known.settled is None else max(known.settled, entry.order.version)
+        if known.pending is not None and known.pending.setter == entry.key:
+            known.pending = None
+        if known.settled is None and known.pending is None:
+            del self._versions[entry.order.subject]
 
     def _held(self, taken: Taken) -> _Row | None:
         row = self._rows.get(taken.entry.key)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, no_transaction
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import InboxError
 
@@ -39,8 +39,11 @@ class _Session:
     def mark(self, mark: Mark) -> None:
         self.execute(Statement(mark.value, {}))
 
+    def before_effect(self) -> None:
+        pass
+
     def after_effect(self) -> None:
-        pass  # psycopg itself forbids commit() and rollback() within transaction()
+        pass  # nothing is unsent; what became of the transaction, the savepoint around the handler tells
 
 
 @dataclass(slots=True)
@@ -58,8 +61,11 @@ class _AsyncSession:
     async def mark(self, mark: Mark) -> None:
         await self.execute(Statement(mark.value, {}))
 
+    def before_effect(self) -> None:
+        pass
+
     async def after_effect(self) -> None:
-        pass  # psycopg itself forbids commit() and rollback() within transaction()
+        pass  # as above
 
 
 class PostgresqlStore(SqlStore):
@@ -87,6 +93,7 @@ class PostgresqlStore(SqlStore):
             yield _Session(connection)
 
     def _within(self, connection: Any) -> _Session:
+        _require_transaction(connection)
         return _Session(connection)
 
 
@@ -111,7 +118,14 @@ class AsyncPostgresqlStore(AsyncSqlStore):
                 yield _AsyncSession(connection)
 
     def _within(self, connection: Any) -> _AsyncSession:
+        _require_transaction(connection)
         return _AsyncSession(connection)
+
+
+def _require_transaction(connection: Connection | AsyncConnection) -> None:
+    # Without autocommit the first statement begins one.
+    if connection.autocommit and connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
+        raise no_transaction()
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from tppkit.callbacks.stores.driving import EffectFailed
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
 from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
-from tppkit.callbacks.stores.store import Retry
+from tppkit.callbacks.stores.store import LEASE_ENDED, Retry, is_spent
 from tppkit.errors import ConfigurationError, InboxError
 
 Rows = Sequence[Sequence[Any]]
@@ -87,7 +87,7 @@ class Programs:
             yield entry
         return outcome
 
-    def run_all(self, entries: Sequence[Entry], *, at: datetime, due_at: datetime | None) -> Program[list[Outcome]]:
+    def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
         """Have the effects of several, each within a savepoint of the one transaction."""
         outcomes = []
         for entry in entries:
@@ -96,20 +96,27 @@ class Programs:
                 outcome = yield from self.run(entry, at=at)
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield from self.record_failure(entry, at=at, reason=e.reason, due_at=due_at)
+                yield from self.record_failure(entry, at=at, reason=e.reason, retry=retry)
                 outcome = Outcome.FAILED
             yield Mark.KEEP
             outcomes.append(outcome)
         return outcomes
 
-    def record_failure(self, entry: Entry, *, at: datetime, reason: str, due_at: datetime | None) -> Program[None]:
+    def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[None]:
         """Keep an entry whose effect failed while it was delivered."""
+        rows: Rows = yield Statement(self._sql.attempts, {"key": entry.key})
+        due_at = retry(rows[0][0] + 1 if rows else 1)
         values = _values(entry) | {"state": State.FAILED.value, "attempts": 1, "reason": reason, "at": microseconds(at)}
         yield Statement(self._sql.keep_failed, values | {"due_at": _optional(due_at)})
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> Program[list[Taken]]:
         """Claim what is due, oldest first."""
         values = {"at": microseconds(at), "until": microseconds(until), "limit": limit}
+        oldest: Rows = yield Statement(self._sql.oldest, {"at": values["at"]})
+        if oldest and oldest[0][0] == State.CLAIMED:
+            lapsed: Rows = yield Statement(self._sql.take_lapsed, values | {"limit": 1})
+            if lapsed:  # else another worker was quicker
+                return [Taken(_entry(lapsed[0]), lapsed[0][12], lapsed=True)]
         rows: Rows = yield Statement(self._sql.take, values)
         taken = [Taken(_entry(row), row[12]) for row in rows]
         return sorted(taken, key=lambda one: one.entry.received_at)  # RETURNING has no order
@@ -117,7 +124,13 @@ class Programs:
     def resume(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
         """Have the effects of claimed entries, each within a savepoint of the one transaction."""
         outcomes = []
-        for entry, attempt in taken:
+        for one in taken:
+            entry, attempt = one.entry, one.attempt
+            if is_spent(one, retry):
+                values = {"key": entry.key, "attempt": attempt, "due_at": None, "reason": LEASE_ENDED}
+                yield Statement(self._sql.fail, values)
+                outcomes.append(Outcome.FAILED)
+                continue
             yield Mark.SET
             try:
                 outcome = yield from self._resume_one(entry, attempt, at)

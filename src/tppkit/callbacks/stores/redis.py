@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, assert_never
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores import redis_scripts as scripts
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
-from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
+from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async, have_effect, have_effect_async
 from tppkit.callbacks.stores.entry import (
     Entry,
     Failure,
@@ -64,15 +64,16 @@ class _Calls:
                 times = microseconds(at), microseconds(until)
                 return self._call("CLAIM", entry.key.hex(), entry.digest.hex(), *times, *_fields(entry))
             case Begin(taken, at):
-                order = taken.entry.order
-                version = "" if order is None else f"{order.version + _OFFSET:020d}"
                 subject = _subject(taken)
-                return self._call("BEGIN", *_claim_of(taken), microseconds(at), version, subject, subject=subject)
+                args = microseconds(at), _version(taken), subject, self._hashes
+                return self._call("BEGIN", *_claim_of(taken), *args, subject=subject)
             case Finish(taken, at):
-                return self._call("FINISH", *_claim_of(taken), microseconds(at), subject=_subject(taken))
+                marked = microseconds(at), _version(taken)
+                return self._call("FINISH", *_claim_of(taken), *marked, subject=_subject(taken))
             case Fail(taken, reason, due_at):
                 due = "" if due_at is None else microseconds(due_at)
-                return self._call("FAIL", *_claim_of(taken), reason, microseconds(taken.entry.received_at), due)
+                subject, received_at = _subject(taken), microseconds(taken.entry.received_at)
+                return self._call("FAIL", *_claim_of(taken), reason, received_at, due, subject, subject=subject)
             case _:
                 assert_never(step)
 
@@ -154,9 +155,10 @@ class RedisStore:
             if not isinstance(step, Entry):
                 return _outcome(self._run(self._calls.step(step)))
             try:
-                return effect(step, None)
+                have_effect(effect, step, None)
             except Exception as e:
                 raise EffectFailed(e) from e
+            return None
 
         return perform
 
@@ -219,9 +221,10 @@ class AsyncRedisStore:
             if not isinstance(step, Entry):
                 return _outcome(await self._run(self._calls.step(step)))
             try:
-                return await effect(step, None)
+                await have_effect_async(effect, step, None)
             except Exception as e:
                 raise EffectFailed(e) from e
+            return None
 
         return perform
 
@@ -253,6 +256,11 @@ def _subject(taken: Taken) -> str:
     return "" if taken.entry.order is None else taken.entry.order.subject.hex()
 
 
+def _version(taken: Taken) -> str:
+    order = taken.entry.order
+    return "" if order is None else f"{order.version + _OFFSET:020d}"
+
+
 def _outcome(answer: Any) -> Any:
     return Outcome(answer.decode()) if isinstance(answer, bytes) else answer
 
@@ -267,19 +275,28 @@ def _fields(entry: Entry) -> list[str | int | bytes]:
     return [part for field in fields.items() for part in field]
 
 
-def _taken(answer: Sequence[Sequence[bytes]]) -> list[Taken]:
-    rows = [_row(flat) for flat in answer]
-    return [Taken(_entry(row), int(row["attempts"])) for row in rows]
+def _taken(answer: Sequence[Any]) -> list[Taken]:
+    with _told_of_damage():
+        rows = [(bool(lapsed), _row(flat)) for lapsed, flat in answer]
+        return [Taken(_entry(row), int(row["attempts"]), lapsed) for lapsed, row in rows]
 
 
 def _failures(answer: Sequence[Sequence[bytes]]) -> list[Failure]:
-    rows = [_row(flat) for flat in answer]
-    return [
-        Failure(
-            _entry(row), int(row["attempts"]), row["reason"].decode(), moment(int(row["due"])) if row["due"] else None
-        )
-        for row in rows
-    ]
+    with _told_of_damage():
+        return [_failure(_row(flat)) for flat in answer]
+
+
+def _failure(row: Mapping[str, bytes]) -> Failure:
+    due_at = moment(int(row["due"])) if row["due"] else None
+    return Failure(_entry(row), int(row["attempts"]), row["reason"].decode(), due_at)
+
+
+@contextmanager
+def _told_of_damage() -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, ValueError, OverflowError) as e:
+        raise InboxError("inbox.unavailable", f"a callback in the inbox's Redis is damaged: {type(e).__name__}") from e
 
 
 def _row(flat: Sequence[bytes]) -> dict[str, bytes]:

@@ -44,43 +44,59 @@ redis.call('ZREM', KEYS[4], ARGV[1])
 return attempts
 """
 
-# The callback that set a version may set it again until it is done: it is tried again after a failure.
-# member, attempt, at, version as twenty digits or empty, subject
+# A version is pending until the callback that set it is done or failed; what is as old or older waits meanwhile. When that callback's
+# lease has ended, its process may have died behind the effect: the same version may have it again, an older one must not follow it.
+# member, attempt, at, version as twenty digits or empty, subject, prefix of hashes
 BEGIN = (
     _DONE
     + """
 if not held() then return 'busy' end
 if ARGV[4] ~= '' then
-  local known = redis.call('HMGET', KEYS[6], 'version', 'key')
-  if known[1] and ARGV[4] <= known[1] and not (ARGV[4] == known[1] and known[2] == ARGV[1]) then
+  local known = redis.call('HMGET', KEYS[6], 'version', 'pending', 'key')
+  if known[1] and ARGV[4] <= known[1] then
     done(ARGV[3])
     return 'stale'
   end
-  redis.call('HSET', KEYS[6], 'version', ARGV[4], 'key', ARGV[1])
+  if known[3] and known[3] ~= ARGV[1] and ARGV[4] <= known[2] then
+    local other = redis.call('HMGET', ARGV[6] .. known[3], 'state', 'due')
+    if other[1] == 'claimed' and (ARGV[4] < known[2] or tonumber(other[2]) > tonumber(ARGV[3])) then
+      redis.call('HSET', KEYS[1], 'state', 'waiting', 'attempts', ARGV[2] - 1)  -- this was no attempt
+      return 'busy'
+    end
+  end
+  redis.call('HSET', KEYS[6], 'pending', ARGV[4], 'key', ARGV[1])
   redis.call('ZADD', KEYS[5], ARGV[3], ARGV[5])
 end
 return 'applied'
 """
 )
 
-# member, attempt, at
+# member, attempt, at, version as twenty digits or empty
 FINISH = (
     _DONE
     + """
 if held() then
   done(ARGV[3])
-  if redis.call('HGET', KEYS[6], 'key') == ARGV[1] then redis.call('HDEL', KEYS[6], 'key') end
+  if ARGV[4] ~= '' then
+    local known = redis.call('HMGET', KEYS[6], 'version', 'key')
+    if not known[1] or known[1] < ARGV[4] then redis.call('HSET', KEYS[6], 'version', ARGV[4]) end
+    if known[2] == ARGV[1] then redis.call('HDEL', KEYS[6], 'pending', 'key') end
+  end
 end
 """
 )
 
-# member, attempt, reason, received at, due at or empty
+# member, attempt, reason, received at, due at or empty, subject
 FAIL = (
     _DONE
     + """
 if not held() then return end
 redis.call('HSET', KEYS[1], 'state', 'failed', 'reason', ARGV[3], 'due', ARGV[5])
 redis.call('ZADD', KEYS[4], ARGV[4], ARGV[1])
+if redis.call('HGET', KEYS[6], 'key') == ARGV[1] then
+  redis.call('HDEL', KEYS[6], 'pending', 'key')
+  if redis.call('EXISTS', KEYS[6]) == 0 then redis.call('ZREM', KEYS[5], ARGV[6]) end
+end
 if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD', KEYS[2], ARGV[5], ARGV[1]) end
 """
 )
@@ -88,14 +104,22 @@ if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD
 # prefix of hashes, at, until, limit
 TAKE = """
 local taken = {}
-for place, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
+for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
   local key = ARGV[1] .. member
-  local due = string.format('%.0f', ARGV[3] + place - 1)  -- a microsecond apart, so that they stay in this order
-  redis.call('HINCRBY', key, 'attempts', 1)
-  redis.call('HSET', key, 'state', 'claimed', 'due', due)
-  redis.call('ZADD', KEYS[2], due, member)
+  local state = redis.call('HGET', key, 'state')
+  local lapsed = state == 'claimed'
+  if lapsed and #taken > 0 then break end
   redis.call('ZREM', KEYS[4], member)
-  table.insert(taken, redis.call('HGETALL', key))
+  if state then
+    local due = string.format('%.0f', ARGV[3] + #taken)  -- a microsecond apart, so that they stay in this order
+    redis.call('HINCRBY', key, 'attempts', 1)
+    redis.call('HSET', key, 'state', 'claimed', 'due', due)
+    redis.call('ZADD', KEYS[2], due, member)
+    table.insert(taken, {lapsed and 1 or 0, redis.call('HGETALL', key)})
+  else
+    redis.call('ZREM', KEYS[2], member)  -- the server has lost it; the service may send it again
+  end
+  if lapsed then break end
 end
 return taken
 """
@@ -104,7 +128,8 @@ return taken
 FAILED = """
 local failed = {}
 for _, member in ipairs(redis.call('ZRANGE', KEYS[4], 0, ARGV[2] - 1)) do
-  table.insert(failed, redis.call('HGETALL', ARGV[1] .. member))
+  local row = redis.call('HGETALL', ARGV[1] .. member)
+  if #row > 0 then table.insert(failed, row) else redis.call('ZREM', KEYS[4], member) end
 end
 return failed
 """

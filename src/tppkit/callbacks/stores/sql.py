@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
+from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async, have_effect, have_effect_async
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 from tppkit.callbacks.stores.programs import Mark, Program, Programs, Rows, Step
 from tppkit.callbacks.stores.statements import Statement, Statements
 from tppkit.callbacks.stores.store import AsyncEffect, Effect, Retry
-from tppkit.errors import InboxError
+from tppkit.errors import ConfigurationError, InboxError
 
 T = TypeVar("T")
+
+# Released after the handler, it shows that the transaction is the one that was begun and can still be committed: PostgreSQL answers
+# COMMIT with a silent rollback after any error, and nothing else tells a COMMIT or ROLLBACK that the handler sent as text.
+_GUARD = Statement("SAVEPOINT tppkit_effect", {})
+_UNGUARD = Statement("RELEASE SAVEPOINT tppkit_effect", {})
+_ABORTED = "25P02"
+_ENDED = ("25P01", "3B001")
 
 
 class Session(Protocol):
@@ -33,8 +41,15 @@ class Session(Protocol):
     def mark(self, mark: Mark) -> None:
         """Set, undo or keep the one savepoint."""
 
+    def before_effect(self) -> None:
+        """Remember the transaction."""
+
     def after_effect(self) -> None:
-        """Send what the handler left unsent, and see that it left the transaction alone."""
+        """Send what the handler left unsent, and see that the transaction is the same.
+
+        Raises:
+            ConfigurationError: `inbox.handler-committed`.
+        """
 
 
 class AsyncSession(Protocol):
@@ -48,8 +63,11 @@ class AsyncSession(Protocol):
     async def mark(self, mark: Mark) -> None:
         """Set, undo or keep the one savepoint."""
 
+    def before_effect(self) -> None:
+        """Remember the transaction."""
+
     async def after_effect(self) -> None:
-        """Send what the handler left unsent."""
+        """See `Session.after_effect`."""
 
 
 class SqlStore(ABC):
@@ -85,6 +103,15 @@ class SqlStore(ABC):
         session = self._within(within)
         return drive(self._programs.once(entry, at=at), lambda step: perform(step, session, None))
 
+    def run_within(self, entry: Entry, effect: Effect, *, at: datetime, within: Any) -> Outcome:
+        """Mark an entry done and have its effect, in the caller's transaction; what is raised is for the caller to roll back."""
+        session = self._within(within)
+        try:
+            return drive(self._programs.run(entry, at=at), lambda step: perform(step, session, effect))
+        except EffectFailed as e:
+            error = e.error
+        raise error
+
     def add(self, entries: Sequence[Entry]) -> list[Outcome]:
         """See `Store.add`."""
         return self._drive(self._programs.add(entries))
@@ -95,7 +122,7 @@ class SqlStore(ABC):
             return self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, due_at=retry(1))
+        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry)
         with suppress(InboxError):  # the handler's own error says more
             self._drive(failure)
         raise failed.error
@@ -104,7 +131,7 @@ class SqlStore(ABC):
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
         """See `Store.run_all`; one transaction for all, a savepoint for each."""
-        return self._drive(self._programs.run_all(entries, at=at, due_at=retry(1)), effect)
+        return self._drive(self._programs.run_all(entries, at=at, retry=retry), effect)
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
@@ -156,6 +183,17 @@ class AsyncSqlStore(ABC):
         session = self._within(within)
         return await drive_async(self._programs.once(entry, at=at), lambda step: perform_async(step, session, None))
 
+    async def run_within(self, entry: Entry, effect: AsyncEffect, *, at: datetime, within: Any) -> Outcome:
+        """See `SqlStore.run_within`."""
+        session = self._within(within)
+        try:
+            return await drive_async(
+                self._programs.run(entry, at=at), lambda step: perform_async(step, session, effect)
+            )
+        except EffectFailed as e:
+            error = e.error
+        raise error
+
     async def add(self, entries: Sequence[Entry]) -> list[Outcome]:
         """See `Store.add`."""
         return await self._drive(self._programs.add(entries))
@@ -166,7 +204,7 @@ class AsyncSqlStore(ABC):
             return await self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, due_at=retry(1))
+        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry)
         with suppress(InboxError):  # the handler's own error says more
             await self._drive(failure)
         raise failed.error
@@ -175,7 +213,7 @@ class AsyncSqlStore(ABC):
         self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
         """See `Store.run_all`; one transaction for all, a savepoint for each."""
-        return await self._drive(self._programs.run_all(entries, at=at, due_at=retry(1)), effect)
+        return await self._drive(self._programs.run_all(entries, at=at, retry=retry), effect)
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
@@ -209,9 +247,13 @@ def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
     if isinstance(step, Mark):
         session.mark(step)
     elif effect is not None:
+        session.before_effect()
+        session.execute(_GUARD)
         try:
-            effect(step, session.connection)
+            have_effect(effect, step, session.connection)
             session.after_effect()
+            with _blaming_the_handler():
+                session.execute(_UNGUARD)
         except Exception as e:
             raise EffectFailed(e) from e
     return None
@@ -224,9 +266,46 @@ async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect |
     if isinstance(step, Mark):
         await session.mark(step)
     elif effect is not None:
+        session.before_effect()
+        await session.execute(_GUARD)
         try:
-            await effect(step, session.connection)
+            await have_effect_async(effect, step, session.connection)
             await session.after_effect()
+            with _blaming_the_handler():
+                await session.execute(_UNGUARD)
         except Exception as e:
             raise EffectFailed(e) from e
     return None
+
+
+@contextmanager
+def _blaming_the_handler() -> Iterator[None]:
+    """Tell what the database says of the handler's transaction from what fails by itself."""
+    try:
+        yield
+    except InboxError as e:
+        cause = getattr(e.__cause__, "orig", e.__cause__)  # SQLAlchemy wraps the driver's
+        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        if state == _ABORTED:
+            raise ConfigurationError(
+                "inbox.handler-aborted",
+                "the handler went on after a statement of its own had failed: nothing would be committed",
+            ) from e
+        if state in _ENDED or (isinstance(cause, sqlite3.OperationalError) and "no such savepoint" in str(cause)):
+            raise transaction_ended() from e
+        raise
+
+
+def transaction_ended() -> ConfigurationError:
+    """The handler committed or rolled back."""
+    return ConfigurationError(
+        "inbox.handler-committed",
+        "the handler ended the inbox's transaction: commit(), rollback() and executescript() do that",
+    )
+
+
+def no_transaction() -> ConfigurationError:
+    """The caller's connection commits each statement by itself."""
+    return ConfigurationError(
+        "inbox.no-transaction", "the connection is in no transaction, so the mark would be committed before the effect"
+    )

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, transaction_ended
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 try:
-    from sqlalchemy import TextClause, text
+    from sqlalchemy import Connection, TextClause, text
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.orm import Session, SessionTransaction
 except ImportError as e:
@@ -52,9 +52,12 @@ class _Session:
                 self.nested.commit()
             self.nested = None
 
+    def before_effect(self) -> None:
+        self.root = self.connection.get_transaction()
+
     def after_effect(self) -> None:
         if self.connection.get_transaction() is not self.root:
-            raise _committed()
+            raise transaction_ended()
         self.connection.flush()
 
 
@@ -82,9 +85,12 @@ class _AsyncSession:
                 await self.nested.commit()
             self.nested = None
 
+    def before_effect(self) -> None:
+        self.root = self.connection.get_transaction()
+
     async def after_effect(self) -> None:
         if self.connection.get_transaction() is not self.root:
-            raise _committed()
+            raise transaction_ended()
         await self.connection.flush()
 
 
@@ -110,8 +116,9 @@ class SqlalchemyStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
-        with _told(), self._make_session() as session, session.begin() as root:
-            yield _Session(session, root)
+        with _told(), self._make_session() as session, session.begin():
+            _begin(session.connection())
+            yield _Session(session)
 
     def _within(self, connection: Any) -> _Session:
         return _Session(connection)
@@ -132,8 +139,9 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[_AsyncSession]:
         with _told():
-            async with self._make_session() as session, session.begin() as root:
-                yield _AsyncSession(session, root)
+            async with self._make_session() as session, session.begin():
+                await (await session.connection()).run_sync(_begin)
+                yield _AsyncSession(session)
 
     def _within(self, connection: Any) -> _AsyncSession:
         return _AsyncSession(connection)
@@ -148,6 +156,13 @@ def _dialect(name: str) -> Dialect:
         ) from e
 
 
+def _begin(connection: Connection) -> None:
+    # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
+    # one that begins by reading could fail where it comes to write.
+    if connection.dialect.name == Dialect.SQLITE and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     try:
@@ -158,9 +173,3 @@ def _told() -> Iterator[None]:
 
 def _unavailable(error: SQLAlchemyError) -> InboxError:
     return InboxError("inbox.unavailable", f"the inbox's database fails: {type(error).__name__}")
-
-
-def _committed() -> ConfigurationError:
-    return ConfigurationError(
-        "inbox.handler-committed", "the handler ended the inbox's transaction: commit() does that"
-    )

@@ -13,7 +13,7 @@ from typing import Any
 
 from tppkit._files import PRIVATE
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import SqlStore
+from tppkit.callbacks.stores.sql import SqlStore, no_transaction, transaction_ended
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -54,12 +54,12 @@ class _Session:
         except sqlite3.Error as e:
             raise _unavailable(e) from e
 
+    def before_effect(self) -> None:
+        pass
+
     def after_effect(self) -> None:
         if not self.connection.in_transaction:
-            raise ConfigurationError(
-                "inbox.handler-committed",
-                "the handler ended the inbox's transaction: commit() and executescript() do that",
-            )
+            raise transaction_ended()
 
 
 class _Group:
@@ -69,6 +69,16 @@ class _Group:
         self.size = 0
         self.ended = threading.Event()
         self.error: InboxError | None = None
+
+    def leave(self, connection: sqlite3.Connection, undo: str | None = None) -> None:
+        """Give up the savepoint of one operation; without it, SQLite or a handler has ended the transaction for all."""
+        try:
+            if not connection.in_transaction:
+                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
+            for sql in filter(None, (undo, "RELEASE SAVEPOINT tppkit_group")):
+                _run(connection, sql)
+        except InboxError as e:
+            self.error = self.error or e
 
 
 class SqliteStore(SqlStore):
@@ -96,6 +106,7 @@ class SqliteStore(SqlStore):
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
         self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None
         self._inherited: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -115,11 +126,9 @@ class SqliteStore(SqlStore):
             try:
                 yield _Session(connection)
             except BaseException:
-                if connection.in_transaction:  # else SQLite, or a handler, has ended it for all
-                    _run(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
-                    _run(connection, "RELEASE SAVEPOINT tppkit_group")
+                group.leave(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
                 raise
-            _run(connection, "RELEASE SAVEPOINT tppkit_group")
+            group.leave(connection)
         # Nothing is done before it is committed, whoever commits it.
         group.ended.wait()
         if group.error is not None:
@@ -170,8 +179,13 @@ class SqliteStore(SqlStore):
     def _end(self, group: _Group) -> None:
         connection = self._open()
         try:
-            if not connection.in_transaction:
-                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
+            if group.error is not None:
+                raise group.error
+            if _identity(self._path) != self._file:  # what is written to a file without a name is lost
+                raise InboxError(
+                    "inbox.unavailable",
+                    f"the inbox's file {self._path} was moved, replaced or deleted: start the process again",
+                )
             _run(connection, "COMMIT")
         except InboxError as e:
             group.error = e
@@ -181,6 +195,9 @@ class SqliteStore(SqlStore):
             group.ended.set()
 
     def _within(self, connection: Any) -> _Session:
+        mode = getattr(connection, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level tells
+        if not connection.in_transaction and ((mode == -1 and connection.isolation_level is None) or mode is True):
+            raise no_transaction()
         return _Session(connection)
 
     def _check_process(self) -> None:
@@ -201,6 +218,7 @@ class SqliteStore(SqlStore):
             try:
                 # SQLite gives its side files the mode of the main one.
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE))
+                self._file = _identity(self._path)
                 connection = sqlite3.connect(
                     self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
                 )
@@ -213,6 +231,14 @@ class SqliteStore(SqlStore):
             _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
             self._connection = connection
         return self._connection
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_dev, told.st_ino
 
 
 def _run(connection: sqlite3.Connection, sql: str) -> None:

@@ -60,6 +60,7 @@ class Statements:
         self.once = self._text(_ONCE)
         self.keep_failed = self._text(_INSERT + _FAIL_AGAIN)
         self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
+        self.attempts = self._text("SELECT attempts FROM {callbacks} WHERE key = :key")
         self.advance = self._text(_ADVANCE)
         self.finish = self._text(
             "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
@@ -69,10 +70,16 @@ class Statements:
             "UPDATE {callbacks} SET state = 'failed', due_at = :due_at, reason = :reason"
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
-        self.take = self._text(
-            "UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until WHERE key IN"
-            f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT :limit {locking})"
-            f" RETURNING {_COLUMNS}, attempts"
+        self.oldest = self._text(
+            "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"
+        )
+        self.take, self.take_lapsed = (
+            self._text(
+                "UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until WHERE key IN"
+                f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at AND state {which} 'claimed'"
+                f" ORDER BY due_at, received_at LIMIT :limit {locking}) RETURNING {_COLUMNS}, attempts"
+            )
+            for which in ("<>", "=")
         )
         self.failed = self._text(
             f"SELECT {_COLUMNS}, attempts, reason, due_at FROM {{callbacks}} WHERE state = 'failed'"

@@ -18,6 +18,14 @@ AsyncEffect = Callable[[Entry, Any], Awaitable[object]]
 Retry = Callable[[int], datetime | None]
 
 
+LEASE_ENDED = "lease-ended"
+
+
+def is_spent(taken: Taken, retry: Retry) -> bool:
+    """Whether an entry's last attempt ended without a word: then its handler is not called again."""
+    return taken.lapsed and retry(taken.attempt - 1) is None
+
+
 class Store(Protocol):
     """A store. Every time is passed in; every method raises InboxError (`inbox.unavailable`) when the store fails."""
 
@@ -48,7 +56,7 @@ class Store(Protocol):
         """Have the effects of several entries: as `run` for each, and FAILED where the effect raised."""
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
-        """Claim at most `limit` entries that are due, until a time."""
+        """Claim at most `limit` entries that are due, until a time; alone what was claimed before (`Taken.lapsed`)."""
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """Have the effects of claimed entries: APPLIED, STALE, FAILED or BUSY (somebody overtook the claim) for each."""
