@@ -21,6 +21,7 @@ from tppkit.seals.diagnose.form import Fault, Form, components_of, read_form
 from tppkit.seals.diagnose.judging import (
     Refusal,
     algorithm_faults,
+    believing_policy,
     coverage_faults,
     find_certificate,
     key_id_faults,
@@ -46,9 +47,9 @@ from tppkit.seals.diagnose.telling import (
     tell_refusal,
     tell_step,
 )
-from tppkit.seals.formats import read_seal
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
+from tppkit.seals.read import read_seal
 
 _TIMES = ("signature.created", "signature.expired")
 
@@ -141,7 +142,7 @@ def _readings(message: Message, form: Form, profile: SealProfile) -> Iterator[Se
     if profile.format is not Format.CAVAGE:
         values = components_of(message, SignatureParameters("", "", (), b""))
         try:
-            read = read_seal(message, values, profile=profile, origin=None)
+            read = read_seal(message, values, believing_policy(profile))
         except (FormatError, SignatureRejected, KeyError):
             return
         lines = tuple([_line(text) for text in read.signing_string.decode("latin-1").split("\n")])

@@ -61,6 +61,11 @@ class _Unjudged(PathVerifier):
         return TrustedPath((certificate,), Window())
 
 
+def believing_policy(profile: SealProfile) -> SealPolicy:
+    """A policy of this dialect that believes every certificate."""
+    return SealPolicy(_Unjudged(), profile=profile)
+
+
 class _AnySignature(SealPolicy):
     """Takes every signature under the names of the key's algorithms, so that what else a verifier asks can be asked alone."""
 
