@@ -120,7 +120,7 @@ class Admission:
 
     def _order(self, callback: VerifiedCallback) -> Order | None:
         event = callback.event
-        if isinstance(event, Transaction):
+        if isinstance(event, Transaction):  # assumption same-version
             return Order(self._digest("transaction", event.id), event.ver)
         if isinstance(event, AccessGranted):
             # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.

@@ -292,6 +292,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "callbacks.Retention",
     ),
     Assumption(
+        "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
+        "no: it is taken for a repetition, acknowledged and without effect, and its content is not compared",
+        "a ver stands for one state of a record; a service that changes a record counts it up", "callbacks.admission",
+    ),
+    Assumption(
         "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",
         "no, a repetition: acknowledged and without effect; two logins with the same body are two logins",
         "a token is granted once; a customer can log in at the same code again",

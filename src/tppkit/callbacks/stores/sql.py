@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
@@ -291,7 +290,8 @@ def _blaming_the_handler() -> Iterator[None]:
                 "inbox.handler-aborted",
                 "the handler went on after a statement of its own had failed: nothing would be committed",
             ) from e
-        if state in _ENDED or (isinstance(cause, sqlite3.OperationalError) and "no such savepoint" in str(cause)):
+        # SQLite has no code of its own for it.
+        if state in _ENDED or "no such savepoint" in str(cause):
             raise transaction_ended() from e
         raise
 
