@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, pkcs12
 from cryptography.x509 import ocsp
 
+from tppkit._clock import utc_now
 from tppkit.testpki import Pki, certificate_pem, make_provider
 
 AT = "2026-06-01T12:00:00Z"
@@ -224,6 +225,13 @@ def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
     (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
+
+
+def test_a_crl_from_after_the_present_proves_nothing_of_the_past(tppkit, folder, pki) -> None:
+    (folder / "ca.crl").write_bytes(crl_of(pki, now=utc_now() + timedelta(days=1)))
+    result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
+    codes = [finding["code"] for finding in result.json["findings"]]
+    assert (result.exit_code, codes) == (1, ["revocation.future", "revocation.unknown"])
 
 
 def test_a_crl_that_does_not_cover_the_certificate_proves_nothing(tppkit, folder, pki) -> None:

@@ -106,6 +106,37 @@ def test_a_failure_told_to_a_closed_pipe_is_no_verdict(arguments):
     assert (done.returncode, "Traceback" in done.stderr) == (141, False)
 
 
+@pytest.mark.parametrize("option", ["--json", "--help"])
+def test_a_full_disk_is_one_line(option):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [Path(sys.executable).with_name("tppkit"), "cert", "show", TESTCERTS / "qwac.pem", option],
+            check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    first, *hints = done.stderr.splitlines()
+    assert (done.returncode, first) == (3, "error: the output: No space left on device [file.unwritable]")
+    assert len(hints) == 1
+
+
+def test_a_failure_that_cannot_be_told_on_stdout_is_told_on_stderr():
+    program, absent = Path(sys.executable).with_name("tppkit"), ("--as", "qwac", "--trust", "absent", "--json")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [program, "cert", "check", TESTCERTS / "qwac.pem", *absent],
+            check=False, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+        )  # fmt: skip
+    assert (done.returncode, "[trust.unreadable]" in done.stderr, "Traceback" in done.stderr) == (3, True, False)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("option", ["", "--json"])
+def test_with_closed_streams_the_verdict_is_the_exit_code(closed, option):
+    program = Path(sys.executable).with_name("tppkit")
+    command = f"{program} cert show {option} {TESTCERTS}/qwac.pem {closed}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_what_stands_behind_two_hyphens_is_no_option(tppkit):
     assert tppkit("cert", "check", "--as", "nonsense", "--", "--json").stdout == ""
     assert tppkit("cert", "check", "--as", "qwac", "--trust", "absent", "--", "--json").stdout == ""

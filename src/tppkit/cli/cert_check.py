@@ -57,15 +57,15 @@ def check(
     In a bundle the first certificate is checked; the others may stand between it and an authority of --trust, or of the
     lists where --trust is not given.
     """
-    as_, now = Use(use), None if at else present(None)
-    at = at or present(now)
+    as_, now = Use(use), present(None)
+    at = at or now
     options = load_trust(trust, trusted_lists, (*crls, *responses), as_json=as_json)
     bundles = None if options is None else read_bundles([file], password_file, as_json=as_json)
     if options is None or bundles is None:
         return UNREADABLE
     (bundle,) = bundles
     findings = check_certificate(bundle.leaf, as_=as_, at=at, edition=edition)
-    belief = options.judge(bundle, as_=as_, at=at, now=now)
+    belief = options.judge(bundle, as_=as_, at=at, now=max(now, at))
     known = {(finding.code, finding.severity) for finding in findings}
     findings += tuple(finding for finding in belief.findings if (finding.code, finding.severity) not in known)
     if as_json:

@@ -72,14 +72,14 @@ class TrustOptions:
     lists: TrustedLists | None
     evidence: RevocationEvidence | None
 
-    def judge(self, bundle: Bundle, *, as_: Use, at: datetime, now: datetime | None = None) -> Belief:
+    def judge(self, bundle: Bundle, *, as_: Use, at: datetime, now: datetime) -> Belief:
         """Ask everything that was given about a certificate, at a time.
 
         Args:
             bundle: the certificate, and what may stand above it.
             as_: what it is used as.
             at: the time to judge at, aware.
-            now: the present, where it is judged for the present: answers from after it are refused then.
+            now: the present, or `at` where that is later: answers from after it are refused.
 
         With answers about revocation the certificate itself must be proven good; an authority above it of which they say
         nothing gives a warning.
@@ -99,13 +99,12 @@ class TrustOptions:
                 findings = _with_refusal(findings, e)
         return Belief(findings, path, status, self.evidence is not None)
 
-    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime, now: datetime | None) -> TrustedPath:
+    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime, now: datetime) -> TrustedPath:
         if self.evidence is None:
             return PathVerifier(anchors).verify(bundle.leaf, at=at, intermediates=bundle.others)
-        clock = None if now is None else lambda: now
-        leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence, now=clock)
+        leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence, now=lambda: now)
         PathVerifier(anchors, revocation=leaf).verify(bundle.leaf, at=at, intermediates=bundle.others)
-        chain = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL, evidence=self.evidence, now=clock)
+        chain = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL, evidence=self.evidence, now=lambda: now)
         return PathVerifier(anchors, revocation=chain).verify(bundle.leaf, at=at, intermediates=bundle.others)
 
     def _listed_authorities(self, as_: Use, at: datetime) -> Anchors:

@@ -57,6 +57,7 @@ def main() -> None:
 
 def run() -> NoReturn:
     """Entry point: every failure becomes one line and an exit code, never a traceback; with --json an object on stdout too."""
+    _open_what_is_closed()
     try:
         with main.make_context("tppkit", sys.argv[1:]) as context:
             result = main.invoke(context)
@@ -66,7 +67,7 @@ def run() -> NoReturn:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        sys.exit(_nobody_reads())
+        sys.exit(_give_up_stdout(141))
     except Exception as e:  # noqa: BLE001  # the last resort: told as one line
         sys.exit(_report(e))
     sys.exit(result if isinstance(result, int) else 0)
@@ -74,7 +75,7 @@ def run() -> NoReturn:
 
 def _report(failure: Exception) -> int:
     """Tell what ended the command, in the one place that does; the exit code."""
-    from tppkit.cli.output import exit_code_of, say_failure, told
+    from tppkit.cli.output import UNREADABLE, exit_code_of, say_failure, told
 
     error = told(failure)
     try:
@@ -83,7 +84,9 @@ def _report(failure: Exception) -> int:
         say_failure(error, as_json=_wants_json(sys.argv[1:]), told_already=isinstance(failure, click.ClickException))
         sys.stdout.flush()
     except BrokenPipeError:
-        return _nobody_reads()
+        return _give_up_stdout(141)
+    except OSError:  # a full disk: stderr has the failure already, where it can be written
+        return _give_up_stdout(UNREADABLE)
     return exit_code_of(error)
 
 
@@ -93,10 +96,17 @@ def _wants_json(arguments: list[str]) -> bool:
     return "--json" in arguments[:end]
 
 
-def _nobody_reads() -> int:
+def _give_up_stdout(exit_code: int) -> int:
     # What is still buffered must not fail once more at the end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
+    return exit_code
+
+
+def _open_what_is_closed() -> None:
+    """Let stdout and stderr lead nowhere where the caller closed them (`>&-`): Python has None in their place then."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # open until the end
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
@@ -17,6 +18,8 @@ from tppkit._files import read_bounded
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, VerificationError
 
+# What only writing fails with; an error of standard output names no file.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
 
 
@@ -97,6 +100,8 @@ def told(error: Exception) -> TppkitError:
         return ConfigurationError("usage.wrong", " ".join(error.format_message().split()))
     if os.environ.get("TPPKIT_TRACEBACK"):
         raise error
+    if isinstance(error, OSError) and error.errno in _NO_ROOM:
+        return FormatError("file.unwritable", f"{error.filename or 'the output'}: {error.strerror}")
     if isinstance(error, OSError):
         return FormatError("file.unreadable", f"{error.filename or 'a file'}: {error.strerror or type(error).__name__}")
     return TppkitError("internal.unexpected", f"this should not happen: {type(error).__name__}")

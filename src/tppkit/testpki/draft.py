@@ -20,6 +20,8 @@ from tppkit.testpki.signing import default_hash, sign_der, signature_algorithm
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 # serialNumber and countryName (RFC 5280 appendix A.1), and the country of registration (EV guidelines 7.1.4.2.4).
 _PRINTABLE = frozenset({"2.5.4.5", "2.5.4.6", "1.3.6.1.4.1.311.60.2.1.3"})
+# emailAddress and domainComponent (RFC 5280 appendix A.1).
+_IA5 = frozenset({"1.2.840.113549.1.9.1", "0.9.2342.19200300.100.1.25"})
 
 
 class Attribute(NamedTuple):
@@ -40,6 +42,8 @@ class Extension(NamedTuple):
 
 def attribute_of(oid: str, text: str) -> Attribute:
     """The attribute with the string type that RFC 5280 wants for it."""
+    if oid in _IA5:
+        return Attribute(oid, text, der.IA5_STRING)
     return Attribute(oid, text, der.PRINTABLE_STRING if oid in _PRINTABLE else der.UTF8_STRING)
 
 

@@ -81,6 +81,11 @@ class Bench:
         """When what is to come begins, aware UTC."""
         return self.start + LASTING
 
+    @property
+    def last_week(self) -> datetime:
+        """When the last week of the authorities begins, aware UTC: to come for as long as the PKI is of use."""
+        return self.pki.qwac_ca.certificate.not_after - LASTING
+
     def expired(self, draft: Draft) -> Draft:
         """The draft with a validity that ended at noon of the day before the PKI begins."""
         return replace(draft, not_before=self.start - 90 * DAY, not_after=self.start - DAY / 2)

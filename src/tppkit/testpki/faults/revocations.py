@@ -8,7 +8,7 @@ from cryptography import x509
 
 from tppkit.certificates import der, oids
 from tppkit.testpki.draft import Extension, extension_of
-from tppkit.testpki.faults.case import DAY, Bench, FaultCase
+from tppkit.testpki.faults.case import DAY, LASTING, Bench, FaultCase
 from tppkit.testpki.faults.registry import fault
 from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 from tppkit.testpki.profiles import key_usage
@@ -50,10 +50,12 @@ def stale_crl(bench: Bench) -> FaultCase:
     return bench.sound(crls=(bench.crl(this_update=bench.start - 8 * DAY, next_update=bench.start - DAY),))
 
 
-@fault("revocation.unknown")
+@fault("revocation.future", "revocation.unknown")
 def crl_from_the_future(bench: Bench) -> FaultCase:
-    """The revocation list begins in a week."""
-    return bench.sound(crls=(bench.crl(this_update=bench.later, next_update=bench.later + 7 * DAY),))
+    """The revocation list begins years from now, in the last week of its authority."""
+    begins = bench.last_week
+    stated = bench.crl(this_update=begins, next_update=begins + LASTING)
+    return bench.sound(crls=(stated, bench.crl(issuer=bench.pki.root)))
 
 
 @fault("crl.undated", "revocation.unknown")
@@ -134,11 +136,12 @@ def stale_ocsp(bench: Bench) -> FaultCase:
     return bench.sound(ocsp=(bench.ocsp(single, responder=earlier, produced_at=produced),))
 
 
-@fault("revocation.unknown")
+@fault("revocation.future", "revocation.unknown")
 def ocsp_from_the_future(bench: Bench) -> FaultCase:
-    """The OCSP answer begins in a week."""
-    single = bench.single(this_update=bench.later, next_update=bench.later + DAY)
-    return bench.sound(ocsp=(bench.ocsp(single, produced_at=single.this_update),))
+    """The OCSP answer begins years from now, in the last week of its authority."""
+    single = bench.single(this_update=bench.last_week, next_update=bench.last_week + DAY)
+    answer = bench.ocsp(single, produced_at=single.this_update)
+    return bench.sound(ocsp=(answer,), crls=(bench.crl(issuer=bench.pki.root),))
 
 
 @fault(_UNPROVEN)
