@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from raw_provider import RawProvider, make_seal, tls_identity
+from raw_provider import RawProvider, make_seal, tls_context
 
 from tppkit._clock import utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
@@ -60,7 +60,7 @@ def connect(bank_pki: Pki) -> Iterator[Connect]:
         def connected(
             server: SandboxServer, *, qwac: Issued = bank_pki.qwac, qseal: Issued = bank_pki.qseal
         ) -> RawProvider:
-            context = tls_identity(qwac, bank_pki).tls_context
+            context = tls_context(qwac, bank_pki)
             http = httpx.Client(base_url=server.addresses.psd2_url, verify=context, trust_env=False, timeout=10)
             return RawProvider(opened.enter_context(http), make_seal(qseal))
 

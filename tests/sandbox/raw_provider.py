@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from tppkit.client import Identity
+from tppkit.client.tls_context import make_context
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki
@@ -36,9 +37,9 @@ def make_seal(issued: Issued) -> Seal:
     return Seal(issued.certificate, KeySigner(issued.key))
 
 
-def tls_identity(issued: Issued, pki: Pki) -> Identity:
-    """Presents any certificate of a PKI to a server of `pki`."""
-    return Identity(issued.certificate, issued.key, chain=issued.chain, server_anchors=[pki.root.certificate])
+def tls_context(issued: Issued, pki: Pki) -> ssl.SSLContext:
+    """Presents any certificate of a PKI to a server of `pki`, also one that an `Identity` would refuse."""
+    return make_context((issued.certificate, *issued.chain), issued.key, server_anchors=[pki.root.certificate])
 
 
 @dataclass

@@ -16,7 +16,7 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from raw_provider import PAYMENT, PAYMENTS, RawProvider, altered, tls_identity
+from raw_provider import PAYMENT, PAYMENTS, RawProvider, altered, tls_context
 
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import Message
@@ -62,7 +62,7 @@ def errors() -> Iterator[list[str]]:
 @pytest.fixture(scope="module")
 def exchange(bank: SandboxServer, bank_pki: Pki) -> Callable[..., bytes]:
     """Sends raw bytes over mutual TLS, and gives what came back until the server closed or fell silent."""
-    context = tls_identity(bank_pki.qwac, bank_pki).tls_context
+    context = tls_context(bank_pki.qwac, bank_pki)
     url = urlsplit(bank.addresses.psd2_url)
 
     def exchanged(raw: bytes, *, silence_s: float = 0.5) -> bytes:

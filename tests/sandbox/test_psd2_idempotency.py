@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from raw_provider import INSTANT, PAYMENT, RawProvider, advance, assert_refused, decide, make_seal, tls_identity
+from raw_provider import INSTANT, PAYMENT, RawProvider, advance, assert_refused, decide, make_seal, tls_context
 from sqlalchemy import create_engine, text
 
 from tppkit.sandbox import SandboxServer
@@ -122,7 +122,7 @@ def test_two_providers_may_use_the_same_id(
 
 def test_many_equal_requests_at_once_make_one_payment(fresh_bank: SandboxServer, bank_pki: Pki) -> None:
     request_id = str(uuid4())
-    context = tls_identity(bank_pki.qwac, bank_pki).tls_context
+    context = tls_context(bank_pki.qwac, bank_pki)
     with ExitStack() as opened, ThreadPoolExecutor(8) as threads:
         url = fresh_bank.addresses.psd2_url
         callers = [

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from raw_provider import PAYMENT, RawProvider, altered, assert_refused, make_seal
+from sealing import seal_by_hand
 
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import Message, sign_request
@@ -88,10 +89,8 @@ def test_a_seal_of_another_organisation_is_refused(
     assert_refused(connect(bank, qseal=second_provider[1]).initiate(), 401, "SIGNATURE_INVALID")
 
 
-def test_a_website_certificate_seals_nothing(
-    bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
-) -> None:
-    assert_refused(connect(bank, qseal=bank_pki.qwac).initiate(), 401, "CERTIFICATE_INVALID")
+def test_a_website_certificate_seals_nothing(tpp: RawProvider, bank_pki: Pki) -> None:
+    assert_refused(tpp.send(seal_by_hand(tpp.message(), bank_pki.qwac)), 401, "CERTIFICATE_INVALID")
 
 
 def test_a_seal_of_an_unknown_authority_is_refused(
