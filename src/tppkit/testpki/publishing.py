@@ -17,7 +17,7 @@ from typing import Any
 
 from cryptography import x509
 
-from tppkit._clock import as_utc, parse_time, shift
+from tppkit._clock import as_utc, format_time, parse_time, shift
 from tppkit._files import read_bounded, replace_file
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
@@ -33,9 +33,11 @@ from tppkit.testpki.files import (
 )
 from tppkit.testpki.opening import read_manifest
 from tppkit.testpki.pem import PkiFile
+from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _MAX_LIST_BYTES = 32 * 1024 * 1024
+_SKEW = timedelta(minutes=5)  # by how much the clocks of who changes a folder may differ
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
 _LIST_SIGNERS = frozenset({"lotl-signer", "list-signer"})
 _REASON_NAMES = {name.lower(): name for name in REASONS}
@@ -47,7 +49,8 @@ def publish_crls(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
     """Sign every revocation list anew, with a higher number and no earlier time than those that stand there; their names.
 
     Of two lists of the same second the number tells the later one (RFC 5280 section 5.2.3). The next second would do so as
-    well, but until it has come OpenSSL and others refuse such a list as one that is not valid yet.
+    well, but until it has come OpenSSL and others refuse such a list as one that is not valid yet. For the same reason the time
+    of a standing list that is dated after the present does not count.
 
     Args:
         path: the folder.
@@ -58,12 +61,25 @@ def publish_crls(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
         ConfigurationError: `file.unwritable`, `pki.unusable`.
     """
     now, standing = as_utc(now).replace(microsecond=0), list(_standing(path, pki))
-    latest = max((crl.last_update_utc for crl in standing), default=pki.not_before)
+    require_past_acts(pki, now=now)
+    dated = [crl.last_update_utc for crl in standing if crl.last_update_utc <= shift(now, _SKEW)]
     revoked_at = [act.at for acts in pki.revocations.values() for act in acts]
-    issued = max([now, pki.not_before, latest, *revoked_at])
+    issued = max([now, pki.not_before, *dated, *revoked_at])
     number = 1 + max(map(_number, standing), default=0)
     files = list(crl_files(pki, at=issued, number=number))
     return _publish(path, [(crl_entry(file), file) for file in files])
+
+
+def require_past_acts(pki: Pki, *, now: datetime) -> None:
+    """Require that nothing is revoked from a time to come, but for what clocks may differ by: no list can say it yet.
+
+    Raises:
+        ConfigurationError: `pki.unusable`.
+    """
+    latest = max((act.at for acts in pki.revocations.values() for act in acts), default=pki.not_before)
+    if latest > shift(max(as_utc(now), pki.not_before), _SKEW):
+        message = f"the journal has a revocation of {format_time(latest)}, after the present: check the clock, or mend {REVOCATIONS}"
+        raise ConfigurationError("pki.unusable", message)
 
 
 def publish_trusted_lists(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
