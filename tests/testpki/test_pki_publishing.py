@@ -149,3 +149,24 @@ def test_what_is_revoked_from_a_time_to_come_is_refused_and_nothing_is_written(f
             act(open_pki(folder))
         assert refused.value.code == "pki.unusable"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_authorities_that_have_ended_sign_nothing_and_nothing_is_written(folder, pki):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    now = pki.root.certificate.not_after + DAY
+    for act in (
+        lambda opened: opened.renew(now=now),
+        lambda opened: opened.revoke(pki.qwac.certificate, at=pki.not_before, now=now),
+    ):
+        with pytest.raises(ConfigurationError, match="ended on") as refused:
+            act(open_pki(folder))
+        assert refused.value.code == "pki.days"
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_fraction_of_a_second_in_the_journal_is_no_other_time(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)
+    journal = folder / "revocations.json"
+    journal.write_text(journal.read_text().replace(":00Z", ":00.500000Z"))
+    assert ".500000Z" in journal.read_text()
+    assert are_crls_current(folder, open_pki(folder).pki)

@@ -36,7 +36,7 @@ from tppkit.testpki.publishing import (
     ends_soon,
     publish_crls,
     publish_trusted_lists,
-    require_past_acts,
+    require_publishable,
 )
 from tppkit.testpki.request import (
     asks_for_ev,
@@ -275,7 +275,7 @@ class PkiFolder:
         # The journal is written first and never taken back: what fails after it is finished by the same command again, and by
         # every other that changes or serves the folder. A list, once out, may have been read.
         after = self._with(journal)
-        require_past_acts(after.pki, now=now)
+        require_publishable(after.pki, now=now)
         replace_file(self.path / REVOCATIONS, journal_json(journal))
         publish_crls(self.path, after.pki, now=now)
         after._keep_current(now)
