@@ -170,3 +170,9 @@ def test_a_fraction_of_a_second_in_the_journal_is_no_other_time(folder, pki):
     journal.write_text(journal.read_text().replace(":00Z", ":00.500000Z"))
     assert ".500000Z" in journal.read_text()
     assert are_crls_current(folder, open_pki(folder).pki)
+
+
+def test_a_folder_of_trusted_lists_that_was_removed_is_made_again(folder, pki):
+    shutil.rmtree(folder / "trusted-lists")
+    assert open_pki(folder).renew(now=pki.not_before) == (*CRLS, *LISTS)
+    assert list(load_trusted_lists(folder / "trusted-lists").failures) == []

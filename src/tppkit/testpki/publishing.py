@@ -18,11 +18,12 @@ from typing import Any
 from cryptography import x509
 
 from tppkit._clock import as_utc, format_time, parse_time, shift
-from tppkit._files import read_bounded, replace_file
+from tppkit._files import make_folder, read_bounded, replace_file
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.files import (
+    LOTL_SIGNER,
     MANIFEST,
     TRUSTED_LISTS,
     crl_entry,
@@ -32,7 +33,7 @@ from tppkit.testpki.files import (
     trusted_list_files,
 )
 from tppkit.testpki.opening import read_manifest
-from tppkit.testpki.pem import PkiFile
+from tppkit.testpki.pem import PkiFile, certificate_pem
 from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
@@ -98,6 +99,9 @@ def publish_trusted_lists(path: Path, pki: Pki, *, now: datetime) -> tuple[str, 
         raise ConfigurationError(
             "pki.foreign-key", f"{path / TRUSTED_LISTS} is a link: only what stands in the folder is written"
         )
+    if not (path / TRUSTED_LISTS).exists():
+        make_folder((path / LOTL_SIGNER).parent)
+        replace_file(path / LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
     now = max(as_utc(now).replace(microsecond=0), pki.not_before)
     sequence = 1 + max((_sequence_number(path / TRUSTED_LISTS / name) for name in LIST_FILES), default=0)
     return _publish(
