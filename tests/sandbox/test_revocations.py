@@ -68,12 +68,44 @@ def test_a_folder_without_lists_refuses_nobody(
         assert connect(server).request("GET", TARGET).status_code == 403
 
 
-def test_a_list_that_cannot_be_read_is_told(folder: Path) -> None:
-    revocations = FolderRevocations(folder)
+def test_a_folder_with_a_list_that_cannot_be_read_is_refused(folder: Path) -> None:
     (folder / "root.crl").write_bytes(b"no list")
     with pytest.raises(ConfigurationError, match=r"root\.crl") as refused:
-        revocations.refresh()
+        FolderRevocations(folder)
     assert refused.value.code == "pki.unusable"
+
+
+def test_what_a_list_had_counts_while_it_cannot_be_read_which_is_logged_once(
+    watched_bank: SandboxServer, folder: Path, bank_pki: Pki, connect: Callable[..., RawProvider], caplog
+) -> None:
+    open_pki(folder).revoke(bank_pki.other_qwac.certificate, at=utc_now())
+    assert connect(watched_bank).request("GET", TARGET).status_code == 403
+    (folder / "issuing-ca-qwac.crl").write_bytes(b"no list")
+    (folder / "root.crl").write_bytes(b"")
+    for _ in range(2):
+        assert connect(watched_bank).request("GET", TARGET).status_code == 403
+        assert_refused(
+            connect(watched_bank, qwac=bank_pki.other_qwac).request("GET", TARGET), 401, "CERTIFICATE_REVOKED"
+        )
+    told = [record.getMessage() for record in caplog.records if record.name == "tppkit.sandbox.revocations"]
+    assert [("root.crl" in line, "issuing-ca-qwac.crl" in line) for line in told] == [(False, True), (True, False)]
+
+
+def test_a_list_that_is_mended_counts_again(folder: Path, bank_pki: Pki) -> None:
+    revocations, whole = FolderRevocations(folder), (folder / "root.crl").read_bytes()
+    for content in (b"no list", whole):
+        (folder / "root.crl").write_bytes(content)
+        revocations.refresh()
+    assert len(revocations.checker._evidence.crls) == len(list(folder.glob("*.crl")))
+
+
+def test_a_list_that_was_never_read_is_told_as_what_is_unavailable(
+    watched_bank: SandboxServer, folder: Path, connect: Callable[..., RawProvider]
+) -> None:
+    (folder / "further.crl").write_bytes(b"no list")
+    answer = connect(watched_bank).request("GET", TARGET)
+    assert_refused(answer, 503, "SERVICE_UNAVAILABLE")
+    assert "further.crl" in answer.text
 
 
 def test_one_list_a_file_is_kept_whatever_was_revoked_before(folder: Path, bank_pki: Pki) -> None:

@@ -128,3 +128,51 @@ def test_the_lists_of_a_short_lived_pki_are_renewed_in_time(tmp_path):
     write_pki(pki, tmp_path / "pki")
     assert open_pki(tmp_path / "pki").keep_current(now=pki.not_before + 5 * DAY) == ()
     assert open_pki(tmp_path / "pki").keep_current(now=pki.not_before + 7 * DAY) == CRLS
+
+
+def test_a_list_dated_after_the_present_does_not_hold_up_the_next(folder, pki):
+    open_pki(folder).renew(now=pki.not_before + 300 * DAY)
+    open_pki(folder).renew(now=pki.not_before + 10 * DAY)
+    crl = x509.load_der_x509_crl((folder / "root.crl").read_bytes())
+    assert (crl.last_update_utc, number_of(folder)) == (pki.not_before + 10 * DAY, 3)
+
+
+def test_what_is_revoked_from_a_time_to_come_is_refused_and_nothing_is_written(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before + 30 * DAY)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    now = pki.not_before + 29 * DAY
+    for act in (
+        lambda opened: opened.renew(now=now),
+        lambda opened: opened.revoke(pki.qseal.certificate, at=now),
+    ):
+        with pytest.raises(ConfigurationError, match="after the present") as refused:
+            act(open_pki(folder))
+        assert refused.value.code == "pki.unusable"
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_authorities_that_have_ended_sign_nothing_and_nothing_is_written(folder, pki):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    now = pki.root.certificate.not_after + DAY
+    for act in (
+        lambda opened: opened.renew(now=now),
+        lambda opened: opened.revoke(pki.qwac.certificate, at=pki.not_before, now=now),
+    ):
+        with pytest.raises(ConfigurationError, match="ended on") as refused:
+            act(open_pki(folder))
+        assert refused.value.code == "pki.days"
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
+def test_a_fraction_of_a_second_in_the_journal_is_no_other_time(folder, pki):
+    open_pki(folder).revoke(pki.qwac.certificate, at=pki.not_before)
+    journal = folder / "revocations.json"
+    journal.write_text(journal.read_text().replace(":00Z", ":00.500000Z"))
+    assert ".500000Z" in journal.read_text()
+    assert are_crls_current(folder, open_pki(folder).pki)
+
+
+def test_a_folder_of_trusted_lists_that_was_removed_is_made_again(folder, pki):
+    shutil.rmtree(folder / "trusted-lists")
+    assert open_pki(folder).renew(now=pki.not_before) == (*CRLS, *LISTS)
+    assert list(load_trusted_lists(folder / "trusted-lists").failures) == []

@@ -23,11 +23,11 @@ from tppkit.testpki import (
     open_pki,
     write_pki,
 )
-from tppkit.testpki.draft import Attribute, Draft, attributes_of, extension_of
+from tppkit.testpki.draft import Attribute, Draft, attributes_of, extension_of, write_name
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.repair import openssl_config, repair_request
+from tppkit.testpki.repair import changes_of, openssl_config, repair_request
 from tppkit.testpki.request import make_request, write_request
 
 SUBJECT_ALT_NAME = "2.5.29.17"
@@ -142,6 +142,33 @@ def test_malformed_requests_of_the_field_are_mended(shared_data, tmp_path):
             assert theirs.qc.psd2.nca_id == old.qc.psd2.nca_id
             assert theirs.organization_identifier == old.organization_identifier
     assert mended > 0
+
+
+IA5_ATTRIBUTES = [
+    Attribute("1.2.840.113549.1.9.1", "info@example.com", der.IA5_STRING),
+    Attribute("0.9.2342.19200300.100.1.25", "example", der.IA5_STRING),
+]
+
+
+@pytest.mark.parametrize("attribute", IA5_ATTRIBUTES, ids=["emailAddress", "domainComponent"])
+def test_a_repair_and_a_certificate_keep_addresses_in_ia5string(pki, folder, tmp_path, attribute):
+    draft = Draft.of(pki.qwac.certificate)
+    old = request_of(replace(draft, subject=(*draft.subject, attribute)))
+    written = write_name((attribute,))[2:]
+    for mended in (read(repair_request(old, KEY)), made_by_openssl(old, tmp_path)):
+        assert written in mended.subject_der
+    assert "subject" not in {change.field for change in changes_of(old)}
+    entry = open_pki(folder).issue_requested(old, at=pki.not_before)
+    (certificate,) = load_certificates(folder / entry["path"])
+    assert written in certificate.subject_der
+
+
+def test_an_address_in_other_letters_cannot_be_requested(pki):
+    draft = Draft.of(pki.qwac.certificate)
+    foreign = IA5_ATTRIBUTES[0]._replace(text="žvėrynas@example.com", tag=der.UTF8_STRING)
+    with pytest.raises(ConfigurationError) as refused:
+        repair_request(request_of(replace(draft, subject=(*draft.subject, foreign))), KEY)
+    assert refused.value.code == "pki.request"
 
 
 def test_only_the_holder_of_the_key_repairs(pki):

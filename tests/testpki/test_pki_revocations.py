@@ -118,7 +118,7 @@ def test_a_revocation_of_an_earlier_day_forgets_no_other(pki, tmp_path):
     write_pki(pki, tmp_path / "certs")
     folder, later = open_pki(tmp_path / "certs"), pki.not_before + timedelta(days=20)
     folder = folder.revoke(pki.qwac.certificate, at=later)
-    folder.revoke(pki.other_qwac.certificate, at=pki.not_before, now=pki.not_before)
+    folder.revoke(pki.other_qwac.certificate, at=pki.not_before, now=later)
     crl = x509.load_der_x509_crl((tmp_path / "certs" / "issuing-ca-qwac.crl").read_bytes())
     assert {one.serial_number for one in crl} == {pki.qwac.certificate.serial, pki.other_qwac.certificate.serial}
     assert crl.last_update_utc >= later

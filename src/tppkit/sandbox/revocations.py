@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from contextlib import suppress
 from pathlib import Path
 
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.trust import RevocationChecker, RevocationEvidence, RevocationPolicy, load_revocation
+
+_LOGGER = logging.getLogger("tppkit.sandbox.revocations")
 
 _Stamp = tuple[int, int, int]
 
@@ -14,6 +18,7 @@ class FolderRevocations:
     """Judges chains by the revocation lists (`*.crl`) of a folder; what is revoked there meanwhile counts.
 
     A list that grew old refuses nobody, as the sandbox's clock runs ahead of the folder's lists; what they revoke is refused.
+    Where a list can no longer be read, what its file had before counts until it can be, and that is logged once for each content.
 
     Args:
         folder: what `pki create` made.
@@ -29,25 +34,38 @@ class FolderRevocations:
         self.checker = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL)
         self._folder = folder
         self._lists: dict[Path, tuple[_Stamp, RevocationEvidence]] = {}
+        self._told: dict[Path, _Stamp] = {}
         self.refresh()
 
     def refresh(self) -> None:
         """Take up the lists that changed since the last time, each in the place of what its file had; forget those that are gone.
 
         Raises:
-            ConfigurationError: `pki.unusable`, a list cannot be read.
+            ConfigurationError: `pki.unusable`, a list that was never read cannot be.
         """
-        try:
-            lists = {path: self._read(path) for path in sorted(self._folder.glob("*.crl"))}
-        except (FormatError, OSError) as e:
-            raise ConfigurationError("pki.unusable", f"a revocation list of {self._folder} cannot be read: {e}") from e
+        lists = {path: self._read(path) for path in sorted(self._folder.glob("*.crl"))}
         if lists != self._lists:
             self.checker.replace(sum((evidence for _, evidence in lists.values()), RevocationEvidence()))
             self._lists = lists
 
     def _read(self, path: Path) -> tuple[_Stamp, RevocationEvidence]:
-        known, stamp = self._lists.get(path), _stamp(path)
-        return known if known is not None and known[0] == stamp else (stamp, load_revocation([path]))
+        known = self._lists.get(path)
+        try:
+            stamp = _stamp(path)
+            return known if known is not None and known[0] == stamp else (stamp, load_revocation([path]))
+        except (FormatError, OSError) as e:
+            message = f"the revocation list {path} cannot be read: {e}"
+            if known is None:
+                raise ConfigurationError("pki.unusable", message) from e
+            self._tell_once(path, message)
+            return known
+
+    def _tell_once(self, path: Path, message: str) -> None:
+        with suppress(OSError):
+            stamp = _stamp(path)
+            if self._told.get(path) != stamp:
+                self._told[path] = stamp
+                _LOGGER.error("%s; what it had before counts", message)
 
 
 def _stamp(path: Path) -> _Stamp:

@@ -36,7 +36,7 @@ from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES, make_trusted_lis
 MANIFEST, GUIDE = "manifest.json", "README.md"
 TRUSTED_LISTS, LOTL_SIGNERS = "trusted-lists", "lotl-signers"  # as `trust.load_trusted_lists` reads them
 _LOTL = f"{TRUSTED_LISTS}/{LIST_FILES[0]}"
-_LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
+LOTL_SIGNER = f"{TRUSTED_LISTS}/{LOTL_SIGNERS}/lotl-signer.pem"
 P12_PASSWORD = "test"  # noqa: S105  # of test keys that lie beside it in the clear
 _LEAVES = frozenset({"qwac", "qseal", "server"})
 _LEAF_ENDINGS = ("-chain.pem", ".b64", ".csr", ".p12")
@@ -171,7 +171,7 @@ def _crls(pki: Pki) -> Iterator[Listed]:
 def _trusted_lists(pki: Pki) -> Iterator[Listed]:
     """The lists, and beside the list of lists the certificate that it is verified with."""
     for file in trusted_list_files(pki, at=pki.not_before):
-        further = [PkiFile(_LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))]
+        further = [PkiFile(LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))]
         yield list_entry(file, at=pki.not_before), [file, *(further if file.name == _LOTL else [])]
 
 
@@ -183,7 +183,7 @@ def trusted_list_files(pki: Pki, *, at: datetime, sequence: int = 1) -> Iterator
 
 def list_entry(file: PkiFile, *, at: datetime) -> dict[str, Any]:
     """The manifest's entry of a trusted list that was issued at a time; it ends when the next one should come."""
-    further = [_LOTL_SIGNER] if file.name == _LOTL else []
+    further = [LOTL_SIGNER] if file.name == _LOTL else []
     return _file_entry(file, "trusted-list", not_after=at + timedelta(days=LIST_DAYS), further=further)
 
 

@@ -31,7 +31,13 @@ from tppkit.testpki.issued import Issued
 from tppkit.testpki.opening import read_manifest, read_pki
 from tppkit.testpki.pem import PkiFile, certificate_pem
 from tppkit.testpki.provider import Provider
-from tppkit.testpki.publishing import are_crls_current, ends_soon, publish_crls, publish_trusted_lists
+from tppkit.testpki.publishing import (
+    are_crls_current,
+    ends_soon,
+    publish_crls,
+    publish_trusted_lists,
+    require_publishable,
+)
 from tppkit.testpki.request import (
     asks_for_ev,
     kind_of,
@@ -268,8 +274,9 @@ class PkiFolder:
     def _record(self, journal: Journal, now: datetime) -> PkiFolder:
         # The journal is written first and never taken back: what fails after it is finished by the same command again, and by
         # every other that changes or serves the folder. A list, once out, may have been read.
-        replace_file(self.path / REVOCATIONS, journal_json(journal))
         after = self._with(journal)
+        require_publishable(after.pki, now=now)
+        replace_file(self.path / REVOCATIONS, journal_json(journal))
         publish_crls(self.path, after.pki, now=now)
         after._keep_current(now)
         return after

@@ -85,7 +85,10 @@ While it serves:
 {trying}"""
 
 
-_FAULTS = "| `faults/` | what must be refused, one fault each; the manifest says why, with which command, and the codes that it gives |\n"
+_FAULTS = (
+    "| `faults/` | one fault each: most must be refused, some break a recommendation only and give a warning; the manifest says"
+    " why, with which command, and the codes that it gives |\n"
+)
 _TRYING = """
 ## Faults
 

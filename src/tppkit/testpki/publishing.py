@@ -17,12 +17,13 @@ from typing import Any
 
 from cryptography import x509
 
-from tppkit._clock import as_utc, parse_time, shift
-from tppkit._files import read_bounded, replace_file
+from tppkit._clock import as_utc, format_time, parse_time, shift
+from tppkit._files import make_folder, read_bounded, replace_file
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.crl import REASONS, Revocation
 from tppkit.testpki.files import (
+    LOTL_SIGNER,
     MANIFEST,
     TRUSTED_LISTS,
     crl_entry,
@@ -32,10 +33,12 @@ from tppkit.testpki.files import (
     trusted_list_files,
 )
 from tppkit.testpki.opening import read_manifest
-from tppkit.testpki.pem import PkiFile
+from tppkit.testpki.pem import PkiFile, certificate_pem
+from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.trusted_lists import LIST_DAYS, LIST_FILES
 
 _MAX_LIST_BYTES = 32 * 1024 * 1024
+_SKEW = timedelta(minutes=5)  # by how much the clocks of who changes a folder may differ
 _SEQUENCE_NUMBER = re.compile(rb"<TSLSequenceNumber>([0-9]{1,9})</TSLSequenceNumber>")
 _LIST_SIGNERS = frozenset({"lotl-signer", "list-signer"})
 _REASON_NAMES = {name.lower(): name for name in REASONS}
@@ -47,7 +50,8 @@ def publish_crls(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
     """Sign every revocation list anew, with a higher number and no earlier time than those that stand there; their names.
 
     Of two lists of the same second the number tells the later one (RFC 5280 section 5.2.3). The next second would do so as
-    well, but until it has come OpenSSL and others refuse such a list as one that is not valid yet.
+    well, but until it has come OpenSSL and others refuse such a list as one that is not valid yet. For the same reason the time
+    of a standing list that is dated after the present does not count.
 
     Args:
         path: the folder.
@@ -55,15 +59,33 @@ def publish_crls(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
         now: the present, aware.
 
     Raises:
-        ConfigurationError: `file.unwritable`, `pki.unusable`.
+        ConfigurationError: `file.unwritable`, `pki.days`, `pki.unusable`.
     """
     now, standing = as_utc(now).replace(microsecond=0), list(_standing(path, pki))
-    latest = max((crl.last_update_utc for crl in standing), default=pki.not_before)
+    require_publishable(pki, now=now)
+    dated = [crl.last_update_utc for crl in standing if crl.last_update_utc <= shift(now, _SKEW)]
     revoked_at = [act.at for acts in pki.revocations.values() for act in acts]
-    issued = max([now, pki.not_before, latest, *revoked_at])
+    issued = max([now, pki.not_before, *dated, *revoked_at])
     number = 1 + max(map(_number, standing), default=0)
     files = list(crl_files(pki, at=issued, number=number))
     return _publish(path, [(crl_entry(file), file) for file in files])
+
+
+def require_publishable(pki: Pki, *, now: datetime) -> None:
+    """Require that revocation lists can be signed now.
+
+    Raises:
+        ConfigurationError: `pki.days`, the authorities have ended; `pki.unusable`, something is revoked from a time to come,
+            but for what clocks may differ by.
+    """
+    ended = pki.root.certificate.not_after
+    if as_utc(now) > ended:
+        message = f"the authorities of the folder ended on {format_time(ended)}: nobody believes a list of theirs; make a new PKI"
+        raise ConfigurationError("pki.days", message)
+    latest = max((act.at for acts in pki.revocations.values() for act in acts), default=pki.not_before)
+    if latest > shift(max(as_utc(now), pki.not_before), _SKEW):
+        message = f"the journal has a revocation of {format_time(latest)}, after the present: check the clock, or mend {REVOCATIONS}"
+        raise ConfigurationError("pki.unusable", message)
 
 
 def publish_trusted_lists(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
@@ -77,6 +99,9 @@ def publish_trusted_lists(path: Path, pki: Pki, *, now: datetime) -> tuple[str, 
         raise ConfigurationError(
             "pki.foreign-key", f"{path / TRUSTED_LISTS} is a link: only what stands in the folder is written"
         )
+    if not (path / TRUSTED_LISTS).exists():
+        make_folder((path / LOTL_SIGNER).parent)
+        replace_file(path / LOTL_SIGNER, certificate_pem(pki.members["lotl-signer"].certificate))
     now = max(as_utc(now).replace(microsecond=0), pki.not_before)
     sequence = 1 + max((_sequence_number(path / TRUSTED_LISTS / name) for name in LIST_FILES), default=0)
     return _publish(

@@ -124,7 +124,9 @@ def _dropped_attributes(request: EidasRequest) -> Iterator[Change]:
 
 def _encodings(request: EidasRequest) -> Iterator[Change]:
     if request.subject_der != write_name(requested_subject(request)):
-        yield Change("subject", "other string types or sets", "UTF8String or PrintableString, each attribute alone")
+        yield Change(
+            "subject", "other string types or sets", "UTF8String, PrintableString or IA5String, each attribute alone"
+        )
     for finding in request.findings:
         yield Change("encoding", finding.message, "written anew")
 

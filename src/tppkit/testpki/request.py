@@ -101,8 +101,8 @@ def requested_subject(request: EidasRequest) -> tuple[Attribute, ...]:
         ConfigurationError: `pki.request`: a text that no name has.
     """
     for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
-        is_printable_string = attribute_of(oid, value).tag == der.PRINTABLE_STRING
-        if not value.isprintable() or (is_printable_string and not value.isascii()):
+        is_unicode = attribute_of(oid, value).tag == der.UTF8_STRING
+        if not value.isprintable() or not (is_unicode or value.isascii()):
             raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
         if oid == oids.COUNTRY and len(value) != 2:
             raise ConfigurationError(

@@ -46,7 +46,7 @@ def _act(entry: Mapping[str, str]) -> Revocation:
         raise ValueError("an unknown reason")
     if not _SERIAL.fullmatch(entry["serial_hex"]):
         raise ValueError("no serial number")
-    at = parse_time(entry["at"])
+    at = parse_time(entry["at"]).replace(microsecond=0)  # a list says no fractions
     if not 1950 <= at.year < 9900:  # what a list can say, with a next update behind it
         raise ValueError("no time that a list can say")
     return Revocation(int(entry["serial_hex"], 16), at, entry["reason"])

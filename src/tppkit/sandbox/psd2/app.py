@@ -13,7 +13,7 @@ from tppkit._clock import Clock
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.errors import refusal_for
+from tppkit.protocol.psd2.errors import Refusal, refusal_for
 from tppkit.protocol.psd2.models import MAX_BODY_BYTES
 from tppkit.protocol.psd2.rules import parse_redirect_uri, require_json
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
@@ -43,6 +43,13 @@ class _CurrentQwacs(QwacPolicy):
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         self._revocations.refresh()
         return super().verify(peer, at=at)
+
+
+def _told(error: TppkitError) -> Refusal:
+    # With every value, and what is wrong with the folder of certificates: whoever tests against a sandbox wants to know.
+    if error.code == "pki.unusable":
+        return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
+    return refusal_for(error)
 
 
 class Psd2Host:
@@ -76,7 +83,7 @@ class Psd2Host:
             now=now,
             requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
-            tell=refusal_for,  # with every value: whoever tests against a sandbox wants to know
+            tell=_told,
         )
         self._door = SealMiddleware(self._answer, gate=self._gate)
         self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Answer]] = {
