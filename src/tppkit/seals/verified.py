@@ -140,7 +140,9 @@ class BodyReceiver:
         self._max_bytes = max_bytes
         self._chunks: list[bytes] = []
         self._length = 0
-        digest = head.covered.get(head.profile.digest_name)
+        name, digest = head.profile.digest_name, None
+        if name in head.parameters.headers:
+            digest = message_components(head.unverified_message, only=(name,))[0].get(name)
         parse = parse_content_digest if head.profile.format is Format.RFC9421 else parse_digest
         self._digest = None if digest is None else BodyDigest(digest, parse=parse)
 

@@ -57,7 +57,8 @@ def peer_certificate(
         FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`.
     """
     address = connection_address(source)
-    doubts = () if address_is_raw or address == UNIX else address_headers(source)
+    is_certain = not trusted_proxies or address_is_raw or address == UNIX
+    doubts = () if is_certain else address_headers(source)
     proxy = None if doubts else next((one for one in trusted_proxies if one.has(address)), None)
     taken = frozenset[str]() if proxy is None else proxy.headers
     ignored = unproven_headers(source, proxies=trusted_proxies, taken=taken)
@@ -70,7 +71,7 @@ def peer_certificate(
     if not found.chain_pem:
         where = "TLS connection" if proxy is None else f"{proxy.form.value} proxy"
         spoofed = f"; not believed: {', '.join(ignored)} from {address}" if ignored else ""
-        if ignored and doubts and trusted_proxies:
+        if ignored and doubts:
             spoofed += f", an address that may be the word of {doubts[0]}: see address_is_raw"
         raise CertificateRejected(
             "certificate.missing",
