@@ -16,6 +16,7 @@ from tppkit.errors import FormatError
 
 MAX_JSON_DEPTH = 32
 _MAX_JSON_DIGITS = 400
+_JSON_SPACE = " \t\n\r"
 
 
 def decode_base64(text: str | bytes, *, what: str) -> bytes:
@@ -89,7 +90,7 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
         raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, at most {max_bytes} are read")
     _check_depth(raw, what, max_depth)
     try:
-        value = _DECODER.decode(raw.decode("utf-8"))
+        value = _decode_json(raw.decode("utf-8"))
         if b"\\u" in raw:  # an escape may have made half a character, which nothing could encode again
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
@@ -97,6 +98,14 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
         raise
     except (ValueError, RecursionError) as e:
         raise FormatError("json.malformed", f"{what} is not JSON: {_reason(e)}") from None
+
+
+def _decode_json(text: str) -> Any:
+    begin = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_JSON_SPACE))
+    value, end = _DECODER.raw_decode(text, begin)
+    if end != len(text) and text[end:].strip(_JSON_SPACE):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return value
 
 
 def _reason(error: Exception) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from hashlib import sha256
 
 import pytest
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed448, ed25519, padding, rsa, x25519
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -169,6 +171,45 @@ def test_no_cavage_name_stands_for_an_ed25519_key() -> None:
 def test_an_rsa_pss_signature_is_not_taken_for_pkcs_1(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = rsa_key.sign(DATA, padding.PSS(padding.MGF1(SHA256()), 32), SHA256())
     assert verdict(rsa_key, "rsa-sha256", signature) == "signature.invalid"
+
+
+_INFO = bytes.fromhex("3031300d060960864801650304020105000420")
+_HASH = sha256(DATA).digest()
+# RFC 8017 section 9.2, and what careless readers have taken for it.
+PADDED = {
+    "right": b"\x00\x01" + b"\xff" * 202 + b"\x00" + _INFO + _HASH,
+    "bytes behind the hash": b"\x00\x01" + b"\xff" * 100 + b"\x00" + _INFO + _HASH + bytes(102),
+    "bytes before the hash": b"\x00\x01" + b"\xff" * 100 + b"\x00" + bytes(102) + _INFO + _HASH,
+    "no name of the hash": b"\x00\x01" + b"\xff" * 221 + b"\x00" + _HASH,
+    "no NULL": b"\x00\x01" + b"\xff" * 204 + b"\x00" + bytes.fromhex("302f300b0609608648016503040201") + _INFO[-2:] + _HASH,
+    "another hash's name": b"\x00\x01" + b"\xff" * 202 + b"\x00" + bytes.fromhex("3031300d060960864801650304020305000420") + _HASH,
+    "a long form of a length": b"\x00\x01" + b"\xff" * 201 + b"\x00\x30\x81" + _INFO[1:] + _HASH,
+    "padding of zeros": b"\x00\x01" + bytes(203) + _INFO + _HASH,
+    "padding for encryption": b"\x00\x02" + b"\xff" * 202 + b"\x00" + _INFO + _HASH,
+    "another byte in the padding": b"\x00\x01" + b"\xff" * 100 + b"\xfe" + b"\xff" * 101 + b"\x00" + _INFO + _HASH,
+    "no end of the padding": b"\x00\x01" + b"\xff" * 203 + _INFO + _HASH,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", PADDED)
+def test_pkcs_1_is_compared_whole(what: str, rsa_key: rsa.RSAPrivateKey) -> None:
+    numbers = rsa_key.private_numbers()
+    assert len(PADDED[what]) == 256
+    signature = pow(int.from_bytes(PADDED[what], "big"), numbers.d, numbers.public_numbers.n).to_bytes(256, "big")
+    assert verdict(rsa_key, "rsa-sha256", signature) == ("holds" if what == "right" else "signature.invalid")
+    try:  # the library's own verification is of the same mind
+        rsa_key.public_key().verify(signature, DATA, padding.PKCS1v15(), SHA256())
+    except InvalidSignature:
+        assert what != "right"
+    else:
+        assert what == "right"
+
+
+def test_a_number_above_the_modulus_is_no_other_spelling_of_a_signature(rsa_key: rsa.RSAPrivateKey) -> None:
+    signature = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])(DATA)
+    above = int.from_bytes(signature, "big") + rsa_key.public_key().public_numbers().n
+    assert verdict(rsa_key, "rsa-sha256", above.to_bytes(257, "big")) == "signature.invalid"
+    assert verdict(rsa_key, "rsa-sha256", b"\x00" + signature) == "signature.invalid"
 
 
 @pytest.mark.parametrize("key", [P256, P384], ids=["P-256", "P-384"])

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 
 from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
+from tppkit._named_tuple import new_tuple
 from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
@@ -143,9 +144,8 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     der = read_signature(signature)  # 4
     url, key = _find_signed(f"{request_id}{method}".encode(), match.urls, body, der, receiver.keys, at)  # 5
     event = _read_event(received, match.address)  # 6
-    return VerifiedCallback(
-        request_id, method, url, body, key.name, event, at, match.address, match.token, signature,
-    )  # fmt: skip
+    proven = (request_id, method, url, body, key.name, event, at, match.address, match.token, signature)
+    return new_tuple(VerifiedCallback, proven)
 
 
 def read_headers(received: ReceivedCallback) -> tuple[str, str]:

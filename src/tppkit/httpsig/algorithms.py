@@ -120,6 +120,14 @@ Sign = Callable[[bytes], bytes]
 
 _CURVES = {"secp256r1": "P-256", "secp384r1": "P-384"}
 _PKCS1 = padding.PKCS1v15()
+# RFC 8017 section 9.2, note 1: what stands before the hash in a PKCS#1 signature.
+_DIGEST_INFO = MappingProxyType(
+    {
+        "sha256": bytes.fromhex("3031300d060960864801650304020105000420"),
+        "sha384": bytes.fromhex("3041300d060960864801650304020205000430"),
+        "sha512": bytes.fromhex("3051300d060960864801650304020305000440"),
+    }
+)
 # Hashed here and not in `cryptography`, because these objects are made quicker than its own.
 _HASHED = MappingProxyType({"sha256": hashlib.sha256, "sha384": hashlib.sha384, "sha512": hashlib.sha512})
 
@@ -184,6 +192,8 @@ def make_verifiers(
 def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
     hashed, prehashed = _HASHED[row.hash.name], Prehashed(row.hash)
     if isinstance(key, rsa.RSAPublicKey):
+        if row.scheme is Scheme.PKCS1:
+            return _pkcs1_verifier(key, _DIGEST_INFO[row.hash.name], hashed)
         verify_rsa, pad = key.verify, _padding(row)
         return lambda signature, data: verify_rsa(signature, hashed(data).digest(), pad, prehashed)
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -195,6 +205,18 @@ def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
     if isinstance(key, ed25519.Ed25519PublicKey):
         return key.verify
     raise FormatError("key.unsupported", f"no algorithm here verifies with a {type(key).__name__}")
+
+
+def _pkcs1_verifier(key: rsa.RSAPublicKey, digest_info: bytes, hashed: Callable[[bytes], hashlib._Hash]) -> Verify:
+    # RFC 8017 section 8.2.2: compare what the signature holds, whole, with what it must hold. The library checks and takes off
+    # the padding, whose length is then fixed too. One call, where its own verification looks the hash up by name every time.
+    recover = key.recover_data_from_signature
+
+    def verify(signature: bytes, data: bytes) -> None:
+        if recover(signature, _PKCS1, None) != digest_info + hashed(data).digest():
+            raise InvalidSignature
+
+    return verify
 
 
 def verify_signature(verifiers: Mapping[str, Verify], algorithm: str, signature: bytes, data: bytes) -> None:
