@@ -74,7 +74,7 @@ def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> Non
 def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
-    store.keep(key, attempt, b"\x00answer\xff")
+    store.settle(key, attempt, b"\x00answer\xff")
     assert store.claim(key, digest, bounds(NOW + 1)) == Claim(SAME, b"\x00answer\xff")
     assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
 
@@ -83,15 +83,15 @@ def test_another_request_under_the_same_id_is_told_apart(store: ReplayStore, key
     attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds()) == Claim(OTHER)
-    store.keep(key, 0, b"not its answer")
-    store.keep(key, attempt, b"its answer")
+    store.settle(key, 0, b"not its answer")
+    store.settle(key, attempt, b"its answer")
     assert store.claim(key, other, bounds(NOW + HOUR - 1)) == Claim(OTHER)
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
 
 
 def test_an_id_is_new_again_when_its_window_is_over(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
-    store.keep(key, attempt, b"old")
+    store.settle(key, attempt, b"old")
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds(NOW + HOUR)).verdict is FIRST
     assert store.claim(key, digest, bounds(NOW + HOUR)) == Claim(OTHER)
@@ -105,27 +105,27 @@ def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore
 
 
 def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.keep(key, store.claim(key, digest, bounds()).attempt, None)
+    store.settle(key, store.claim(key, digest, bounds()).attempt, None)
     assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
 
 
 def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     for answer in (b"first", b"second", None):
-        store.keep(key, attempt, answer)
+        store.settle(key, attempt, answer)
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(SAME, b"first")
 
 
 @pytest.mark.parametrize("later", [0, MINUTE])
 def test_who_was_overtaken_neither_answers_nor_frees(store: ReplayStore, key: bytes, digest: bytes, later: int) -> None:
     first = store.claim(key, digest, bounds())
-    store.keep(key, first.attempt, None)
+    store.settle(key, first.attempt, None)
     second = store.claim(key, digest, bounds(NOW + later))  # though the clock stands
     assert (second.verdict, second.attempt > first.attempt) == (AGAIN, True)
-    store.keep(key, first.attempt, None)
-    store.keep(key, first.attempt, b"late")
+    store.settle(key, first.attempt, None)
+    store.settle(key, first.attempt, b"late")
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(RUNNING)
-    store.keep(key, second.attempt, b"right")
+    store.settle(key, second.attempt, b"right")
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
 
 
@@ -134,12 +134,12 @@ def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(
 ) -> None:
     old = store.claim(key, digest, bounds())
     new = store.claim(key, digest, bounds(NOW + HOUR))
-    store.keep(key, old.attempt, b"old")
+    store.settle(key, old.attempt, b"old")
     assert (new.verdict, store.claim(key, digest, bounds(NOW + HOUR))) == (FIRST, Claim(RUNNING))
 
 
 def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.keep(key, NOW, b"answer")
+    store.settle(key, NOW, b"answer")
     assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
@@ -229,7 +229,7 @@ def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
 
 def test_an_answer_without_room_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
     store = MemoryReplayStore(max_bytes=2 * USE_BYTES, share=1)
-    store.keep(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
+    store.settle(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
     assert store.claim(os.urandom(32), digest, bounds()).verdict is FIRST
 

@@ -112,7 +112,7 @@ class SealMiddleware:
         except Exception as e:
             guard = self._gate.replay
             if guard is not None and replay is not None:
-                await _call(guard, lambda: guard.answered(replay, None))
+                await _call(guard, lambda: guard.settle(replay, None))
             raise not_kept(e) from e
 
 
@@ -180,7 +180,7 @@ class _AnswerKeeper:
     async def _keep(self, answer: Answer | None) -> None:
         self._ended = True
         try:
-            await _call(self._guard, lambda: self._guard.answered(self._replay, answer))
+            await _call(self._guard, lambda: self._guard.settle(self._replay, answer))
         except TransportError as e:
             _LOG.error("an answer was not kept for repetitions: %s", e)  # it happened, so it is sent
 

@@ -88,7 +88,7 @@ class WsgiSealMiddleware:
                 raise ConfigurationError("web.awaited-sink", "a WSGI server cannot await the sink")
         except Exception as e:
             if self._gate.replay is not None and replay is not None:
-                self._gate.replay.answered(replay, None)
+                self._gate.replay.settle(replay, None)
             raise not_kept(e) from e
 
 
@@ -185,7 +185,7 @@ class _AnswerKeeper:
 
     def _keep(self, answer: Answer | None) -> None:
         try:
-            self._guard.answered(self._replay, answer)
+            self._guard.settle(self._replay, answer)
         except TransportError as e:
             _LOG.error("an answer was not kept for repetitions: %s", e)  # it happened, so it is sent
 

@@ -61,7 +61,7 @@ class Statements:
             " WHERE key = :key AND digest = :digest AND answer IS NULL AND claimed_at <= :free RETURNING attempt"
         )
         self.known = text(f"SELECT digest, answer FROM {table} WHERE key = :key AND first_at > :forget")
-        self.keep = text(
+        self.settle = text(
             f"UPDATE {table} SET answer = :answer WHERE key = :key AND attempt = :attempt AND answer IS NULL RETURNING 1"
         )
         self.free = text(
@@ -149,9 +149,9 @@ class SqlReplayStore(ABC):
                 return _judge(digest, *known[0])
         raise TransportError("replay.unavailable", "the replay guard's table changes faster than it can be read")
 
-    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
-        """See `ReplayStore.keep`."""
-        sql = self._sql.free if answer is None else self._sql.keep
+    def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
+        """See `ReplayStore.settle`."""
+        sql = self._sql.free if answer is None else self._sql.settle
         self._query(sql, {"key": key, "attempt": attempt, "answer": answer})
 
     def purge(self, *, forget: int, limit: int) -> int:
