@@ -239,6 +239,31 @@ def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
 
 
+def _replace(path: Path) -> None:
+    path.rename(path.with_name("old.sqlite"))
+    path.touch()
+
+
+@pytest.mark.parametrize(
+    "lose", [Path.unlink, lambda path: path.rename(path.with_name("elsewhere")), _replace], ids=["deleted", "moved", "replaced"]
+)  # fmt: skip
+def test_nothing_is_claimed_in_a_file_that_other_processes_do_not_see(
+    lose: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "ids.sqlite"
+    store = SqliteReplayStore(path)
+    attempt = store.claim(b"k" * 32, b"d" * 32, bounds()).attempt
+    lose(path)
+    for call in (
+        lambda: store.claim(b"x" * 32, b"d" * 32, bounds()),
+        lambda: store.claim(b"k" * 32, b"d" * 32, bounds()),
+        lambda: store.settle(b"k" * 32, attempt, b"answer"),
+    ):
+        with pytest.raises(TransportError, match="moved, replaced or deleted") as caught:
+            call()
+        assert caught.value.code == "replay.unavailable"
+
+
 def test_a_store_opened_before_a_fork_serves_each_process_its_own(
     request: pytest.FixtureRequest, store: ReplayStore
 ) -> None:
