@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sqlite3
 import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from tppkit.errors import ConfigurationError, TransportError
@@ -20,6 +23,7 @@ from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
 from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
 from tppkit.web.replay_stores.postgresql import PostgresqlReplayStore
 from tppkit.web.replay_stores.redis import RedisReplayStore
+from tppkit.web.replay_stores.sql import TABLE
 from tppkit.web.replay_stores.sqlite import SqliteReplayStore
 
 HOUR, MINUTE = 3_600_000_000, 60_000_000
@@ -319,6 +323,53 @@ def test_postgresql_is_not_waited_for_without_end(postgresql_url: str) -> None:
     assert caught.value.code == "replay.unavailable"
     assert store._query("SHOW statement_timeout", {}) == [("5s",)]
     store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def of_first_form(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Opens a store whose table was made before there were attempts, and has one answered and one open use."""
+    rows = ((b"a" * 32, b"d" * 32, NOW, NOW, b"answer"), (b"o" * 32, b"d" * 32, NOW, NOW, None))
+    create = (
+        "CREATE TABLE {} (key {octets} PRIMARY KEY, digest {octets} NOT NULL, first_at BIGINT NOT NULL,"
+        " claimed_at BIGINT NOT NULL, answer {octets})"
+    )
+    insert = "INSERT INTO {} (key, digest, first_at, claimed_at, answer) VALUES ({places})"
+    if request.param == "sqlite":
+        path = tmp_path / "ids.sqlite"
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(create.format(TABLE, octets="BLOB"))
+            database.executemany(insert.format(TABLE, places="?, ?, ?, ?, ?"), rows)
+        return lambda: SqliteReplayStore(path)
+    url, name = request.getfixturevalue("postgresql_url"), f"t{uuid4().hex}"
+    with psycopg.connect(url) as connection:
+        connection.execute(create.format(name, octets="BYTEA").encode())
+        connection.cursor().executemany(insert.format(name, places="%s, %s, %s, %s, %s").encode(), rows)
+    return lambda: PostgresqlReplayStore(url, table=name)
+
+
+def test_a_table_of_the_first_form_is_migrated_with_what_it_holds(of_first_form: Make) -> None:
+    store = of_first_form()
+    assert store.claim(b"a" * 32, b"d" * 32, bounds()) == Claim(SAME, b"answer")
+    assert store.claim(b"o" * 32, b"d" * 32, bounds()) == Claim(RUNNING)
+    again = store.claim(b"o" * 32, b"d" * 32, bounds(NOW + MINUTE))
+    assert (again.verdict, again.attempt) == (AGAIN, NOW + MINUTE)
+    store.settle(b"o" * 32, 0, b"of a process of the former release")
+    store.settle(b"o" * 32, again.attempt, b"right")
+    assert store.claim(b"o" * 32, b"d" * 32, bounds(NOW + MINUTE)) == Claim(SAME, b"right")
+    store.close()
+
+
+def test_several_processes_migrate_one_table(of_first_form: Make) -> None:
+    start = threading.Barrier(4)
+
+    def open_one(_: int) -> Verdict:
+        start.wait()
+        store = of_first_form()
+        with closing(store):
+            return store.claim(b"a" * 32, b"d" * 32, bounds()).verdict  # type: ignore[no-any-return]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(open_one, range(4))) == [SAME] * 4
 
 
 @pytest.mark.parametrize("table", ["", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41])

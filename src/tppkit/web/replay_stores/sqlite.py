@@ -11,6 +11,7 @@ from tppkit.errors import TransportError
 from tppkit.web.replay_stores.sql import TABLE, Rows, SqlReplayStore, Statements, Values
 
 _BUSY_S = 5.0
+_COLUMNS = "SELECT name FROM pragma_table_info('{table}')"
 
 
 class SqliteReplayStore(SqlReplayStore):
@@ -29,11 +30,14 @@ class SqliteReplayStore(SqlReplayStore):
     """
 
     def __init__(self, path: Path, *, table: str = TABLE) -> None:
-        super().__init__("SQLite", statements=Statements(table, octets="BLOB"), errors=(sqlite3.Error,))
+        super().__init__(
+            "SQLite", statements=Statements(table, octets="BLOB", columns=_COLUMNS), errors=(sqlite3.Error,)
+        )
         self._path = path
         self._file: FileIdentity | None = None
         for sql in self._sql.create:
             self._query(sql, {})
+        self._migrate()
 
     def _connect(self) -> sqlite3.Connection:
         # SQLite gives its side files the mode of the main one.
