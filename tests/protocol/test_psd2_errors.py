@@ -53,7 +53,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "seal.own-signature": "sealing, not verifying",
         "seal.target-uncovered": "a handler asks for what the bank's dialect never covers",
         "seal.time-needed": "sealing, not verifying",
-        "transport.disconnected": "nobody is there to be answered",
         "evidence.not-kept": "the request was right, and our sink failed: 503",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "replay.no-request-id": "a mistake in our settings",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -422,19 +421,6 @@ def test_servers_that_hand_over_the_target_let_the_sealed_request_through_and_no
         )
         for spoofed in (send(url, good, local="127.0.0.2"), send(url, alike)):
             assert (spoofed.status_code, code(spoofed.content)) == (401, "CERTIFICATE_MISSING")
-
-
-def test_a_malformed_chunk_is_the_peers_fault_under_gunicorn(
-    live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
-    message = forwarded(sealed(live_seal), live_pki)
-    fields = "".join(f"{name}: {value}\r\n" for name, value in message.headers)
-    head = f"POST {message.target} HTTP/1.1\r\nHost: bank\r\nTransfer-Encoding: chunked\r\n{fields}\r\n"
-    with run_gunicorn(live_folder, tmp_path) as url:
-        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 10) as connection:
-            connection.sendall(head.encode() + b"zz\r\nabc\r\n0\r\n\r\n")
-            assert connection.recv(12) == b"HTTP/1.1 400"
-        assert send(url, message).status_code == 201
 
 
 @pytest.mark.parametrize("run", [run_wsgiref, run_granian])

@@ -20,7 +20,7 @@ from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
-from tppkit.web.message import Scope, header_values, raw_target, read_head
+from tppkit.web.message import Scope, header_values, raw_target, read_head, too_large
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy, connection_address
 from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
@@ -168,6 +168,11 @@ class SealGate:
         return self._keep is None or iscoroutinefunction(self._keep) or iscoroutinefunction(call)
 
     @property
+    def max_body_bytes(self) -> int:
+        """A longer body is refused."""
+        return self._max_body_bytes
+
+    @property
     def replay(self) -> ReplayGuard | None:
         """Notices repeated requests."""
         return self._replay
@@ -203,7 +208,7 @@ class SealGate:
         if not (length.isascii() and length.isdigit()):
             raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
         if len(length) > 18 or int(length) > self._max_body_bytes:
-            raise _too_large(self._max_body_bytes)
+            raise too_large(self._max_body_bytes)
         coding = fields.get(_CODING)
         if coding is not None and (coding.strip(" \t").lower() != "chunked" or _LENGTH in fields):
             # RFC 9112 section 6.3: whoever reads such a body otherwise sees another request.
@@ -261,7 +266,7 @@ class PendingRequest:
             self._body.update(chunk)
             return
         if self._length > self._max_bytes:
-            raise _too_large(self._max_bytes)
+            raise too_large(self._max_bytes)
         self._chunks.append(chunk)
 
     def finish(self) -> AdmittedRequest:
@@ -284,7 +289,3 @@ class PendingRequest:
 def not_kept(error: Exception) -> ArchiveError:
     """The error for evidence that the sink did not keep; raise it from `error`."""
     return ArchiveError("evidence.not-kept", f"the verified request could not be kept: {type(error).__name__}: {error}")
-
-
-def _too_large(limit: int) -> FormatError:
-    return FormatError("message.too-large", f"the body has more than {limit} bytes")

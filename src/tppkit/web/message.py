@@ -136,7 +136,12 @@ async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
         chunk = event.get("body", b"")
         size += len(chunk)
         if size > max_bytes:
-            raise FormatError("message.too-large", f"the body has more than {max_bytes} bytes")
+            raise too_large(max_bytes)
         chunks.append(chunk)
         if not event.get("more_body", False):
             return b"".join(chunks)
+
+
+def too_large(max_bytes: int) -> FormatError:
+    """The error for a body that is longer than is taken."""
+    return FormatError("message.too-large", f"the body has more than {max_bytes} bytes")

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -64,8 +65,7 @@ class SealMiddleware:
                 if replay is None or replay.answer is None:
                     await self._keep(admitted, replay)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            if isinstance(e, TransportError) and e.code == "transport.disconnected":
-                return  # nobody is there to read an answer
+            # A client that left is answered too: granian says the same of one that sent broken chunks and is still there.
             await send_answer(send, self._gate.refuse(scope, e))
             return
         if admitted is None:
@@ -202,7 +202,8 @@ async def _receive_body(pending: PendingRequest, receive: Receive) -> AdmittedRe
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send a whole answer."""
+    """Send a whole answer; a client that left gets none."""
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    with suppress(OSError):  # the ASGI specification's for a connection that is gone
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})

@@ -16,14 +16,14 @@ from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from tppkit.errors import ConfigurationError, FormatError, TransportError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.admitted import KEY, AdmittedRequest
 from tppkit.web.gate import PendingRequest, SealGate, not_kept
 from tppkit.web.refusing import Answer
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
+from tppkit.web.wsgi_body import read_pieces
 
 _LOG = logging.getLogger("tppkit.web")
-_CHUNK = 64 * 1024
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Callable[[bytes], object]]
@@ -47,7 +47,7 @@ class WsgiSealMiddleware:
         replay = None
         try:
             pending = self._gate.open(environ)
-            admitted = None if pending is None else _receive_body(pending, environ)
+            admitted = None if pending is None else self._receive_body(pending, environ)
             if admitted is not None:
                 admitted, replay = self._claim(admitted)
                 if replay is None or replay.answer is None:
@@ -59,6 +59,11 @@ class WsgiSealMiddleware:
         if replay is not None and replay.answer is not None:
             return give_answer(start_response, replay.answer, environ)
         return self._handle(environ, start_response, admitted, replay)
+
+    def _receive_body(self, pending: PendingRequest, environ: Environ) -> AdmittedRequest:
+        for piece in read_pieces(environ, max_bytes=self._gate.max_body_bytes):
+            pending.update(piece)
+        return pending.finish()
 
     def _handle(
         self, environ: Environ, start_response: StartResponse, admitted: AdmittedRequest, replay: Replay | None
@@ -188,35 +193,6 @@ class _AnswerKeeper:
             self._guard.settle(self._replay, answer)
         except TransportError as e:
             _LOG.error("an answer was not kept for repetitions: %s", e)  # it happened, so it is sent
-
-
-def _receive_body(pending: PendingRequest, environ: Environ) -> AdmittedRequest:
-    length = environ.get("CONTENT_LENGTH")
-    if length:
-        _read_counted(pending, environ["wsgi.input"], int(length))
-    elif environ.get("wsgi.input_terminated"):
-        while chunk := _read(environ["wsgi.input"], _CHUNK):
-            pending.update(chunk)
-    elif environ.get("HTTP_TRANSFER_ENCODING"):
-        raise FormatError("message.malformed", "the WSGI server does not say where a chunked body ends")
-    return pending.finish()
-
-
-def _read_counted(pending: PendingRequest, body: Any, length: int) -> None:
-    while length:
-        chunk = _read(body, min(length, _CHUNK))
-        if not chunk:
-            raise FormatError("message.malformed", f"the body ends {length} bytes before its Content-Length")
-        length -= len(chunk)
-        pending.update(chunk)
-
-
-def _read(body: Any, size: int) -> bytes:
-    try:
-        chunk: bytes = body.read(size)
-    except Exception as e:  # servers raise what they like for chunks that are none
-        raise FormatError("message.malformed", f"the body cannot be read: {type(e).__name__}") from e
-    return chunk
 
 
 def give_answer(start_response: StartResponse, answer: Answer, environ: Environ) -> list[bytes]:

@@ -65,6 +65,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("header.", 400, "FORMAT_ERROR"),
     ("message.too-large", 413, "FORMAT_ERROR"),
     ("message.", 400, "FORMAT_ERROR"),
+    ("transport.disconnected", 400, "FORMAT_ERROR"),  # half of the connection may still stand
     ("json.", 400, "FORMAT_ERROR"),
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
