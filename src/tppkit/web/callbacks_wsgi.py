@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.web.callback_gate import CallbackGate
-from tppkit.web.message import environ_headers
 from tppkit.web.refusing import Answer
 from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
+from tppkit.web.sources import WsgiSource
 from tppkit.web.wsgi_body import read_pieces
 
 
@@ -28,16 +28,17 @@ class WsgiCallbackMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Handle one request."""
-        target = self._gate.find(environ)
+        source = WsgiSource(environ)
+        target = self._gate.find(source)
         if target is None:
             return self._app(environ, start_response)
-        return give_answer(start_response, self._answer(environ, target), environ)
+        return give_answer(start_response, self._answer(source, environ, target), environ)
 
-    def _answer(self, environ: Environ, target: str) -> Answer:
+    def _answer(self, source: WsgiSource, environ: Environ, target: str) -> Answer:
         try:
-            self._gate.require_head(environ)
+            self._gate.require_head(source)
             body = b"".join(read_pieces(environ, max_bytes=self._gate.receiver.max_body))
         except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
-            return self._gate.refuse(e, environ)
-        received = ReceivedCallback(environ["REQUEST_METHOD"], target, environ_headers(environ), body)
-        return self._gate.receive(received, environ)
+            return self._gate.refuse(e, source)
+        received = ReceivedCallback(source.method, target, source.headers(), body)
+        return self._gate.receive(received, source)

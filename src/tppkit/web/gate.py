@@ -20,11 +20,12 @@ from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
-from tppkit.web.message import Scope, header_values, raw_target, read_head, too_large
-from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
-from tppkit.web.proxies import TrustedProxy, connection_address
+from tppkit.web.message import too_large
+from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
+from tppkit.web.proxies import TrustedProxy
 from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
 from tppkit.web.replay import ReplayGuard
+from tppkit.web.sources import Source
 
 MAX_BODY_BYTES = 64 * 1024
 
@@ -95,11 +96,11 @@ class SealGate:
                 "replay.no-request-id", f"not every seal of the profile {seals.profile.name} covers an id"
             )
 
-    def open(self, source: Scope) -> PendingRequest | None:
+    def open(self, source: Source) -> PendingRequest | None:
         """Judge the head of a request; None where nothing is required of it.
 
         Args:
-            source: the ASGI `http` scope or the WSGI environ.
+            source: what the server tells.
 
         Raises:
             TppkitError: why it is refused, as `peer_certificate`, `QwacPolicy.verify`, `require_authorized` and
@@ -112,7 +113,7 @@ class SealGate:
         # 5. The body is not encoded, and the seal holds for the head.
         at = self.now()
         try:
-            head = read_head(source)
+            head = source.head()
             requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
         except TppkitError:
             self._believe(source, at)
@@ -130,27 +131,19 @@ class SealGate:
             admitted, self._seal(admitted, fields), max_bytes=self._max_body_bytes, length=length
         )  # 5
 
-    def refuse(self, source: Scope, error: Exception) -> Answer:
+    def refuse(self, source: Source, error: Exception) -> Answer:
         """The answer to a request that is refused, in the interface's form; everything is told to `on_refusal`.
 
         Args:
-            source: the ASGI `http` scope or the WSGI environ.
+            source: what the server tells.
             error: why; what is none of our own errors is told as 500 without details.
         """
         refusal = self._tell(error) if isinstance(error, TppkitError) else _FAILURE
         target = b""
         with suppress(FormatError):
-            target = raw_target(source)
-        method = str(source.get("method", source.get("REQUEST_METHOD", "")))
-        self._on_refusal(
-            Refused(
-                error,
-                refusal,
-                printable(method),
-                printable(target[:_MAX_SHOWN].decode("latin-1")),
-                connection_address(source),
-            )
-        )
+            target = source.raw_target()
+        shown_target = printable(target[:_MAX_SHOWN].decode("latin-1"))
+        self._on_refusal(Refused(error, refusal, printable(source.method), shown_target, source.address()))
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
@@ -181,10 +174,10 @@ class SealGate:
         """Give a sealed request to the sink; what the sink raises is raised as it is."""
         return self._keep(admitted) if self._keep is not None and admitted.verified is not None else None
 
-    def _believe(self, source: Scope, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
-        peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
+    def _believe(self, source: Source, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
+        peer = read_peer(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
-            _LOG.warning("ignored from %s: %s", connection_address(source), ", ".join(peer.ignored))
+            _LOG.warning("ignored from %s: %s", source.address(), ", ".join(peer.ignored))
         try:
             return peer, self._qwacs.verify(peer, at=at)
         except CertificateRejected as e:
@@ -225,10 +218,10 @@ class SealGate:
         verified = verify_request_head(head, qwac=admitted.qwac, at=admitted.at, policy=self._seals)
         return verified.receive_body(max_bytes=self._max_body_bytes)
 
-    def _echo(self, source: Scope) -> list[tuple[str, str]]:
+    def _echo(self, source: Source) -> list[tuple[str, str]]:
         """The request's id, when it is one."""
         name = self._request_id or "x-request-id"
-        values = header_values(source, name)
+        values = source.header_values(name)
         with suppress(FormatError):
             if len(values) == 1:
                 return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]

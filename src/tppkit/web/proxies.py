@@ -7,21 +7,18 @@ configured to overwrite. Every other header of this kind is ignored, and said to
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.web.message import Scope, header_values
+from tppkit.web.sources import UNIX, Source
 
 MAX_HEADER = 64 * 1024
-UNIX = "unix"
 # Servers that are told to put the address found in one of these in the place of the connection's.
 FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip")
 
@@ -94,7 +91,7 @@ class TrustedProxy:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
 
     def has(self, address: str | None) -> bool:
-        """Whether a connection from this address, as `connection_address` tells it, comes from the proxy."""
+        """Whether a connection from this address, as `Source.address` tells it, comes from the proxy."""
         if address == UNIX:
             return self._unix
         try:
@@ -104,7 +101,7 @@ class TrustedProxy:
         mapped = getattr(parsed, "ipv4_mapped", None)
         return any((mapped or parsed) in network for network in self._networks)
 
-    def chain(self, source: Scope) -> tuple[str, ...]:
+    def chain(self, source: Source) -> tuple[str, ...]:
         """PEM of the certificates that it forwards, the client's first; none when it forwards none.
 
         Raises:
@@ -127,43 +124,26 @@ class TrustedProxy:
         return frozenset({self.header, _CHAIN} if self.form is ProxyForm.RFC9440 else {self.header})
 
 
-def connection_address(source: Scope) -> str | None:
-    """The address of the connection's other end; `unix` for a Unix socket, `?` for a stranger's word, None where it is not known.
-
-    No address alone is no Unix socket: who resets a TCP connection has none any more. The server must say that it listens on one
-    (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header.
-    """
-    if "headers" not in source:
-        original: Mapping[str, Any] = source.get("werkzeug.proxy_fix.orig", source)
-        family = getattr(source.get("gunicorn.socket"), "family", None)
-        return original.get("REMOTE_ADDR") or (UNIX if family == socket.AF_UNIX else None)
-    client, server = source.get("client"), source.get("server")
-    if client is None:
-        return UNIX if server is not None and server[1] is None else None
-    return str(client[0]) if client[1] else "?"
-
-
-def address_headers(source: Scope) -> tuple[str, ...]:
+def address_headers(source: Source) -> tuple[str, ...]:
     """The headers of a request from which its server may have taken the connection's address, lower case."""
-    return tuple(name for name in FORWARDED if header_values(source, name))
+    return tuple(name for name in FORWARDED if source.header_values(name))
 
 
-def unproven_headers(source: Scope, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
+def unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
     """Headers that claim a certificate, and that nobody had a right to send, lower case.
 
     Args:
-        source: an ASGI scope or a WSGI environ.
+        source: what the server tells.
         proxies: whose headers there are.
         taken: those that were taken.
     """
     names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
-    if "headers" in source:
-        found = {name.lower().decode("latin-1") for name, _ in source["headers"]}
-        # With underscores too: an application further in may read them as one.
-        return tuple(
-            sorted(name for name in found if name in names or ("_" in name and name.replace("_", "-") in names))
+    # With underscores too: an application further in may read them as one.
+    return tuple(
+        sorted(
+            name for name in source.header_names() if name in names or ("_" in name and name.replace("_", "-") in names)
         )
-    return tuple(sorted(name for name in names if header_values(source, name)))
+    )
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
@@ -175,8 +155,8 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")
 
 
-def _single(source: Scope, name: str) -> str:
-    values = header_values(source, name)
+def _single(source: Source, name: str) -> str:
+    values = source.header_values(name)
     if len(values) > 1:
         raise _malformed(f"{name} stands more than once")  # the code of values that a WSGI server joined
     value = values[0].strip(" \t") if values else ""

@@ -17,6 +17,7 @@ from tppkit.web.gate import PendingRequest, SealGate, not_kept
 from tppkit.web.message import Receive
 from tppkit.web.refusing import Answer
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
+from tppkit.web.sources import AsgiSource
 
 _LOG = logging.getLogger("tppkit.web")
 
@@ -56,9 +57,9 @@ class SealMiddleware:
             )
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        replay = None
+        replay, source = None, AsgiSource(scope)
         try:
-            pending = self._gate.open(scope)
+            pending = self._gate.open(source)
             admitted = None if pending is None else await _receive_body(pending, receive)
             if admitted is not None:
                 admitted, replay = await self._claim(admitted)
@@ -66,7 +67,7 @@ class SealMiddleware:
                     await self._keep(admitted, replay)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             # A client that left is answered too: granian says the same of one that sent broken chunks and is still there.
-            await send_answer(send, self._gate.refuse(scope, e))
+            await send_answer(send, self._gate.refuse(source, e))
             return
         if admitted is None:
             await self._app(scope, receive, send)

@@ -21,6 +21,7 @@ from tppkit.web.admitted import KEY, AdmittedRequest
 from tppkit.web.gate import PendingRequest, SealGate, not_kept
 from tppkit.web.refusing import Answer
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
+from tppkit.web.sources import WsgiSource
 from tppkit.web.wsgi_body import read_pieces
 
 _LOG = logging.getLogger("tppkit.web")
@@ -44,16 +45,16 @@ class WsgiSealMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Handle one request."""
-        replay = None
+        replay, source = None, WsgiSource(environ)
         try:
-            pending = self._gate.open(environ)
+            pending = self._gate.open(source)
             admitted = None if pending is None else self._receive_body(pending, environ)
             if admitted is not None:
                 admitted, replay = self._claim(admitted)
                 if replay is None or replay.answer is None:
                     self._keep(admitted, replay)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            return give_answer(start_response, self._gate.refuse(environ, e), environ)
+            return give_answer(start_response, self._gate.refuse(source, e), environ)
         if admitted is None:
             return self._app(environ, start_response)
         if replay is not None and replay.answer is not None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tppkit.errors import FormatError, TransportError
-from tppkit.web.message import Scope, too_large
+from tppkit.web.message import too_large
+from tppkit.web.sources import Scope
 
 _PIECE = 64 * 1024
 
