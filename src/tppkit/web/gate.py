@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from inspect import iscoroutinefunction
 
@@ -21,6 +20,7 @@ from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
 from tppkit.web.message import too_large
+from tppkit.web.passing import Passage, PendingRequest
 from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
@@ -143,7 +143,8 @@ class SealGate:
         with suppress(FormatError):
             target = source.raw_target()
         shown_target = printable(target[:_MAX_SHOWN].decode("latin-1"))
-        self._on_refusal(Refused(error, refusal, printable(source.method), shown_target, source.address()))
+        refused = Refused(error, refusal, printable(source.method), shown_target, source.address())
+        self._on_refusal(refused)
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
@@ -165,10 +166,9 @@ class SealGate:
         """A longer body is refused."""
         return self._max_body_bytes
 
-    @property
-    def replay(self) -> ReplayGuard | None:
-        """Notices repeated requests."""
-        return self._replay
+    def let_through(self, admitted: AdmittedRequest) -> Passage:
+        """The way of a request that was proven."""
+        return Passage(admitted, self._replay, self.now)
 
     def keep(self, admitted: AdmittedRequest) -> Awaitable[object] | object:
         """Give a sealed request to the sink; what the sink raises is raised as it is."""
@@ -226,57 +226,6 @@ class SealGate:
             if len(values) == 1:
                 return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]
         return []
-
-
-class PendingRequest:
-    """A request whose head was let through: takes the body, then says what the handler may have.
-
-    Args:
-        admitted: what is known so far.
-        body: takes a sealed body; None where nothing is sealed.
-        max_bytes: a longer body is refused.
-        length: the Content-Length, which the body must have, or None.
-    """
-
-    def __init__(
-        self, admitted: AdmittedRequest, body: BodyReceiver | None, *, max_bytes: int, length: int | None
-    ) -> None:
-        self._admitted = admitted
-        self._body = body
-        self._max_bytes = max_bytes
-        self._chunks: list[bytes] = []
-        self._announced = length
-        self._length = 0
-
-    def update(self, chunk: bytes) -> None:
-        """Take the next bytes of the body.
-
-        Raises:
-            FormatError: `message.too-large`.
-        """
-        self._length += len(chunk)
-        if self._body is not None:
-            self._body.update(chunk)
-            return
-        if self._length > self._max_bytes:
-            raise too_large(self._max_bytes)
-        self._chunks.append(chunk)
-
-    def finish(self) -> AdmittedRequest:
-        """The request, once its whole body was taken.
-
-        Raises:
-            FormatError: `message.malformed`, it is not as long as was announced.
-            SignatureRejected: `digest.mismatch`, `signature.uncovered`.
-        """
-        if self._announced not in (None, self._length):
-            message = f"the body has {self._length} bytes, and its Content-Length is {self._announced}"
-            raise FormatError("message.malformed", message)
-        if self._body is None:
-            head = self._admitted.unverified_message
-            return replace(self._admitted, unverified_message=head._replace(body=b"".join(self._chunks)))
-        verified = self._body.finish()
-        return replace(self._admitted, verified=verified, unverified_message=verified.unverified_message)
 
 
 def not_kept(error: Exception) -> ArchiveError:
