@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import threading
@@ -18,9 +17,9 @@ import pytest
 import waitress
 from asgi import AT, BODY, REQUEST_ID, TARGET, sealed
 from serving import free_port, run_program, send
+from wsgi import Body, call, code, environ_of, forwarded
 from wsgi_app import make_app
 
-from tppkit._encoding import encode_base64
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
@@ -37,16 +36,6 @@ from tppkit.web import (
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 PROXY = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-
-
-class Body(BytesIO):
-    """A body that counts how often it is asked for."""
-
-    reads = 0
-
-    def read(self, size: int | None = -1) -> bytes:
-        self.reads += 1
-        return super().read(size)
 
 
 class Recorder:
@@ -70,39 +59,6 @@ class Recorder:
 
     def close(self) -> None:
         self.closed += 1
-
-
-def forwarded(message: Message, pki: Pki) -> Message:
-    """The message as the trusted proxy sends it on."""
-    return message.with_headers(("Client-Cert", f":{encode_base64(pki.qwac.certificate.der)}:"))
-
-
-def environ_of(message: Message, **more: Any) -> dict[str, Any]:
-    fields = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in message.headers}
-    fields["CONTENT_TYPE"] = fields.pop("HTTP_CONTENT_TYPE", "")
-    return {
-        "REQUEST_METHOD": message.method, "PATH_INFO": "/decoded", "RAW_URI": message.target, "REMOTE_ADDR": "127.0.0.1",
-        "wsgi.input": Body(message.body), "CONTENT_LENGTH": str(len(message.body)), **fields, **more,
-    }  # fmt: skip
-
-
-def call(app: Any, environ: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    started: list[Any] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
-        started[:] = [int(status[:3]), dict(headers)]
-        return started.append
-
-    chunks = app(environ, start_response)
-    body = b"".join(chunks)
-    if hasattr(chunks, "close"):
-        chunks.close()
-    return started[0], started[1], body
-
-
-def code(body: bytes) -> str:
-    found: str = json.loads(body)["tppMessages"][0]["code"]
-    return found
 
 
 @pytest.fixture

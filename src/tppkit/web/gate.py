@@ -20,6 +20,7 @@ from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
 from tppkit.web.message import too_large
+from tppkit.web.outcomes import OnOutcome, RequestOutcome, call_sink
 from tppkit.web.passing import Passage, PendingRequest
 from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
 from tppkit.web.proxies import TrustedProxy
@@ -53,7 +54,9 @@ class SealGate:
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
         tell: what the peer is told.
-        on_refusal: gets everything about each refusal.
+        on_refusal: gets everything about each refusal; what it raises is logged.
+        on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
+            before it is; what it raises is logged. Under ASGI it must not block.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
@@ -74,6 +77,7 @@ class SealGate:
         max_body_bytes: int = MAX_BODY_BYTES,
         tell: Tell = brief_refusal,
         on_refusal: OnRefusal = log_refusal,
+        on_outcome: OnOutcome | None = None,
     ) -> None:
         self._qwacs = qwacs
         self._seals = seals
@@ -86,6 +90,7 @@ class SealGate:
         self._max_body_bytes = max_body_bytes
         self._tell = tell
         self._on_refusal = on_refusal
+        self._on_outcome = on_outcome
         self._request_id = seals.profile.request_id
         self._id_demanded = self._request_id in seals.profile.demanded
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
@@ -144,7 +149,7 @@ class SealGate:
             target = source.raw_target()
         shown_target = printable(target[:_MAX_SHOWN].decode("latin-1"))
         refused = Refused(error, refusal, printable(source.method), shown_target, source.address())
-        self._on_refusal(refused)
+        call_sink(self._on_refusal, refused)
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
@@ -169,6 +174,11 @@ class SealGate:
     def let_through(self, admitted: AdmittedRequest) -> Passage:
         """The way of a request that was proven."""
         return Passage(admitted, self._replay, self.now)
+
+    def tell_outcome(self, outcome: RequestOutcome) -> None:
+        """Tell `on_outcome` what became of a request."""
+        if self._on_outcome is not None:
+            call_sink(self._on_outcome, outcome)
 
     def keep(self, admitted: AdmittedRequest) -> Awaitable[object] | object:
         """Give a sealed request to the sink; what the sink raises is raised as it is."""

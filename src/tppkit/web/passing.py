@@ -13,6 +13,7 @@ from tppkit.errors import FormatError, TransportError
 from tppkit.seals import BodyReceiver
 from tppkit.web.admitted import AdmittedRequest
 from tppkit.web.message import too_large
+from tppkit.web.outcomes import RequestOutcome, RequestResult
 from tppkit.web.refusing import Answer
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
 
@@ -107,6 +108,13 @@ class Passage:
     def is_recorded(self) -> bool:
         """The handler's answer is wanted, by `started` and `add`."""
         return self._guard is not None and self._guard.answers
+
+    @property
+    def outcome(self) -> RequestOutcome:
+        """What becomes of it, since `claim`."""
+        if self.answer is not None:
+            return RequestOutcome(RequestResult.REPLAYED, self.answer.status)
+        return RequestOutcome(RequestResult.REPEATED if self.admitted.repeated else RequestResult.ACCEPTED)
 
     def claim(self) -> None:
         """Claim the request's id.

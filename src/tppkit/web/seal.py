@@ -13,6 +13,7 @@ from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.admitted import KEY, AdmittedRequest
 from tppkit.web.gate import SealGate, not_kept
 from tppkit.web.message import Receive
+from tppkit.web.outcomes import UNLOOKED, RequestOutcome
 from tppkit.web.passing import Passage, PendingRequest
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import AsgiSource
@@ -57,8 +58,11 @@ class SealMiddleware:
             passage = await self._open(source, receive)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             # A client that left is answered too: granian says the same of one that sent broken chunks and is still there.
-            await send_answer(send, self._gate.refuse(source, e))
+            answer = self._gate.refuse(source, e)
+            self._gate.tell_outcome(RequestOutcome.refused(e, answer.status))
+            await send_answer(send, answer)
             return
+        self._gate.tell_outcome(UNLOOKED if passage is None else passage.outcome)
         if passage is None:
             await self._app(scope, receive, send)
         elif passage.answer is not None:

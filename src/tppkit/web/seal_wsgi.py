@@ -17,6 +17,7 @@ from typing import Any
 from tppkit.errors import ConfigurationError
 from tppkit.web.admitted import KEY
 from tppkit.web.gate import SealGate, not_kept
+from tppkit.web.outcomes import UNLOOKED, RequestOutcome
 from tppkit.web.passing import Passage
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import WsgiSource
@@ -45,7 +46,10 @@ class WsgiSealMiddleware:
         try:
             passage = self._open(source, environ)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            return give_answer(start_response, self._gate.refuse(source, e), environ)
+            answer = self._gate.refuse(source, e)
+            self._gate.tell_outcome(RequestOutcome.refused(e, answer.status))
+            return give_answer(start_response, answer, environ)
+        self._gate.tell_outcome(UNLOOKED if passage is None else passage.outcome)
         if passage is None:
             return self._app(environ, start_response)
         if passage.answer is not None:
