@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from asgi import Recorder, sealed
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from serving import client_context, free_port, program, run_program, run_uvicorn, send
 
+from tppkit._clock import utc_now
 from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
@@ -196,6 +202,34 @@ def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
         refused = send(url, sealed(live_seal), verify=client_context(live_pki, live_pki.qwac))
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "SIGNATURE_INVALID")
     assert app.scopes == []
+
+
+@pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("name", [x509.UniformResourceIdentifier, x509.DNSName])
+def test_a_name_in_a_certificate_cannot_tell_the_application_another_certificate(
+    name: Callable[[str], x509.GeneralName], separator: str, front: Front, door: SealMiddleware, app: Recorder,
+    live_pki: Pki, live_seal: Seal, tmp_path: Path,
+) -> None:  # fmt: skip
+    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
+    context = client_context(live_pki, None)
+    context.load_cert_chain(_own_certificate(name(f"a{separator}Cert={escaped}"), tmp_path / "liar.pem"))
+    with run_uvicorn(door) as upstream, front(upstream) as url:
+        refused = send(url, sealed(live_seal), verify=context)
+    assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_INVALID")
+    assert app.scopes == []
+
+
+def _own_certificate(name: x509.GeneralName, path: Path) -> Path:
+    """A certificate that nobody but its holder signed, and its key."""
+    key, subject = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(utc_now() - timedelta(days=1)).not_valid_after(utc_now() + timedelta(days=1))
+    certificate = builder.add_extension(x509.SubjectAlternativeName([name]), critical=True).sign(key, hashes.SHA256())
+    path.write_bytes(
+        certificate.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return path
 
 
 def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(

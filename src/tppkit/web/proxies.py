@@ -36,8 +36,7 @@ class ProxyForm(StrEnum):
     Attributes:
         NGINX: PEM, percent-encoded: `proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert`.
         HAPROXY: base64 of DER: `http-request set-header X-SSL-Client-Cert %[ssl_c_der,base64]`.
-        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` where they are set. Of several elements the last
-            one is taken: the others were there before this proxy.
+        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` where they are set. Several elements are refused.
         RFC9440: Client-Cert and Client-Cert-Chain.
     """
 
@@ -174,7 +173,7 @@ def _read_haproxy(value: str) -> tuple[bytes, ...]:
 
 
 def _read_envoy(value: str) -> tuple[bytes, ...]:
-    element = _last_element(value)
+    element = _element(value)
     chain = _pem_chain(element["chain"]) if element.get("chain") else ()
     leaf = _pem_chain(element["cert"])[:1] if element.get("cert") else chain[:1]
     if chain[:1] not in ((), leaf):
@@ -185,22 +184,25 @@ def _read_envoy(value: str) -> tuple[bytes, ...]:
     return (*leaf, *chain[1:])
 
 
-def _last_element(value: str) -> Mapping[str, str]:
+def _element(value: str) -> Mapping[str, str]:
+    """The only element of Envoy's header.
+
+    Envoy writes the URIs and DNS names of its client's certificate into it as they are, so a client can begin an element of its own
+    there; what it adds to the first one stands twice, or does not fit the hash.
+    """
     element: dict[str, str] = {}
-    position, separator = 0, ","
-    while position < len(value) or separator == ";":
+    position, separator = 0, ";"
+    while separator == ";":
         found = _PAIR.match(value, position)
         if found is None:
             raise _malformed(f"{shown(value[position:])} is no key and value")
-        if separator == ",":
-            element = {}
         key = found[1].lower()
         if key in element and key not in ("dns", "uri"):
             raise _malformed(f"an element has {shown(found[1])} twice")
         element[key] = found[3] if found[2] is None else re.sub(r"\\(.)", r"\1", found[2])
         position, separator = found.end(), found[4]
-    if separator == "," and position:
-        raise _malformed("an element is empty")  # a proxy's own element would be last; this one is none
+    if separator:
+        raise _malformed("it has several elements, of which the client may have written one: SANITIZE_SET gives one")
     return element
 
 
