@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import sqlite3
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
-from tppkit._files import PRIVATE, make_folder, new_folder, read_bounded, write_new
+from tppkit._files import PRIVATE, is_still_there, make_folder, make_private, new_folder, read_bounded, write_new
 from tppkit.errors import ConfigurationError, FormatError
 
 TOO_LONG = "n" * 300
@@ -185,3 +188,37 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     with pytest.raises(ConfigurationError) as refused:
         make_folder(tmp_path / "file" / "folder")
     assert refused.value.code == "file.unwritable"
+
+
+def test_a_private_file_is_made_once_and_known_again(tmp_path):
+    path = tmp_path / "private"
+    with umask(0):
+        identity = make_private(path)
+    path.write_bytes(b"kept")
+    assert (make_private(path), path.read_bytes(), mode_of(path)) == (identity, b"kept", PRIVATE)
+
+
+def test_a_private_file_is_made_where_a_link_points(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "private")
+    assert is_still_there(tmp_path / "private", make_private(tmp_path / "link"))
+
+
+def test_a_file_in_the_place_of_another_is_not_the_same(tmp_path):
+    path = tmp_path / "private"
+    identity = make_private(path)
+    assert is_still_there(path, identity)
+    path.rename(tmp_path / "elsewhere")
+    assert not is_still_there(path, identity)
+    make_private(path)
+    assert not is_still_there(path, identity)
+    assert is_still_there(tmp_path / "elsewhere", identity)
+
+
+def test_a_private_file_that_is_there_keeps_the_locks_that_sqlite_has_on_it(tmp_path):
+    path = tmp_path / "locked"
+    lock = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        make_private(path)
+        other = subprocess.run([sys.executable, "-c", lock, path], capture_output=True, text=True, check=False)
+    assert "database is locked" in other.stderr

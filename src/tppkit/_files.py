@@ -7,8 +7,9 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from tppkit.errors import ConfigurationError, FormatError
 
@@ -74,6 +75,45 @@ def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+class FileIdentity(NamedTuple):
+    """Which file it is, whatever its name.
+
+    Attributes:
+        device: the number of its file system.
+        inode: its number there.
+    """
+
+    device: int
+    inode: int
+
+
+def make_private(path: Path) -> FileIdentity:
+    """Make an empty file for its owner alone, if none is there; says which one is there.
+
+    A file that is there is not opened: closing it would take away the locks that this process has on it (POSIX), and SQLite's are
+    such.
+
+    Raises:
+        OSError: it can neither be made nor looked at.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE))
+    return _identity(path)
+
+
+def is_still_there(path: Path, identity: FileIdentity | None) -> bool:
+    """Whether the file at a path is the one that it was (None: there was none): what is written to one without a name is lost."""
+    try:
+        return _identity(path) == identity
+    except OSError:
+        return False
+
+
+def _identity(path: Path) -> FileIdentity:
+    found = path.stat()
+    return FileIdentity(found.st_dev, found.st_ino)
 
 
 def make_folder(path: Path) -> None:

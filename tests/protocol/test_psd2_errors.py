@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import tppkit
 from tppkit.codes import CODES
-from tppkit.errors import FormatError, LocalProtocolError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
 from tppkit.protocol.psd2.errors import MAX_ERROR_BYTES, MAX_TEXT, REFUSALS, Refusal, parse_refusal, refusal_for
 
 SOURCE = Path(tppkit.__file__).parent
@@ -53,7 +53,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "seal.own-signature": "sealing, not verifying",
         "seal.target-uncovered": "a handler asks for what the bank's dialect never covers",
         "seal.time-needed": "sealing, not verifying",
-        "transport.disconnected": "nobody is there to be answered",
         "evidence.not-kept": "the request was right, and our sink failed: 503",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "replay.no-request-id": "a mistake in our settings",
@@ -137,6 +136,13 @@ def test_a_code_without_a_row_is_told_without_details(code: str) -> None:
     assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
     assert "swordfish" not in refusal.text
     assert code not in refusal.text or not code
+
+
+@pytest.mark.parametrize("code", ["key.unreadable", "trust.no-anchors", "trust.unreadable", "seal.key-mismatch"])
+def test_a_mistake_in_our_settings_is_not_told_as_the_peers_fault(code: str) -> None:
+    refusal = refusal_for(ConfigurationError(code, "/etc/bank/key.pem cannot be read"))
+    assert (refusal.status, refusal.code) == (500, "INTERNAL_SERVER_ERROR")
+    assert "key.pem" not in refusal.text
 
 
 def test_the_body_is_one_message_as_the_guidelines_have_it() -> None:

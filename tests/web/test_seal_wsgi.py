@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -19,9 +17,9 @@ import pytest
 import waitress
 from asgi import AT, BODY, REQUEST_ID, TARGET, sealed
 from serving import free_port, run_program, send
+from wsgi import Body, call, code, environ_of, forwarded
 from wsgi_app import make_app
 
-from tppkit._encoding import encode_base64
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
@@ -38,16 +36,6 @@ from tppkit.web import (
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 PROXY = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-
-
-class Body(BytesIO):
-    """A body that counts how often it is asked for."""
-
-    reads = 0
-
-    def read(self, size: int | None = -1) -> bytes:
-        self.reads += 1
-        return super().read(size)
 
 
 class Recorder:
@@ -71,39 +59,6 @@ class Recorder:
 
     def close(self) -> None:
         self.closed += 1
-
-
-def forwarded(message: Message, pki: Pki) -> Message:
-    """The message as the trusted proxy sends it on."""
-    return message.with_headers(("Client-Cert", f":{encode_base64(pki.qwac.certificate.der)}:"))
-
-
-def environ_of(message: Message, **more: Any) -> dict[str, Any]:
-    fields = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in message.headers}
-    fields["CONTENT_TYPE"] = fields.pop("HTTP_CONTENT_TYPE", "")
-    return {
-        "REQUEST_METHOD": message.method, "PATH_INFO": "/decoded", "RAW_URI": message.target, "REMOTE_ADDR": "127.0.0.1",
-        "wsgi.input": Body(message.body), "CONTENT_LENGTH": str(len(message.body)), **fields, **more,
-    }  # fmt: skip
-
-
-def call(app: Any, environ: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
-    started: list[Any] = []
-
-    def start_response(status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Any:
-        started[:] = [int(status[:3]), dict(headers)]
-        return started.append
-
-    chunks = app(environ, start_response)
-    body = b"".join(chunks)
-    if hasattr(chunks, "close"):
-        chunks.close()
-    return started[0], started[1], body
-
-
-def code(body: bytes) -> str:
-    found: str = json.loads(body)["tppMessages"][0]["code"]
-    return found
 
 
 @pytest.fixture
@@ -422,19 +377,6 @@ def test_servers_that_hand_over_the_target_let_the_sealed_request_through_and_no
         )
         for spoofed in (send(url, good, local="127.0.0.2"), send(url, alike)):
             assert (spoofed.status_code, code(spoofed.content)) == (401, "CERTIFICATE_MISSING")
-
-
-def test_a_malformed_chunk_is_the_peers_fault_under_gunicorn(
-    live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
-) -> None:
-    message = forwarded(sealed(live_seal), live_pki)
-    fields = "".join(f"{name}: {value}\r\n" for name, value in message.headers)
-    head = f"POST {message.target} HTTP/1.1\r\nHost: bank\r\nTransfer-Encoding: chunked\r\n{fields}\r\n"
-    with run_gunicorn(live_folder, tmp_path) as url:
-        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2])), 10) as connection:
-            connection.sendall(head.encode() + b"zz\r\nabc\r\n0\r\n\r\n")
-            assert connection.recv(12) == b"HTTP/1.1 400"
-        assert send(url, message).status_code == 201
 
 
 @pytest.mark.parametrize("run", [run_wsgiref, run_granian])

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from tppkit.web.message import RAW_TARGET
+from tppkit.web.sources import RAW_TARGET
 
 _LOGGER = logging.getLogger("tppkit.sandbox.http")
 

@@ -27,17 +27,20 @@ from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
 from tppkit.web.gate import SealGate
 from tppkit.web.message import raw_target, read_message
+from tppkit.web.outcomes import RequestOutcome, RequestResult
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.proxies import ProxyForm, TrustedProxy
 from tppkit.web.refusing import Answer, Refused, brief_refusal, log_refusal
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
+from tppkit.web.sources import AsgiSource, WsgiSource
 
 __all__ = [
-    "AdmittedRequest", "Answer", "AsyncCallbackGate", "Authorization", "CallbackGate", "CallbackMiddleware",
-    "CallbackPeers", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "RefusedCallback", "ReplayGuard", "Requirement",
-    "SealGate", "SealMiddleware", "TrustedProxy", "WsgiCallbackMiddleware", "WsgiSealMiddleware", "admitted_request", "authorize",
-    "brief_refusal", "callback_target", "every_request_sealed", "log_refusal", "log_refused_callback", "peer_certificate",
+    "AdmittedRequest", "Answer", "AsgiSource", "AsyncCallbackGate", "Authorization", "CallbackGate",
+    "CallbackMiddleware", "CallbackPeers", "PeerCertificate", "ProxyForm", "QwacPolicy", "Refused", "RefusedCallback",
+    "ReplayGuard", "RequestOutcome", "RequestResult", "Requirement", "SealGate", "SealMiddleware", "TrustedProxy",
+    "WsgiCallbackMiddleware", "WsgiSealMiddleware", "WsgiSource", "admitted_request", "authorize", "brief_refusal",
+    "callback_target", "every_request_sealed", "log_refusal", "log_refused_callback", "peer_certificate",
     "psd2_requirement", "raw_target", "read_message", "require_authorized", "verified_request",
 ]  # fmt: skip

@@ -26,10 +26,9 @@ from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web.callback_functions import OwnFunctions, require_function
-from tppkit.web.callback_requests import CallbackPeers, callback_target, require_length
-from tppkit.web.message import Scope
-from tppkit.web.proxies import connection_address
+from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
 from tppkit.web.refusing import Answer
+from tppkit.web.sources import Source
 
 _LOG = logging.getLogger("tppkit.web")
 Keep = Callable[[Receipt], object]
@@ -102,12 +101,12 @@ class _Gate:
         self.now = now
         self._peers, self._on_refusal = peers, on_refusal
 
-    def find(self, source: Scope) -> str | None:
+    def find(self, source: Source) -> str | None:
         """The target, when it is one of the receiver's addresses; every other request is none of ours."""
-        target = callback_target(source)
+        target = read_target(source)
         return None if target is None or self.receiver.book.find(target) is None else target
 
-    def require_head(self, source: Scope) -> None:
+    def require_head(self, source: Source) -> None:
         """Refuse by what is known before a byte of the body is read.
 
         Raises:
@@ -119,19 +118,19 @@ class _Gate:
         require_length(source, max_bytes=self.receiver.max_body)
 
     def refuse(
-        self, error: Exception, source: Scope, received: ReceivedCallback | None = None, *, own: bool = False
+        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, own: bool = False
     ) -> Answer:
         """Tell the log everything and the sender nothing.
 
         Args:
             error: why.
-            source: the ASGI `http` scope or WSGI environ.
+            source: what the server tells of it.
             received: the request, when its body was read.
             own: a function of the application raised it: whatever it is, it does not speak of the request.
         """
         answer = AGAIN if own else _answer_to(error)
         try:
-            refused = RefusedCallback(error, answer.status, self.now(), connection_address(source), received)
+            refused = RefusedCallback(error, answer.status, self.now(), source.address(), received)
             OwnFunctions().call(self._on_refusal, refused)
         except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
             _LOG.exception("the sink of refused callbacks failed")
@@ -168,12 +167,12 @@ class CallbackGate(_Gate):
             require_function(name, function, awaited=False)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
-    def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
+    def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """Take a request that came to one of the addresses, whole.
 
         Args:
             received: the request, exactly as it came.
-            source: the ASGI `http` scope or WSGI environ that it came with.
+            source: what the server tells of it.
         """
         own = OwnFunctions()
         try:
@@ -228,7 +227,7 @@ class AsyncCallbackGate(_Gate):
             require_function(name, function, awaited=True)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
-    async def receive(self, received: ReceivedCallback, source: Scope) -> Answer:
+    async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
         """See `CallbackGate.receive`."""
         own = OwnFunctions()
         try:

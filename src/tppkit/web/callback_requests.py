@@ -9,8 +9,7 @@ from urllib.parse import quote
 from tppkit.callbacks import verify_peer
 from tppkit.callbacks.peers import IpNetwork, parse_networks
 from tppkit.errors import FormatError
-from tppkit.web.message import Scope, header_values, raw_target
-from tppkit.web.proxies import UNIX, connection_address
+from tppkit.web.sources import UNIX, Scope, Source, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
 # What stands in a path as it is; a target that is put together again is encoded like most are.
@@ -31,19 +30,19 @@ class CallbackPeers:
     trusted_proxies: Sequence[IpNetwork] = ()
     unix_socket: bool = False
 
-    def require(self, source: Scope) -> None:
+    def require(self, source: Source) -> None:
         """Refuse a request of anybody else.
 
         Args:
-            source: an ASGI `http` scope or a WSGI environ.
+            source: what the server tells.
 
         Raises:
             CallbackRejected: `callback.peer`.
         """
-        peer, proxies = connection_address(source), tuple(self.trusted_proxies)
+        peer, proxies = source.address(), tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
-        forwarded = header_values(source, "x-forwarded-for") if proxies else ()
+        forwarded = source.header_values("x-forwarded-for") if proxies else ()
         verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
 
 
@@ -56,41 +55,32 @@ def callback_target(source: Scope) -> str | None:
     Args:
         source: an ASGI `http` scope or a WSGI environ.
     """
+    return read_target(source_of(source))
+
+
+def read_target(source: Source) -> str | None:
+    """`callback_target` of what a server tells."""
     try:
-        return raw_target(source).decode("latin-1")
+        return source.raw_target().decode("latin-1")
     except FormatError as e:
         if e.code != "message.no-raw-path":
             return None
-    if "headers" in source:
-        path, query = (
-            source["path"].encode("utf-8", "surrogateescape"),
-            source.get("query_string", b"").decode("latin-1"),
-        )
-    else:
-        path = (source.get("SCRIPT_NAME", "") + source.get("PATH_INFO", "")).encode("latin-1", "replace")
-        query = source.get("QUERY_STRING", "")
+    path, query = source.decoded_target()
     return quote(path, safe=_PATH_LETTERS) + (f"?{query}" if query else "")
 
 
-def require_length(source: Scope, *, max_bytes: int) -> None:
+def require_length(source: Source, *, max_bytes: int) -> None:
     """Refuse a body that is announced to be too long.
 
     Args:
-        source: an ASGI `http` scope or a WSGI environ.
+        source: what the server tells.
         max_bytes: the longest.
 
     Raises:
         FormatError: `message.too-large`, `message.malformed`.
     """
-    for length in _announced_lengths(source):
+    for length in source.header_values("content-length"):
         if not (length.isascii() and length.isdecimal() and len(length) <= 18):
             raise FormatError("message.malformed", "the Content-Length is not a number")
         if int(length) > max_bytes:
             raise FormatError("message.too-large", f"a body of {length} bytes is announced")
-
-
-def _announced_lengths(source: Scope) -> tuple[str, ...]:
-    if "headers" in source:
-        return header_values(source, "content-length")
-    length = source.get("CONTENT_LENGTH")
-    return (length,) if length else ()

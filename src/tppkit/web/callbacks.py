@@ -9,9 +9,10 @@ from typing import Any
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.message import Receive, Scope, read_body
+from tppkit.web.message import Receive, read_body
 from tppkit.web.refusing import Answer
 from tppkit.web.seal import AsgiApp, Send, send_answer
+from tppkit.web.sources import AsgiSource
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
@@ -34,30 +35,31 @@ class CallbackMiddleware:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one connection's scope."""
-        target = self._gate.find(scope) if scope["type"] == "http" else None
+        source = AsgiSource(scope)
+        target = self._gate.find(source) if scope["type"] == "http" else None
         if target is None:
             await self._app(scope, receive, send)
             return
-        await send_answer(send, await self._answer(scope, receive, target))
+        await send_answer(send, await self._answer(source, receive, target))
 
-    async def _answer(self, scope: Scope, receive: Receive, target: str) -> Answer:
+    async def _answer(self, source: AsgiSource, receive: Receive, target: str) -> Answer:
         received = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                self._gate.require_head(scope)
+                self._gate.require_head(source)
                 body = await read_body(receive, max_bytes=self._gate.receiver.max_body)
-                received = ReceivedCallback.from_wire(scope["method"], target.encode("latin-1"), scope["headers"], body)
-                return await self._receive(received, scope)
+                received = ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, body)
+                return await self._receive(received, source)
         except TimeoutError as e:
-            return self._gate.refuse(_late(received, e, self._timeout_s), scope, received, own=received is not None)
+            return self._gate.refuse(_late(received, e, self._timeout_s), source, received, own=received is not None)
         except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
-            return self._gate.refuse(e, scope, received)
+            return self._gate.refuse(e, source, received)
 
-    async def _receive(self, received: ReceivedCallback, scope: Scope) -> Answer:
+    async def _receive(self, received: ReceivedCallback, source: AsgiSource) -> Answer:
         gate = self._gate
         if isinstance(gate, AsyncCallbackGate):
-            return await gate.receive(received, scope)
-        return await asyncio.to_thread(gate.receive, received, scope)
+            return await gate.receive(received, source)
+        return await asyncio.to_thread(gate.receive, received, source)
 
 
 def _late(received: ReceivedCallback | None, cause: TimeoutError, timeout_s: float) -> TransportError:

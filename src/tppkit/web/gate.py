@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from inspect import iscoroutinefunction
 
@@ -20,11 +19,14 @@ from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
-from tppkit.web.message import Scope, header_values, raw_target, read_head
-from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
-from tppkit.web.proxies import TrustedProxy, connection_address
+from tppkit.web.message import too_large
+from tppkit.web.outcomes import OnOutcome, RequestOutcome, call_sink
+from tppkit.web.passing import Passage, PendingRequest
+from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
+from tppkit.web.proxies import TrustedProxy
 from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
 from tppkit.web.replay import ReplayGuard
+from tppkit.web.sources import Source
 
 MAX_BODY_BYTES = 64 * 1024
 
@@ -52,7 +54,9 @@ class SealGate:
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
         tell: what the peer is told.
-        on_refusal: gets everything about each refusal.
+        on_refusal: gets everything about each refusal; what it raises is logged.
+        on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
+            before it is; what it raises is logged. Under ASGI it must not block.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
@@ -73,6 +77,7 @@ class SealGate:
         max_body_bytes: int = MAX_BODY_BYTES,
         tell: Tell = brief_refusal,
         on_refusal: OnRefusal = log_refusal,
+        on_outcome: OnOutcome | None = None,
     ) -> None:
         self._qwacs = qwacs
         self._seals = seals
@@ -85,6 +90,7 @@ class SealGate:
         self._max_body_bytes = max_body_bytes
         self._tell = tell
         self._on_refusal = on_refusal
+        self._on_outcome = on_outcome
         self._request_id = seals.profile.request_id
         self._id_demanded = self._request_id in seals.profile.demanded
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
@@ -95,11 +101,11 @@ class SealGate:
                 "replay.no-request-id", f"not every seal of the profile {seals.profile.name} covers an id"
             )
 
-    def open(self, source: Scope) -> PendingRequest | None:
+    def open(self, source: Source) -> PendingRequest | None:
         """Judge the head of a request; None where nothing is required of it.
 
         Args:
-            source: the ASGI `http` scope or the WSGI environ.
+            source: what the server tells.
 
         Raises:
             TppkitError: why it is refused, as `peer_certificate`, `QwacPolicy.verify`, `require_authorized` and
@@ -112,7 +118,7 @@ class SealGate:
         # 5. The body is not encoded, and the seal holds for the head.
         at = self.now()
         try:
-            head = read_head(source)
+            head = source.head()
             requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
         except TppkitError:
             self._believe(source, at)
@@ -130,27 +136,20 @@ class SealGate:
             admitted, self._seal(admitted, fields), max_bytes=self._max_body_bytes, length=length
         )  # 5
 
-    def refuse(self, source: Scope, error: Exception) -> Answer:
+    def refuse(self, source: Source, error: Exception) -> Answer:
         """The answer to a request that is refused, in the interface's form; everything is told to `on_refusal`.
 
         Args:
-            source: the ASGI `http` scope or the WSGI environ.
+            source: what the server tells.
             error: why; what is none of our own errors is told as 500 without details.
         """
         refusal = self._tell(error) if isinstance(error, TppkitError) else _FAILURE
         target = b""
         with suppress(FormatError):
-            target = raw_target(source)
-        method = str(source.get("method", source.get("REQUEST_METHOD", "")))
-        self._on_refusal(
-            Refused(
-                error,
-                refusal,
-                printable(method),
-                printable(target[:_MAX_SHOWN].decode("latin-1")),
-                connection_address(source),
-            )
-        )
+            target = source.raw_target()
+        shown_target = printable(target[:_MAX_SHOWN].decode("latin-1"))
+        refused = Refused(error, refusal, printable(source.method), shown_target, source.address())
+        call_sink(self._on_refusal, refused)
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
@@ -168,18 +167,27 @@ class SealGate:
         return self._keep is None or iscoroutinefunction(self._keep) or iscoroutinefunction(call)
 
     @property
-    def replay(self) -> ReplayGuard | None:
-        """Notices repeated requests."""
-        return self._replay
+    def max_body_bytes(self) -> int:
+        """A longer body is refused."""
+        return self._max_body_bytes
+
+    def let_through(self, admitted: AdmittedRequest) -> Passage:
+        """The way of a request that was proven."""
+        return Passage(admitted, self._replay, self.now)
+
+    def tell_outcome(self, outcome: RequestOutcome) -> None:
+        """Tell `on_outcome` what became of a request."""
+        if self._on_outcome is not None:
+            call_sink(self._on_outcome, outcome)
 
     def keep(self, admitted: AdmittedRequest) -> Awaitable[object] | object:
         """Give a sealed request to the sink; what the sink raises is raised as it is."""
         return self._keep(admitted) if self._keep is not None and admitted.verified is not None else None
 
-    def _believe(self, source: Scope, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
-        peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
+    def _believe(self, source: Source, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
+        peer = read_peer(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
-            _LOG.warning("ignored from %s: %s", connection_address(source), ", ".join(peer.ignored))
+            _LOG.warning("ignored from %s: %s", source.address(), ", ".join(peer.ignored))
         try:
             return peer, self._qwacs.verify(peer, at=at)
         except CertificateRejected as e:
@@ -203,7 +211,7 @@ class SealGate:
         if not (length.isascii() and length.isdigit()):
             raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
         if len(length) > 18 or int(length) > self._max_body_bytes:
-            raise _too_large(self._max_body_bytes)
+            raise too_large(self._max_body_bytes)
         coding = fields.get(_CODING)
         if coding is not None and (coding.strip(" \t").lower() != "chunked" or _LENGTH in fields):
             # RFC 9112 section 6.3: whoever reads such a body otherwise sees another request.
@@ -220,71 +228,16 @@ class SealGate:
         verified = verify_request_head(head, qwac=admitted.qwac, at=admitted.at, policy=self._seals)
         return verified.receive_body(max_bytes=self._max_body_bytes)
 
-    def _echo(self, source: Scope) -> list[tuple[str, str]]:
+    def _echo(self, source: Source) -> list[tuple[str, str]]:
         """The request's id, when it is one."""
         name = self._request_id or "x-request-id"
-        values = header_values(source, name)
+        values = source.header_values(name)
         with suppress(FormatError):
             if len(values) == 1:
                 return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]
         return []
 
 
-class PendingRequest:
-    """A request whose head was let through: takes the body, then says what the handler may have.
-
-    Args:
-        admitted: what is known so far.
-        body: takes a sealed body; None where nothing is sealed.
-        max_bytes: a longer body is refused.
-        length: the Content-Length, which the body must have, or None.
-    """
-
-    def __init__(
-        self, admitted: AdmittedRequest, body: BodyReceiver | None, *, max_bytes: int, length: int | None
-    ) -> None:
-        self._admitted = admitted
-        self._body = body
-        self._max_bytes = max_bytes
-        self._chunks: list[bytes] = []
-        self._announced = length
-        self._length = 0
-
-    def update(self, chunk: bytes) -> None:
-        """Take the next bytes of the body.
-
-        Raises:
-            FormatError: `message.too-large`.
-        """
-        self._length += len(chunk)
-        if self._body is not None:
-            self._body.update(chunk)
-            return
-        if self._length > self._max_bytes:
-            raise _too_large(self._max_bytes)
-        self._chunks.append(chunk)
-
-    def finish(self) -> AdmittedRequest:
-        """The request, once its whole body was taken.
-
-        Raises:
-            FormatError: `message.malformed`, it is not as long as was announced.
-            SignatureRejected: `digest.mismatch`, `signature.uncovered`.
-        """
-        if self._announced not in (None, self._length):
-            message = f"the body has {self._length} bytes, and its Content-Length is {self._announced}"
-            raise FormatError("message.malformed", message)
-        if self._body is None:
-            head = self._admitted.unverified_message
-            return replace(self._admitted, unverified_message=head._replace(body=b"".join(self._chunks)))
-        verified = self._body.finish()
-        return replace(self._admitted, verified=verified, unverified_message=verified.unverified_message)
-
-
 def not_kept(error: Exception) -> ArchiveError:
     """The error for evidence that the sink did not keep; raise it from `error`."""
     return ArchiveError("evidence.not-kept", f"the verified request could not be kept: {type(error).__name__}: {error}")
-
-
-def _too_large(limit: int) -> FormatError:
-    return FormatError("message.too-large", f"the body has more than {limit} bytes")

@@ -12,7 +12,8 @@ from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust import PathVerifier, TrustedPath
-from tppkit.web.proxies import UNIX, TrustedProxy, address_headers, connection_address, unproven_headers
+from tppkit.web.proxies import TrustedProxy, address_headers, unproven_headers
+from tppkit.web.sources import UNIX, Source, source_of
 
 MAX_CHAIN = 10
 _REMEMBERED = 512
@@ -56,7 +57,12 @@ def peer_certificate(
         CertificateRejected: `certificate.missing`; the message names headers that were ignored.
         FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`.
     """
-    address = connection_address(source)
+    return read_peer(source_of(source), trusted_proxies=trusted_proxies, address_is_raw=address_is_raw)
+
+
+def read_peer(source: Source, *, trusted_proxies: Sequence[TrustedProxy], address_is_raw: bool) -> PeerCertificate:
+    """`peer_certificate` of what a server tells."""
+    address = source.address()
     is_certain = not trusted_proxies or address_is_raw or address == UNIX
     doubts = () if is_certain else address_headers(source)
     proxy = None if doubts else next((one for one in trusted_proxies if one.has(address)), None)
@@ -65,7 +71,7 @@ def peer_certificate(
     if proxy is not None:
         found = PeerCertificate(proxy.chain(source)[:MAX_CHAIN], None, proxy.form.value, ignored)
     else:
-        tls = source.get("extensions", {}).get("tls", {})
+        tls = source.extensions.get("tls", {})
         chain = tuple(tls.get("client_cert_chain") or ())[:MAX_CHAIN]
         found = PeerCertificate(chain, tls.get("client_cert_error"), "asgi-tls", ignored)
     if not found.chain_pem:

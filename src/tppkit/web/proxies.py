@@ -7,21 +7,18 @@ configured to overwrite. Every other header of this kind is ignored, and said to
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
-from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.web.message import Scope, header_values
+from tppkit.web.sources import UNIX, Source
 
 MAX_HEADER = 64 * 1024
-UNIX = "unix"
 # Servers that are told to put the address found in one of these in the place of the connection's.
 FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip")
 
@@ -39,8 +36,7 @@ class ProxyForm(StrEnum):
     Attributes:
         NGINX: PEM, percent-encoded: `proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert`.
         HAPROXY: base64 of DER: `http-request set-header X-SSL-Client-Cert %[ssl_c_der,base64]`.
-        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` where they are set. Of several elements the last
-            one is taken: the others were there before this proxy.
+        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` where they are set. Several elements are refused.
         RFC9440: Client-Cert and Client-Cert-Chain.
     """
 
@@ -94,7 +90,7 @@ class TrustedProxy:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
 
     def has(self, address: str | None) -> bool:
-        """Whether a connection from this address, as `connection_address` tells it, comes from the proxy."""
+        """Whether a connection from this address, as `Source.address` tells it, comes from the proxy."""
         if address == UNIX:
             return self._unix
         try:
@@ -104,7 +100,7 @@ class TrustedProxy:
         mapped = getattr(parsed, "ipv4_mapped", None)
         return any((mapped or parsed) in network for network in self._networks)
 
-    def chain(self, source: Scope) -> tuple[str, ...]:
+    def chain(self, source: Source) -> tuple[str, ...]:
         """PEM of the certificates that it forwards, the client's first; none when it forwards none.
 
         Raises:
@@ -127,43 +123,26 @@ class TrustedProxy:
         return frozenset({self.header, _CHAIN} if self.form is ProxyForm.RFC9440 else {self.header})
 
 
-def connection_address(source: Scope) -> str | None:
-    """The address of the connection's other end; `unix` for a Unix socket, `?` for a stranger's word, None where it is not known.
-
-    No address alone is no Unix socket: who resets a TCP connection has none any more. The server must say that it listens on one
-    (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header.
-    """
-    if "headers" not in source:
-        original: Mapping[str, Any] = source.get("werkzeug.proxy_fix.orig", source)
-        family = getattr(source.get("gunicorn.socket"), "family", None)
-        return original.get("REMOTE_ADDR") or (UNIX if family == socket.AF_UNIX else None)
-    client, server = source.get("client"), source.get("server")
-    if client is None:
-        return UNIX if server is not None and server[1] is None else None
-    return str(client[0]) if client[1] else "?"
-
-
-def address_headers(source: Scope) -> tuple[str, ...]:
+def address_headers(source: Source) -> tuple[str, ...]:
     """The headers of a request from which its server may have taken the connection's address, lower case."""
-    return tuple(name for name in FORWARDED if header_values(source, name))
+    return tuple(name for name in FORWARDED if source.header_values(name))
 
 
-def unproven_headers(source: Scope, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
+def unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
     """Headers that claim a certificate, and that nobody had a right to send, lower case.
 
     Args:
-        source: an ASGI scope or a WSGI environ.
+        source: what the server tells.
         proxies: whose headers there are.
         taken: those that were taken.
     """
     names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
-    if "headers" in source:
-        found = {name.lower().decode("latin-1") for name, _ in source["headers"]}
-        # With underscores too: an application further in may read them as one.
-        return tuple(
-            sorted(name for name in found if name in names or ("_" in name and name.replace("_", "-") in names))
+    # With underscores too: an application further in may read them as one.
+    return tuple(
+        sorted(
+            name for name in source.header_names() if name in names or ("_" in name and name.replace("_", "-") in names)
         )
-    return tuple(sorted(name for name in names if header_values(source, name)))
+    )
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
@@ -175,8 +154,8 @@ def _network(text: str) -> IPv4Network | IPv6Network:
     return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")
 
 
-def _single(source: Scope, name: str) -> str:
-    values = header_values(source, name)
+def _single(source: Source, name: str) -> str:
+    values = source.header_values(name)
     if len(values) > 1:
         raise _malformed(f"{name} stands more than once")  # the code of values that a WSGI server joined
     value = values[0].strip(" \t") if values else ""
@@ -194,7 +173,7 @@ def _read_haproxy(value: str) -> tuple[bytes, ...]:
 
 
 def _read_envoy(value: str) -> tuple[bytes, ...]:
-    element = _last_element(value)
+    element = _element(value)
     chain = _pem_chain(element["chain"]) if element.get("chain") else ()
     leaf = _pem_chain(element["cert"])[:1] if element.get("cert") else chain[:1]
     if chain[:1] not in ((), leaf):
@@ -205,22 +184,25 @@ def _read_envoy(value: str) -> tuple[bytes, ...]:
     return (*leaf, *chain[1:])
 
 
-def _last_element(value: str) -> Mapping[str, str]:
+def _element(value: str) -> Mapping[str, str]:
+    """The only element of Envoy's header.
+
+    Envoy writes the URIs and DNS names of its client's certificate into it as they are, so a client can begin an element of its own
+    there; what it adds to the first one stands twice, or does not fit the hash.
+    """
     element: dict[str, str] = {}
-    position, separator = 0, ","
-    while position < len(value) or separator == ";":
+    position, separator = 0, ";"
+    while separator == ";":
         found = _PAIR.match(value, position)
         if found is None:
             raise _malformed(f"{shown(value[position:])} is no key and value")
-        if separator == ",":
-            element = {}
         key = found[1].lower()
         if key in element and key not in ("dns", "uri"):
             raise _malformed(f"an element has {shown(found[1])} twice")
         element[key] = found[3] if found[2] is None else re.sub(r"\\(.)", r"\1", found[2])
         position, separator = found.end(), found[4]
-    if separator == "," and position:
-        raise _malformed("an element is empty")  # a proxy's own element would be last; this one is none
+    if separator:
+        raise _malformed("it has several elements, of which the client may have written one: SANITIZE_SET gives one")
     return element
 
 

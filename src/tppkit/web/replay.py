@@ -100,7 +100,7 @@ class ReplayStore(Protocol):
             TransportError: `replay.unavailable`.
         """
 
-    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
+    def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
         """Keep the answer to a claimed request, or with None let the claim go.
 
         Nothing happens when the claim is not the last one: who was overtaken must neither answer for the next one nor free its
@@ -208,7 +208,7 @@ class ReplayGuard:
         answer = None if claim.answer is None else _read_answer(claim.answer)
         return Replay(key, claim.attempt, answer, repeated=claim.verdict is not Verdict.FIRST)
 
-    def answered(self, replay: Replay, answer: Answer | None) -> None:
+    def settle(self, replay: Replay, answer: Answer | None) -> None:
         """Keep an answer for repetitions; a failure of the server (5xx) or None lets the request be tried again.
 
         Raises:
@@ -216,7 +216,7 @@ class ReplayGuard:
         """
         if self.answers:
             final = answer is not None and answer.status < 500
-            self.store.keep(replay.key, replay.attempt, _write_answer(answer) if final and answer else None)
+            self.store.settle(replay.key, replay.attempt, _write_answer(answer) if final and answer else None)
 
     def purge(self, *, at: datetime, limit: int = 10_000) -> int:
         """Forget what is older than the window, in a bounded batch; every first use forgets two besides.

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, MutableMapping
-from dataclasses import replace
-from typing import Any, TypeVar
+from contextlib import suppress
+from typing import Any
 
 from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.admitted import KEY, AdmittedRequest
-from tppkit.web.gate import PendingRequest, SealGate, not_kept
+from tppkit.web.gate import SealGate, not_kept
 from tppkit.web.message import Receive
+from tppkit.web.outcomes import UNLOOKED, RequestOutcome
+from tppkit.web.passing import Passage, PendingRequest
 from tppkit.web.refusing import Answer
-from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
-
-_LOG = logging.getLogger("tppkit.web")
+from tppkit.web.sources import AsgiSource
 
 Event = MutableMapping[str, Any]
 Send = Callable[[Event], Awaitable[None]]
 AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
-T = TypeVar("T")
 
 
 class SealMiddleware:
@@ -55,83 +53,68 @@ class SealMiddleware:
             )
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        replay = None
+        source = AsgiSource(scope)
         try:
-            pending = self._gate.open(scope)
-            admitted = None if pending is None else await _receive_body(pending, receive)
-            if admitted is not None:
-                admitted, replay = await self._claim(admitted)
-                if replay is None or replay.answer is None:
-                    await self._keep(admitted, replay)
+            passage = await self._open(source, receive)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            if isinstance(e, TransportError) and e.code == "transport.disconnected":
-                return  # nobody is there to read an answer
-            await send_answer(send, self._gate.refuse(scope, e))
+            # A client that left is answered too: granian says the same of one that sent broken chunks and is still there.
+            answer = self._gate.refuse(source, e)
+            self._gate.tell_outcome(RequestOutcome.refused(e, answer.status))
+            await send_answer(send, answer)
             return
-        if admitted is None:
+        self._gate.tell_outcome(UNLOOKED if passage is None else passage.outcome)
+        if passage is None:
             await self._app(scope, receive, send)
-        elif replay is not None and replay.answer is not None:
-            await send_answer(send, replay.answer)
+        elif passage.answer is not None:
+            await send_answer(send, passage.answer)
         else:
-            await self._handle({**scope, KEY: admitted}, admitted, replay, receive, send)
+            await self._handle({**scope, KEY: passage.admitted}, passage, receive, send)
 
-    async def _handle(
-        self,
-        scope: MutableMapping[str, Any],
-        admitted: AdmittedRequest,
-        replay: Replay | None,
-        receive: Receive,
-        send: Send,
-    ) -> None:
-        guard = self._gate.replay
-        events = [{"type": "http.request", "body": admitted.unverified_message.body, "more_body": False}]
+    async def _open(self, source: AsgiSource, receive: Receive) -> Passage | None:
+        pending = self._gate.open(source)
+        if pending is None:
+            return None
+        passage = self._gate.let_through(await _receive_body(pending, receive))
+        await _wait(passage, passage.claim)
+        if passage.answer is None:
+            await self._keep(passage)
+        return passage
+
+    async def _keep(self, passage: Passage) -> None:
+        try:
+            if self._gate.sink_awaits:
+                kept = self._gate.keep(passage.admitted)
+            else:
+                kept = await asyncio.to_thread(self._gate.keep, passage.admitted)
+            if inspect.isawaitable(kept):
+                await kept
+        except Exception as e:
+            await _wait(passage, passage.let_go)
+            raise not_kept(e) from e
+
+    async def _handle(self, scope: MutableMapping[str, Any], passage: Passage, receive: Receive, send: Send) -> None:
+        body = passage.admitted.unverified_message.body
+        events = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Any:
             return events.pop() if events else await receive()
 
-        if replay is None or guard is None or not guard.answers:
-            await self._app(scope, replayed, send)
+        if passage.is_recorded:
+            await _Recorder(passage, replayed, send).run(self._app, scope)
         else:
-            await _AnswerKeeper(guard, replay, replayed, send).run(self._app, scope)
-
-    async def _claim(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
-        guard, verified = self._gate.replay, admitted.verified
-        if guard is None or verified is None:
-            return admitted, None
-        replay = await _call(guard, lambda: guard.admit(verified, at=self._gate.now()))
-        return (replace(admitted, repeated=True) if replay.repeated else admitted), replay
-
-    async def _keep(self, admitted: AdmittedRequest, replay: Replay | None) -> None:
-        try:
-            if self._gate.sink_awaits:
-                kept = self._gate.keep(admitted)
-            else:
-                kept = await asyncio.to_thread(self._gate.keep, admitted)
-            if inspect.isawaitable(kept):
-                await kept
-        except Exception as e:
-            guard = self._gate.replay
-            if guard is not None and replay is not None:
-                await _call(guard, lambda: guard.answered(replay, None))
-            raise not_kept(e) from e
+            await self._app(scope, replayed, send)
 
 
-class _AnswerKeeper:
-    """Keeps what an application sends, before the last of it is sent.
+class _Recorder:
+    """Takes down what an application sends, and settles its claim before the last of it is sent.
 
-    The claim is let go only when the application itself failed. When the client leaves, the application may have had its effect: it
-    goes on to answer, nobody reads it, and it is kept; an application that stops instead has its claim until the lease is over.
+    An application that stops because the client left has its claim until the lease is over.
     """
 
-    def __init__(self, guard: ReplayGuard, replay: Replay, receive: Receive, send: Send) -> None:
-        self._guard = guard
-        self._replay = replay
+    def __init__(self, passage: Passage, receive: Receive, send: Send) -> None:
+        self._passage = passage
         self._receive = receive
         self._send = send
-        self._status = 500
-        self._headers: tuple[tuple[str, str], ...] = ()
-        self._body = bytearray()
-        self._ended = False
         self._client_left = False
         self._unsent: Exception | None = None
 
@@ -152,6 +135,10 @@ class _AnswerKeeper:
         if self._unsent is not None and not isinstance(self._unsent, OSError):
             raise self._unsent
 
+    async def _end(self) -> None:
+        if not self._passage.is_settled and not self._client_left:
+            await _wait(self._passage, self._passage.let_go)
+
     async def _received(self) -> Any:
         event = await self._receive()
         self._client_left |= event["type"] == "http.disconnect"
@@ -159,34 +146,25 @@ class _AnswerKeeper:
 
     async def _sent(self, event: Event) -> None:
         if event["type"] == "http.response.start":
-            self._status = event["status"]
             fields = event.get("headers", ())
-            self._headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields)
+            headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields)
+            self._passage.started(event["status"], headers)
         elif event["type"] == "http.response.body":
-            if len(self._body) <= MAX_ANSWER_BYTES:
-                self._body += event.get("body", b"")
+            self._passage.add(event.get("body", b""))
             if not event.get("more_body", False):
-                await self._keep(Answer(self._status, self._headers, bytes(self._body)))
+                await _wait(self._passage, self._passage.answered)
         if self._unsent is None:
             try:
                 await self._send(event)
             except Exception as e:  # noqa: BLE001  # the server's, not the application's: raised when the answer is kept
                 self._unsent, self._client_left = e, True
 
-    async def _end(self) -> None:
-        if not self._ended and not self._client_left:
-            await self._keep(None)
 
-    async def _keep(self, answer: Answer | None) -> None:
-        self._ended = True
-        try:
-            await _call(self._guard, lambda: self._guard.answered(self._replay, answer))
-        except TransportError as e:
-            _LOG.error("an answer was not kept for repetitions: %s", e)  # it happened, so it is sent
-
-
-async def _call(guard: ReplayGuard, ask: Callable[[], T]) -> T:
-    return await asyncio.to_thread(ask) if guard.store.blocking else ask()
+async def _wait(passage: Passage, call: Callable[[], None]) -> None:
+    if passage.blocks:
+        await asyncio.to_thread(call)
+    else:
+        call()
 
 
 async def _receive_body(pending: PendingRequest, receive: Receive) -> AdmittedRequest:
@@ -202,7 +180,8 @@ async def _receive_body(pending: PendingRequest, receive: Receive) -> AdmittedRe
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send a whole answer."""
+    """Send a whole answer; a client that left gets none."""
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    with suppress(OSError):  # the ASGI specification's for a connection that is gone
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": answer.body})

@@ -8,22 +8,20 @@ from decoded parts would verify another request than the one sent.
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any
 
-from tppkit.errors import ConfigurationError, FormatError, TransportError
-from tppkit.web.admitted import KEY, AdmittedRequest
-from tppkit.web.gate import PendingRequest, SealGate, not_kept
+from tppkit.errors import ConfigurationError
+from tppkit.web.admitted import KEY
+from tppkit.web.gate import SealGate, not_kept
+from tppkit.web.outcomes import UNLOOKED, RequestOutcome
+from tppkit.web.passing import Passage
 from tppkit.web.refusing import Answer
-from tppkit.web.replay import MAX_ANSWER_BYTES, Replay, ReplayGuard
-
-_LOG = logging.getLogger("tppkit.web")
-_CHUNK = 64 * 1024
+from tppkit.web.sources import WsgiSource
+from tppkit.web.wsgi_body import read_pieces
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Callable[[bytes], object]]
@@ -44,69 +42,64 @@ class WsgiSealMiddleware:
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
         """Handle one request."""
-        replay = None
+        source = WsgiSource(environ)
         try:
-            pending = self._gate.open(environ)
-            admitted = None if pending is None else _receive_body(pending, environ)
-            if admitted is not None:
-                admitted, replay = self._claim(admitted)
-                if replay is None or replay.answer is None:
-                    self._keep(admitted, replay)
+            passage = self._open(source, environ)
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            return give_answer(start_response, self._gate.refuse(environ, e), environ)
-        if admitted is None:
+            answer = self._gate.refuse(source, e)
+            self._gate.tell_outcome(RequestOutcome.refused(e, answer.status))
+            return give_answer(start_response, answer, environ)
+        self._gate.tell_outcome(UNLOOKED if passage is None else passage.outcome)
+        if passage is None:
             return self._app(environ, start_response)
-        if replay is not None and replay.answer is not None:
-            return give_answer(start_response, replay.answer, environ)
-        return self._handle(environ, start_response, admitted, replay)
+        if passage.answer is not None:
+            return give_answer(start_response, passage.answer, environ)
+        return self._handle(environ, start_response, passage)
 
-    def _handle(
-        self, environ: Environ, start_response: StartResponse, admitted: AdmittedRequest, replay: Replay | None
-    ) -> Iterable[bytes]:
-        body = admitted.unverified_message.body
-        environ = {
-            **environ, KEY: admitted, "wsgi.input": BytesIO(body), "wsgi.input_terminated": True, "CONTENT_LENGTH": str(len(body)),
-        }  # fmt: skip
-        environ.pop("HTTP_TRANSFER_ENCODING", None)
-        guard = self._gate.replay
-        if replay is None or guard is None or not guard.answers:
-            return self._app(environ, start_response)
-        return _AnswerKeeper(guard, replay, start_response).run(self._app, environ)
+    def _open(self, source: WsgiSource, environ: Environ) -> Passage | None:
+        pending = self._gate.open(source)
+        if pending is None:
+            return None
+        for piece in read_pieces(environ, max_bytes=self._gate.max_body_bytes):
+            pending.update(piece)
+        passage = self._gate.let_through(pending.finish())
+        passage.claim()
+        if passage.answer is None:
+            self._keep(passage)
+        return passage
 
-    def _claim(self, admitted: AdmittedRequest) -> tuple[AdmittedRequest, Replay | None]:
-        guard = self._gate.replay
-        if guard is None or admitted.verified is None:
-            return admitted, None
-        replay = guard.admit(admitted.verified, at=self._gate.now())
-        return (replace(admitted, repeated=True) if replay.repeated else admitted), replay
-
-    def _keep(self, admitted: AdmittedRequest, replay: Replay | None) -> None:
+    def _keep(self, passage: Passage) -> None:
         try:
-            kept = self._gate.keep(admitted)
+            kept = self._gate.keep(passage.admitted)
             if inspect.iscoroutine(kept):
                 kept.close()
                 raise ConfigurationError("web.awaited-sink", "a WSGI server cannot await the sink")
         except Exception as e:
-            if self._gate.replay is not None and replay is not None:
-                self._gate.replay.answered(replay, None)
+            passage.let_go()
             raise not_kept(e) from e
 
+    def _handle(self, environ: Environ, start_response: StartResponse, passage: Passage) -> Iterable[bytes]:
+        body = passage.admitted.unverified_message.body
+        environ = {
+            **environ, KEY: passage.admitted, "wsgi.input": BytesIO(body), "wsgi.input_terminated": True,
+            "CONTENT_LENGTH": str(len(body)),
+        }  # fmt: skip
+        environ.pop("HTTP_TRANSFER_ENCODING", None)
+        if passage.is_recorded:
+            return _Recorder(passage, start_response).run(self._app, environ)
+        return self._app(environ, start_response)
 
-class _AnswerKeeper:
-    """Keeps what an application answers, before the last of it is sent.
 
-    The claim is let go only when the application itself failed. When the client leaves, the application may have had its effect: it
-    is asked for the rest of its answer, which nobody reads, and that is kept.
+class _Recorder:
+    """Takes down what an application answers, and settles its claim before the last of it is sent.
+
+    When the client leaves, the application is asked for the rest of its answer.
     """
 
-    def __init__(self, guard: ReplayGuard, replay: Replay, start_response: StartResponse) -> None:
-        self._guard = guard
-        self._replay = replay
+    def __init__(self, passage: Passage, start_response: StartResponse) -> None:
+        self._passage = passage
         self._start_response = start_response
         self._write: Callable[[bytes], object] | None = None
-        self._status = 500
-        self._headers: tuple[tuple[str, str], ...] = ()
-        self._body = bytearray()
         self._unsent: Exception | None = None
 
     def run(self, app: WsgiApp, environ: Environ) -> Iterator[bytes]:
@@ -125,9 +118,9 @@ class _AnswerKeeper:
                     except GeneratorExit:  # the server cannot send
                         while self._next(rest) is not None:
                             pass
-                        self._keep_answer()
+                        self._passage.answered()
                         raise
-            self._keep_answer()
+            self._passage.answered()
             if self._unsent is not None:
                 raise self._unsent
             yield held
@@ -141,7 +134,7 @@ class _AnswerKeeper:
         try:
             yield
         except Exception:
-            self._keep(None)
+            self._passage.let_go()
             raise
 
     def _next(self, rest: Iterator[bytes]) -> bytes | None:
@@ -149,23 +142,19 @@ class _AnswerKeeper:
         with self._let_go_on_failure():
             chunk = next(rest, None)
         if chunk is not None:
-            self._take(chunk)
+            self._passage.add(chunk)
         return chunk
 
-    def _keep_answer(self) -> None:
-        self._keep(Answer(self._status, self._headers, bytes(self._body)))
-
     def _started(self, status: str, headers: list[tuple[str, str]], *exc_info: Any) -> Callable[[bytes], object]:
-        self._status, self._headers = int(status.split(" ", 1)[0]), tuple(headers)
+        self._passage.started(int(status.split(" ", 1)[0]), tuple(headers))
         if any(exc_info):
-            self._body.clear()
             self._write = self._start_response(status, headers, *exc_info)  # raises the application's own error
         else:
             self._write = self._try(self._start_response, status, headers)
         return self._written
 
     def _written(self, chunk: bytes) -> None:
-        self._take(chunk)
+        self._passage.add(chunk)
         if self._write is not None:
             self._try(self._write, chunk)
 
@@ -178,45 +167,6 @@ class _AnswerKeeper:
         except Exception as e:  # noqa: BLE001  # servers raise what they like
             self._unsent = e
             return None
-
-    def _take(self, chunk: bytes) -> None:
-        if len(self._body) <= MAX_ANSWER_BYTES:
-            self._body += chunk
-
-    def _keep(self, answer: Answer | None) -> None:
-        try:
-            self._guard.answered(self._replay, answer)
-        except TransportError as e:
-            _LOG.error("an answer was not kept for repetitions: %s", e)  # it happened, so it is sent
-
-
-def _receive_body(pending: PendingRequest, environ: Environ) -> AdmittedRequest:
-    length = environ.get("CONTENT_LENGTH")
-    if length:
-        _read_counted(pending, environ["wsgi.input"], int(length))
-    elif environ.get("wsgi.input_terminated"):
-        while chunk := _read(environ["wsgi.input"], _CHUNK):
-            pending.update(chunk)
-    elif environ.get("HTTP_TRANSFER_ENCODING"):
-        raise FormatError("message.malformed", "the WSGI server does not say where a chunked body ends")
-    return pending.finish()
-
-
-def _read_counted(pending: PendingRequest, body: Any, length: int) -> None:
-    while length:
-        chunk = _read(body, min(length, _CHUNK))
-        if not chunk:
-            raise FormatError("message.malformed", f"the body ends {length} bytes before its Content-Length")
-        length -= len(chunk)
-        pending.update(chunk)
-
-
-def _read(body: Any, size: int) -> bytes:
-    try:
-        chunk: bytes = body.read(size)
-    except Exception as e:  # servers raise what they like for chunks that are none
-        raise FormatError("message.malformed", f"the body cannot be read: {type(e).__name__}") from e
-    return chunk
 
 
 def give_answer(start_response: StartResponse, answer: Answer, environ: Environ) -> list[bytes]:

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import PRIVATE
+from tppkit._files import FileIdentity, is_still_there, make_private
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sql import SqlStore, no_transaction, transaction_ended
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
@@ -106,7 +106,7 @@ class SqliteStore(SqlStore):
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
         self._connection: sqlite3.Connection | None = None
-        self._file: tuple[int, int] | None = None
+        self._file: FileIdentity | None = None
         self._inherited: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -181,7 +181,7 @@ class SqliteStore(SqlStore):
         try:
             if group.error is not None:
                 raise group.error
-            if _identity(self._path) != self._file:  # what is written to a file without a name is lost
+            if not is_still_there(self._path, self._file):
                 raise InboxError(
                     "inbox.unavailable",
                     f"the inbox's file {self._path} was moved, replaced or deleted: start the process again",
@@ -217,8 +217,7 @@ class SqliteStore(SqlStore):
         if self._connection is None:
             try:
                 # SQLite gives its side files the mode of the main one.
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE))
-                self._file = _identity(self._path)
+                self._file = make_private(self._path)
                 connection = sqlite3.connect(
                     self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
                 )
@@ -231,14 +230,6 @@ class SqliteStore(SqlStore):
             _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
             self._connection = connection
         return self._connection
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        told = path.stat()
-    except OSError:
-        return None
-    return told.st_dev, told.st_ino
 
 
 def _run(connection: sqlite3.Connection, sql: str) -> None:

@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 
 from tppkit._encoding import parse_json
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 
 MAX_TEXT = 500
 MAX_ERROR_BYTES = 64 * 1024
@@ -65,6 +65,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("header.", 400, "FORMAT_ERROR"),
     ("message.too-large", 413, "FORMAT_ERROR"),
     ("message.", 400, "FORMAT_ERROR"),
+    ("transport.disconnected", 400, "FORMAT_ERROR"),  # half of the connection may still stand
     ("json.", 400, "FORMAT_ERROR"),
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
@@ -84,9 +85,12 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
 
 
 def refusal_for(error: TppkitError) -> Refusal:
-    """What to tell the peer about a failure; a code without a row is ours to mend and gives 500 without details."""
+    """What to tell the peer about a failure; a code without a row is ours to mend and gives 500 without details.
+
+    So does every `ConfigurationError`: that a key or an anchor of ours cannot be read has a code that looks like the peer's fault.
+    """
     fits = [row for row in REFUSALS if error.code == row[0] or (row[0].endswith(".") and error.code.startswith(row[0]))]
-    if not fits:
+    if not fits or isinstance(error, ConfigurationError):
         return Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
     _, status, code = max(fits, key=lambda row: len(row[0]))
     if status >= 500:

@@ -23,6 +23,7 @@ from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web import (
     AdmittedRequest,
+    AsgiSource,
     PeerCertificate,
     QwacPolicy,
     SealGate,
@@ -104,7 +105,7 @@ class Psd2Host:
             headers = {"Cache-Control": "no-store", "X-Request-ID": _single(request, "x-request-id") or ""}
             response = Response(answer.body, answer.status, headers, "application/json")
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            refused = self._gate.refuse(scope, e)
+            refused = self._gate.refuse(AsgiSource(scope), e)
             response = Response(refused.body, refused.status, dict(refused.headers))
         await response(scope, receive, send)
 

@@ -65,8 +65,8 @@ class MemoryReplayStore:
             use.claimed_at, use.attempt = bounds.at, max(bounds.at, use.attempt + 1)
             return Claim(Verdict.AGAIN, attempt=use.attempt)
 
-    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
-        """See `ReplayStore.keep`."""
+    def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
+        """See `ReplayStore.settle`."""
         with self._lock:
             use = self._uses.get(key)
             if use is None or use.attempt != attempt or use.answer is not None:

@@ -10,6 +10,7 @@ from tppkit.web.replay_stores.sql import TABLE, Rows, SqlReplayStore, Statements
 # Two processes that create the same table at once can collide in spite of IF NOT EXISTS.
 _LOCK = "SELECT pg_advisory_xact_lock(1953525869)"
 _WAIT_S = 5
+_COLUMNS = "SELECT attname::text FROM pg_attribute WHERE attrelid = '{table}'::regclass AND NOT attisdropped"
 
 
 class PostgresqlReplayStore(SqlReplayStore):
@@ -31,11 +32,14 @@ class PostgresqlReplayStore(SqlReplayStore):
             import psycopg
         except ImportError as e:
             raise missing_extra("postgres", e) from e
-        statements = Statements(table, octets="BYTEA", pyformat=True, skip_locked="FOR UPDATE SKIP LOCKED")
+        statements = Statements(
+            table, octets="BYTEA", columns=_COLUMNS, pyformat=True, skip_locked="FOR UPDATE SKIP LOCKED"
+        )
         super().__init__("PostgreSQL", statements=statements, errors=(psycopg.Error,))
         self._psycopg = psycopg
         self._conninfo = conninfo
         self._query("; ".join((_LOCK, *statements.create)), {})  # one transaction, as PostgreSQL has it
+        self._migrate()
 
     def _connect(self) -> Any:
         connection = self._psycopg.connect(

@@ -33,7 +33,7 @@ redis.call('HSET', KEYS[1], 'digest', ARGV[1], 'first', ARGV[2], 'claimed', ARGV
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return {'first', attempt}
 """
-_KEEP = """
+_SETTLE = """
 local use = redis.call('HMGET', KEYS[1], 'attempt', 'answer')
 if use[1] ~= ARGV[1] or use[2] then return 0 end
 if ARGV[2] == '1' then redis.call('HSET', KEYS[1], 'answer', ARGV[3]) else redis.call('HSET', KEYS[1], 'claimed', '0') end
@@ -64,7 +64,7 @@ class RedisReplayStore:
         self._client: Any = redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
         self._prefix = prefix
         self._claim = self._client.register_script(_CLAIM)
-        self._keep = self._client.register_script(_KEEP)
+        self._settle = self._client.register_script(_SETTLE)
 
     def claim(self, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
         """See `ReplayStore.claim`."""
@@ -77,9 +77,9 @@ class RedisReplayStore:
             return Claim(verdict, attempt=int(more[0]))
         return Claim(verdict, more[0] if more else None)
 
-    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
-        """See `ReplayStore.keep`."""
-        self._run(self._keep, key, [attempt, int(answer is not None), answer or b""])
+    def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
+        """See `ReplayStore.settle`."""
+        self._run(self._settle, key, [attempt, int(answer is not None), answer or b""])
 
     def purge(self, *, forget: int, limit: int) -> int:
         """Nothing: Redis forgets by itself."""

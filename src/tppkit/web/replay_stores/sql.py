@@ -29,6 +29,7 @@ class Statements:
     Args:
         table: its name; lower-case letters, digits and `_`.
         octets: the column type of bytes.
+        columns: a query for the names of a table's columns, with `{table}` in it.
         pyformat: write `%(name)s` for a value, as psycopg has it, instead of `:name`.
         skip_locked: how a purge passes over what another process holds.
 
@@ -36,7 +37,7 @@ class Statements:
         ConfigurationError: `replay.table`.
     """
 
-    def __init__(self, table: str, *, octets: str, pyformat: bool = False, skip_locked: str = "") -> None:
+    def __init__(self, table: str, *, octets: str, columns: str, pyformat: bool = False, skip_locked: str = "") -> None:
         if not _NAME.fullmatch(table):
             raise ConfigurationError("replay.table", f"{table[:50]!r} cannot be the name of a table")
 
@@ -48,6 +49,9 @@ class Statements:
             f" claimed_at BIGINT NOT NULL, attempt BIGINT NOT NULL, answer {octets})",
             f"CREATE INDEX IF NOT EXISTS {table}_first ON {table} (first_at)",
         )
+        # The table's first form had no attempts; 0 is before every one of them.
+        self.columns = columns.format(table=table)
+        self.add_attempt = f"ALTER TABLE {table} ADD COLUMN attempt BIGINT NOT NULL DEFAULT 0"
         # An attempt has the number of its time, or the one after its forerunner's where the clock stood or went back.
         # A use from before the window is replaced by the new one.
         self.first = text(
@@ -61,7 +65,7 @@ class Statements:
             " WHERE key = :key AND digest = :digest AND answer IS NULL AND claimed_at <= :free RETURNING attempt"
         )
         self.known = text(f"SELECT digest, answer FROM {table} WHERE key = :key AND first_at > :forget")
-        self.keep = text(
+        self.settle = text(
             f"UPDATE {table} SET answer = :answer WHERE key = :key AND attempt = :attempt AND answer IS NULL RETURNING 1"
         )
         self.free = text(
@@ -129,6 +133,19 @@ class SqlReplayStore(ABC):
             except self._errors as e:
                 raise unavailable(self._name, e) from e
 
+    def _migrate(self) -> None:
+        """Give a table of the first form what it lacks."""
+        if self._has_attempts():
+            return
+        try:
+            self._query(self._sql.add_attempt, {})
+        except TransportError:
+            if not self._has_attempts():  # else another process was quicker
+                raise
+
+    def _has_attempts(self) -> bool:
+        return ("attempt",) in self._query(self._sql.columns, {})
+
     def _mine(self) -> _Connection:
         found = self._connection
         if found.process != os.getpid():
@@ -149,9 +166,9 @@ class SqlReplayStore(ABC):
                 return _judge(digest, *known[0])
         raise TransportError("replay.unavailable", "the replay guard's table changes faster than it can be read")
 
-    def keep(self, key: bytes, attempt: int, answer: bytes | None) -> None:
-        """See `ReplayStore.keep`."""
-        sql = self._sql.free if answer is None else self._sql.keep
+    def settle(self, key: bytes, attempt: int, answer: bytes | None) -> None:
+        """See `ReplayStore.settle`."""
+        sql = self._sql.free if answer is None else self._sql.settle
         self._query(sql, {"key": key, "attempt": attempt, "answer": answer})
 
     def purge(self, *, forget: int, limit: int) -> int:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import PRIVATE
+from tppkit._files import FileIdentity, is_still_there, make_private
+from tppkit.errors import TransportError
 from tppkit.web.replay_stores.sql import TABLE, Rows, SqlReplayStore, Statements, Values
 
 _BUSY_S = 5.0
+_COLUMNS = "SELECT name FROM pragma_table_info('{table}')"
 
 
 class SqliteReplayStore(SqlReplayStore):
     """A store in a file that only its owner can read; made when it is not there.
+
+    Where the file is moved, replaced or deleted, the ids are not seen by other processes any more, so every call fails until the
+    process is started again.
 
     Args:
         path: the file.
@@ -26,14 +30,18 @@ class SqliteReplayStore(SqlReplayStore):
     """
 
     def __init__(self, path: Path, *, table: str = TABLE) -> None:
-        super().__init__("SQLite", statements=Statements(table, octets="BLOB"), errors=(sqlite3.Error,))
+        super().__init__(
+            "SQLite", statements=Statements(table, octets="BLOB", columns=_COLUMNS), errors=(sqlite3.Error,)
+        )
         self._path = path
+        self._file: FileIdentity | None = None
         for sql in self._sql.create:
             self._query(sql, {})
+        self._migrate()
 
     def _connect(self) -> sqlite3.Connection:
         # SQLite gives its side files the mode of the main one.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE))
+        self._file = make_private(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -41,4 +49,9 @@ class SqliteReplayStore(SqlReplayStore):
 
     def _execute(self, connection: Any, sql: str, values: Values) -> Rows:
         rows: Rows = connection.execute(sql, values).fetchall()
+        if not is_still_there(self._path, self._file):
+            raise TransportError(
+                "replay.unavailable",
+                f"the replay guard's file {self._path} was moved, replaced or deleted: start the process again",
+            )
         return rows

@@ -1,0 +1,214 @@
+"""What a server tells of a request before its body: an ASGI scope or a WSGI environ, each read by a class of its own."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from tppkit._encoding import shown
+from tppkit.errors import FormatError
+from tppkit.httpsig.message import Message
+
+# A scope extension of servers that hand over the target as it stood on the wire: {"target": bytes}.
+RAW_TARGET = "tppkit.raw_target"
+# Where WSGI servers, which have no standard for it, put the target: gunicorn; waitress, Werkzeug, uWSGI and mod_wsgi.
+WSGI_TARGETS = ("RAW_URI", "REQUEST_URI")
+UNIX = "unix"
+
+_AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+_OWN_KEYS = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
+
+Scope = Mapping[str, Any]
+
+
+class Source(Protocol):
+    """What both kinds of server tell."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+
+    @property
+    def extensions(self) -> Mapping[str, Any]:
+        """Those of ASGI; none under WSGI."""
+
+    def raw_target(self) -> bytes:
+        """Path and query as they stood on the wire; never put together again from what was decoded.
+
+        Raises:
+            FormatError: `message.malformed`, `message.no-raw-path`.
+        """
+
+    def decoded_target(self) -> tuple[bytes, str]:
+        """The path, decoded, and the query as it came."""
+
+    def head(self) -> Message:
+        """The request without its body.
+
+        Raises:
+            FormatError: `message.malformed`, `message.no-raw-path`.
+        """
+
+    def header_names(self) -> frozenset[str]:
+        """The names of all headers, lower case."""
+
+    def header_values(self, name: str) -> tuple[str, ...]:
+        """The values of every header field of this name, in any case; a WSGI server has joined them to one before."""
+
+    def address(self) -> str | None:
+        """The connection's other end: `unix` for a Unix socket, `?` for a stranger's word, None where it is not known.
+
+        No address alone is no Unix socket: who resets a TCP connection has none any more. The server must say that it listens on
+        one (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header.
+        """
+
+
+class AsgiSource:
+    """An ASGI scope.
+
+    Args:
+        scope: of the type `http`; its raw target (extension `tppkit.raw_target`) or `raw_path` is what stood on the wire.
+
+    Attributes:
+        extensions: see `Source`.
+        raw_headers: the header fields, as they came.
+    """
+
+    __slots__ = ("_scope", "extensions", "raw_headers")
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self.extensions: Mapping[str, Any] = scope.get("extensions") or {}
+        self.raw_headers: Iterable[tuple[bytes, bytes]] = scope.get("headers", ())
+
+    @property
+    def method(self) -> str:
+        """See `Source`."""
+        return str(self._scope["method"])
+
+    def raw_target(self) -> bytes:
+        """See `Source`."""
+        raw = self.extensions.get(RAW_TARGET)
+        if raw:
+            return _require_path(bytes(raw["target"]))
+        raw_path, query = self._scope.get("raw_path"), self._scope.get("query_string", b"")
+        if not raw_path:
+            raise FormatError(
+                "message.no-raw-path", "the ASGI server gives no raw_path, so the signed target is not known"
+            )
+        return _require_path(bytes(raw_path) + (b"?" + query if query else b""))
+
+    def decoded_target(self) -> tuple[bytes, str]:
+        """See `Source`."""
+        query = self._scope.get("query_string", b"").decode("latin-1")
+        return self._scope["path"].encode("utf-8", "surrogateescape"), query
+
+    def head(self) -> Message:
+        """See `Source`."""
+        return Message.from_wire(self.method, self.raw_target(), self.raw_headers, b"")
+
+    def header_names(self) -> frozenset[str]:
+        """See `Source`."""
+        return frozenset(name.lower().decode("latin-1") for name, _ in self.raw_headers)
+
+    def header_values(self, name: str) -> tuple[str, ...]:
+        """See `Source`."""
+        wanted = name.lower().encode("latin-1")
+        return tuple(value.decode("latin-1") for field, value in self.raw_headers if field.lower() == wanted)
+
+    def address(self) -> str | None:
+        """See `Source`."""
+        client, server = self._scope.get("client"), self._scope.get("server")
+        if client is None:
+            return UNIX if server is not None and server[1] is None else None
+        return str(client[0]) if client[1] else "?"
+
+
+class WsgiSource:
+    """A WSGI environ.
+
+    Args:
+        environ: with `RAW_URI` or `REQUEST_URI`. Of a target in absolute form (RFC 9112 section 3.2.2) scheme and host are
+            taken off.
+    """
+
+    __slots__ = ("_environ",)
+
+    extensions: Mapping[str, Any] = {}
+
+    def __init__(self, environ: Scope) -> None:
+        self._environ = environ
+
+    @property
+    def method(self) -> str:
+        """See `Source`."""
+        return str(self._environ["REQUEST_METHOD"])
+
+    def raw_target(self) -> bytes:
+        """See `Source`."""
+        targets = {self._environ[name] for name in WSGI_TARGETS if self._environ.get(name)}
+        if len(targets) != 1:
+            raise FormatError(
+                "message.no-raw-path",
+                f"the WSGI server gives {len(targets) or 'no'} raw targets in {' and '.join(WSGI_TARGETS)},"
+                " so the signed one is not known",
+            )
+        target: str = targets.pop()
+        found = _AUTHORITY.match(target)
+        return _require_path(target[found.end() if found else 0 :].encode("latin-1", "replace"))
+
+    def decoded_target(self) -> tuple[bytes, str]:
+        """See `Source`."""
+        path = self._environ.get("SCRIPT_NAME", "") + self._environ.get("PATH_INFO", "")
+        return path.encode("latin-1", "replace"), self._environ.get("QUERY_STRING", "")
+
+    def head(self) -> Message:
+        """See `Source`."""
+        return Message(self.method, self.raw_target().decode("latin-1"), self.headers())
+
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The header fields, names in lower case; the server has joined those of one name before."""
+        own = ((name, self._environ.get(key)) for name, key in _OWN_KEYS.items())
+        return (
+            *((_header_name(key), value) for key, value in self._environ.items() if key.startswith("HTTP_")),
+            *((name, value) for name, value in own if value),
+        )
+
+    def header_names(self) -> frozenset[str]:
+        """See `Source`."""
+        return frozenset(name for name, _ in self.headers())
+
+    def header_values(self, name: str) -> tuple[str, ...]:
+        """See `Source`."""
+        own = _OWN_KEYS.get(name.lower())
+        if own is not None:
+            value = self._environ.get(own) or None
+        else:
+            value = self._environ.get("HTTP_" + name.upper().replace("-", "_"))
+        return () if value is None else (value,)
+
+    def address(self) -> str | None:
+        """See `Source`."""
+        original: Scope = self._environ.get("werkzeug.proxy_fix.orig", self._environ)
+        family = getattr(self._environ.get("gunicorn.socket"), "family", None)
+        return original.get("REMOTE_ADDR") or (UNIX if family == socket.AF_UNIX else None)
+
+
+def source_of(given: Scope) -> Source:
+    """What stands in an ASGI scope or a WSGI environ, told apart by the method, which each must have under its own name.
+
+    Source: PEP 3333, environ variables; the ASGI specification, HTTP connection scope.
+    """
+    return WsgiSource(given) if "REQUEST_METHOD" in given else AsgiSource(given)
+
+
+def _header_name(key: str) -> str:
+    return key[5:].replace("_", "-").lower()
+
+
+def _require_path(target: bytes) -> bytes:
+    if not target.startswith(b"/") or b"#" in target:
+        raise FormatError("message.malformed", f"the target {shown(target)} is not a path with a query")
+    return target

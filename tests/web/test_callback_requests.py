@@ -1,0 +1,115 @@
+"""What is decided before a body is read: from where a callback comes, and to which address."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
+from tppkit.callbacks.addresses import AddressBook
+from tppkit.errors import CallbackRejected
+from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
+
+
+def refused_by(peers: CallbackPeers, source: AsgiSource | WsgiSource) -> bool:
+    try:
+        peers.require(source)
+    except CallbackRejected as e:
+        return e.code == "callback.peer"
+    return False
+
+
+def asgi(client: tuple[str, int] | None, *forwarded: str, server: Any = ("127.0.0.1", 80)) -> AsgiSource:
+    return AsgiSource(
+        {
+            "client": client,
+            "server": server,
+            "headers": [(b"x-forwarded-for", value.encode()) for value in forwarded],
+        }
+    )
+
+
+def wsgi(address: str, forwarded: str | None = None, **more: Any) -> WsgiSource:
+    return WsgiSource({"REMOTE_ADDR": address, **more, **({"HTTP_X_FORWARDED_FOR": forwarded} if forwarded else {})})
+
+
+SERVICE_ONLY = CallbackPeers(parse_networks(["203.0.113.0/28"]))
+BEHIND = CallbackPeers(parse_networks(["203.0.113.0/28"]), trusted_proxies=parse_networks(["10.0.0.1"]))
+SOCKET = ("/run/app.sock", None)
+UNIX, _other = socket.socketpair(socket.AF_UNIX)
+UNIX.close()
+_other.close()
+ON_SOCKET = CallbackPeers(parse_networks(["203.0.113.0/28"]), unix_socket=True)
+
+
+@pytest.mark.parametrize(
+    ("peers", "source"),
+    [
+        (SERVICE_ONLY, asgi(("203.0.113.7", 1))),
+        (SERVICE_ONLY, wsgi("203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1, 203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1", "203.0.113.7")),
+        (BEHIND, wsgi("10.0.0.1", "203.0.113.7")),
+        (ON_SOCKET, wsgi("", "203.0.113.7", **{"gunicorn.socket": UNIX})),
+        (ON_SOCKET, asgi(None, "203.0.113.7", server=SOCKET)),
+    ],
+)
+def test_the_service_is_let_in(peers, source):
+    assert not refused_by(peers, source)
+
+
+@pytest.mark.parametrize(
+    ("peers", "source"),
+    [
+        (SERVICE_ONLY, asgi(("198.51.100.1", 1))),
+        (SERVICE_ONLY, asgi(("198.51.100.1", 1), "203.0.113.7")),
+        (SERVICE_ONLY, wsgi("198.51.100.1", "203.0.113.7")),
+        (SERVICE_ONLY, asgi(None)),
+        (SERVICE_ONLY, asgi(None, "203.0.113.7")),
+        (SERVICE_ONLY, asgi(("203.0.113.7", 0))),  # a server put a header's address there
+        (BEHIND, asgi(("10.0.0.2", 1), "203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "203.0.113.7, 198.51.100.1")),
+        (BEHIND, asgi(("10.0.0.1", 1))),
+        (BEHIND, asgi(None, "203.0.113.7")),
+        (ON_SOCKET, asgi(("198.51.100.1", 1), "203.0.113.7")),
+        (ON_SOCKET, wsgi("", "203.0.113.7, 198.51.100.1", **{"gunicorn.socket": UNIX})),
+        (ON_SOCKET, wsgi("", "203.0.113.7")),
+        (ON_SOCKET, asgi(None, "203.0.113.7")),  # a connection that was reset
+    ],
+)
+def test_everybody_else_is_not(peers, source):
+    assert refused_by(peers, source)
+
+
+@given(st.lists(st.sampled_from("az09/%{}:?&=+ ;@ž\u0100"), max_size=20).map(lambda parts: "/" + "".join(parts)))
+def test_a_target_that_is_put_together_again_is_decoded_to_the_same_path(path):
+    """Under WSGI without a raw target; the address book compares decoded paths."""
+    environ = {"REQUEST_METHOD": "POST", "SCRIPT_NAME": "", "PATH_INFO": path.encode().decode("latin-1")}
+    target = callback_target(environ)
+    assert target is not None
+    assert unquote_to_bytes(target) == path.encode()
+    assert target.isascii()
+
+
+@pytest.mark.parametrize("prefix", ["", "/app"])
+def test_a_target_that_is_put_together_again_finds_its_address(prefix):
+    book = AddressBook([CallbackAddress("https://tpp.example/app/a%2Fb/%C5%BE?x=%2F", CallbackKind.OTHER)])
+    whole = "/app/a/b/\xc5\xbe"
+    environ = {
+        "REQUEST_METHOD": "POST",
+        "SCRIPT_NAME": prefix,
+        "PATH_INFO": whole.removeprefix(prefix),
+        "QUERY_STRING": "x=%2F",
+    }
+    found = book.find(callback_target(environ) or "")
+    assert found is not None
+    assert b"https://tpp.example/app/a%2Fb/%C5%BE?x=%2F" in found.urls
+
+
+def test_a_target_that_is_no_path_is_nobodys():
+    assert callback_target({"headers": [], "raw_path": b"*", "path": "*"}) is None

@@ -1,0 +1,46 @@
+"""Scopes and environs are told apart by what their specifications demand, and read by their own rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tppkit.web import AsgiSource, WsgiSource
+from tppkit.web.sources import Source, source_of
+
+ENVIRON = {
+    "REQUEST_METHOD": "POST",
+    "RAW_URI": "/a?b",
+    "REMOTE_ADDR": "192.0.2.1",
+    "HTTP_X_A": "1",
+    "CONTENT_LENGTH": "7",
+}
+SCOPE: dict[str, Any] = {
+    "type": "http", "method": "POST", "path": "/decoded", "raw_path": b"/a", "query_string": b"b", "client": ("192.0.2.1", 4000),
+    "headers": [(b"x-a", b"1"), (b"content-length", b"7")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", [source_of(SCOPE), source_of(ENVIRON)], ids=["asgi", "wsgi"])
+def test_both_tell_the_same_of_a_request(source: Source) -> None:
+    assert (source.method, source.raw_target(), source.address()) == ("POST", b"/a?b", "192.0.2.1")
+    assert source.header_names() == {"x-a", "content-length"}
+    assert [source.header_values(name) for name in ("X-A", "Content-Length", "X-B")] == [("1",), ("7",), ()]
+    assert sorted(source.head().headers) == [("content-length", "7"), ("x-a", "1")]
+
+
+def test_variables_of_the_machine_in_an_environ_make_no_scope_of_it() -> None:
+    tls = {"client_cert_chain": ("-----BEGIN CERTIFICATE-----",)}
+    source = source_of({**ENVIRON, "type": "http", "headers": "x", "client": "y", "extensions": {"tls": tls}})
+    assert (type(source), source.address(), dict(source.extensions)) == (WsgiSource, "192.0.2.1", {})
+
+
+def test_a_scope_without_headers_or_extensions_has_none() -> None:
+    source = source_of({"type": "http", "method": "GET", "raw_path": b"/", "extensions": None})
+    assert isinstance(source, AsgiSource)
+    assert (source.header_names(), source.header_values("x"), dict(source.extensions)) == (frozenset(), (), {})
+
+
+def test_an_empty_content_length_is_none() -> None:
+    assert WsgiSource({**ENVIRON, "CONTENT_LENGTH": ""}).header_values("content-length") == ()
