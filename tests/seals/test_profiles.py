@@ -34,6 +34,7 @@ from tppkit.seals import (
     PSD2_V1,
     EmptyBody,
     KeyIdForm,
+    Order,
     Seal,
     SealPolicy,
     SealProfile,
@@ -122,6 +123,14 @@ def value_of(row: SealProfile, issued: Issued, *, body: bytes = REQUEST.body, **
 )  # fmt: skip
 def test_a_row_covers_its_fields_in_its_order(name: str, more: dict[str, str], covered: str, rsa_pki: Pki) -> None:
     assert f',headers="{covered}",' in value_of(PROFILES[name], rsa_pki.qseal, **more)
+
+
+@ROWS
+def test_every_row_takes_its_fields_in_another_order(row: SealProfile, rsa_pki: Pki) -> None:
+    other = replace(row, covered=tuple(reversed(row.covered)), order=Order.LISTED)
+    sealed = sign_request(request_for(row), seal=seal_of(other, rsa_pki.qseal), at=AT)
+    verified = verify_request(sealed, qwac=rsa_pki.qwac.certificate, at=AT, policy=policy_of(row, rsa_pki))
+    assert [name.lower() for name in verified.parameters.headers] == [name.lower() for name in other.covered]
 
 
 def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
