@@ -263,6 +263,16 @@ def test_the_authorization_header_carries_the_same_parameters(rsa_pki: Pki) -> N
         assert verdict(with_value(sealed, "Authorization", other), policy) == "signature.missing"
 
 
+def test_only_the_call_for_a_token_names_and_carries_the_certificate_at_ing(rsa_pki: Pki) -> None:
+    token, later = (
+        sign_request(request_for(PROFILES[name]), seal=seal_of(PROFILES[name], rsa_pki.qseal))
+        for name in ("ing-token", "ing")
+    )
+    assert header(token, CERTIFICATE).startswith("-----BEGIN CERTIFICATE-----MII")
+    assert later.values(CERTIFICATE) == ()
+    assert header(later, "Signature").startswith(f'keyId="{CLIENT_IDS[KeyIdForm.CLIENT_ID]}",')
+
+
 def test_the_signature_stands_without_quotes_where_a_row_says_so(rsa_pki: Pki) -> None:
     row = PROFILES["wso2"]
     sealed = sign_request(request_for(row), seal=seal_of(row, rsa_pki.qseal))

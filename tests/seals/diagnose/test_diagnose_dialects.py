@@ -76,7 +76,8 @@ def test_an_old_seal_is_refused_for_its_age_only_when_a_time_is_given(rsa_pki: P
 def test_an_expired_seal_with_a_mistake_in_its_string_is_told_both(rsa_pki: Pki) -> None:
     covered = ("(request-target)", "date", "digest")
     message = seal_wrongly(rsa_pki.qseal, covered=covered, assemble=joined(after="\n"))
-    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=datetime(2027, 6, 1, tzinfo=UTC))
+    at, known = datetime(2027, 6, 1, tzinfo=UTC), [rsa_pki.qseal.certificate]
+    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=at, certificates=known)
     assert {"string-newline-after", "signature.expired"} <= {cause.name for cause in diagnosis.causes}
 
 
