@@ -828,6 +828,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the body has another content type than expected",
             "send application/json",
         ),
+        "message.address": Code(
+            "what a request is for is no http or https address",
+            "give the whole address as it was called: https://host/path?query, percent-encoded",
+        ),
+        "message.length": Code(
+            "a body is not as long as its request announces, or came in a transfer coding",
+            "give the body byte for byte as it was sent (an editor adds or drops line ends), decoded where it was chunked",
+        ),
         "message.malformed": Code(
             "a request, its method or its target could not stand on a wire like this",
             "give the request as it is sent: first line, headers, an empty line, the body; the target percent-encoded",
