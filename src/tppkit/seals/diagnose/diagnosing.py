@@ -15,7 +15,7 @@ from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.digests import DigestFinding, explain_digest, possible_digests
-from tppkit.seals.diagnose.draft import Draft, Line, Seen, right_draft
+from tppkit.seals.diagnose.draft import Draft, Line, Seen, fields_of, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.form import Fault, Form, components_of, read_form
 from tppkit.seals.diagnose.judging import (
@@ -137,8 +137,9 @@ class _Found:
 
 def _readings(message: Message, form: Form, profile: SealProfile) -> Iterator[Seen]:
     """What the signature's parameters may say, the likeliest first."""
+    fields = fields_of(message)
     for parameters in form.readings:
-        yield Seen(message, components_of(message, parameters), parameters)
+        yield Seen(message, fields, components_of(message, parameters), parameters)
     if profile.format is not Format.CAVAGE:
         values = components_of(message, SignatureParameters("", "", (), b""))
         try:
@@ -146,7 +147,7 @@ def _readings(message: Message, form: Form, profile: SealProfile) -> Iterator[Se
         except (FormatError, SignatureRejected, KeyError):
             return
         lines = tuple([_line(text) for text in read.signing_string.decode("latin-1").split("\n")])
-        yield Seen(message, values, read.parameters, right=Draft(lines))
+        yield Seen(message, fields, values, read.parameters, right=Draft(lines))
 
 
 def _line(text: str) -> Line:
