@@ -88,6 +88,19 @@ def test_the_audit_has_exit_codes_of_its_own(demo_folder, tppkit, tmp_path):
     assert tppkit("audit", "verify", shortened, "--trust", pki).exit_code == 4
 
 
+def test_an_audit_asks_kept_lists_about_revocation(demo_folder, tppkit):
+    folder, _ = demo_folder
+    pki = folder / "pki"
+    audit = ("audit", "verify", folder / "archive", "--trust", pki)
+    assert "revocation: not asked; give --crl or --ocsp" in tppkit(*audit).stdout
+    lists = [word for kind in ("qwac", "qseal") for word in ("--crl", pki / f"issuing-ca-{kind}.crl")]
+    asked = tppkit(*audit, *lists, "--json")
+    assert (asked.exit_code, asked.json["passed"], asked.json["revocation_asked"]) == (0, 2, True)
+    half = tppkit(*audit, *lists[:2], "--json")
+    assert (half.exit_code, half.json["by_code"]) == (3, {"revocation.unknown": 2})
+    assert tppkit(*audit, "--crl", pki / "qwac.pem").exit_code == 7
+
+
 def test_audit_json_has_every_key_of_the_contract(demo_folder, tppkit):
     folder, _ = demo_folder
     result = tppkit("audit", "verify", folder / "archive-altered", "--trust", folder / "pki", "--json").json

@@ -180,6 +180,29 @@ def test_authorities_between_seal_and_root_are_taken_from_a_file(tppkit, tmp_pat
     assert told.json["verdict"] == "holds"
 
 
+def test_that_revocation_was_not_asked_is_told(tppkit, request_file):
+    verify = ("seal", "verify", request_file, "--trust", "certs")
+    (line,) = [line for line in tppkit(*verify).stdout.splitlines() if "revocation" in line]
+    assert line.split(maxsplit=1) == ["revocation", "not asked; give --crl or --ocsp"]
+    assert tppkit(*verify, "--json").json["revocation"] is None
+
+
+def test_a_seal_is_proven_good_by_a_list_until_that_has_it(tppkit, request_file):
+    verify = ("seal", "verify", request_file, "--trust", "certs", "--crl", "certs/issuing-ca-qseal.crl", "--json")
+    good = tppkit(*verify)
+    assert (good.exit_code, [status["state"] for status in good.json["revocation"]]) == (0, ["good", "unknown"])
+    assert [(f["code"], f["severity"]) for f in good.json["findings"]] == [("revocation.unknown", "warning")]
+    assert tppkit("pki", "revoke", "certs/qseal.pem").exit_code == 0
+    revoked = tppkit(*verify)
+    assert (revoked.exit_code, revoked.json["code"]) == (1, "revocation.revoked")
+
+
+def test_a_list_that_says_nothing_of_the_seal_proves_nothing(tppkit, request_file):
+    verify = ("seal", "verify", request_file, "--trust", "certs", "--json", "--crl")
+    assert tppkit(*verify, "certs/issuing-ca-qwac.crl").json["code"] == "revocation.unknown"
+    assert tppkit(*verify, "certs/qseal.pem").exit_code == 3
+
+
 def test_a_dialect_that_covers_the_origin_is_sealed_and_verified_with_it(tppkit, tmp_path):
     tppkit("pki", "create", "certs")
     own = (

@@ -26,14 +26,21 @@ def test_a_file_with_line_feeds_only_is_read_too():
     [
         b"", b"hello", b"GET / HTTP/1.1\r\n", b"GET  / HTTP/1.1\r\n\r\n", b"GET / HTTP/2\r\n\r\n", b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
         b"GET / HTTP/1.1\r\n folded: x\r\n\r\n", b"GET / HTTP/1.1\r\nA: b\nC: d\r\n\r\n", b"GET / HTTP/1.1\r\nA : b\r\n\r\n",
-        b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n", b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab",
-        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA: b\x00\r\n\r\n",
     ],
 )  # fmt: skip
 def test_what_is_no_request_is_refused(raw: bytes):
     with pytest.raises(FormatError) as caught:
         parse_request(raw)
     assert caught.value.code == "message.malformed"
+
+
+@pytest.mark.parametrize("field", [b"Content-Length: 3", b"Content-Length: two", b"Transfer-Encoding: chunked"])
+def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: bytes):
+    with pytest.raises(FormatError) as caught:
+        parse_request(b"POST / HTTP/1.1\r\n" + field + b"\r\n\r\nab")
+    assert caught.value.code == "message.length"
+    assert "byte for byte" in caught.value.hint
 
 
 def test_a_folded_line_continues_its_value_with_one_space():

@@ -22,7 +22,7 @@ ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier("2.5.4.97")
 JAVA = KeyIdStyle(radix=Radix.LOWER, percent=False)
 ADORSYS = PROFILES["adorsys"].key_id
 RABOBANK = PROFILES["rabobank"].key_id
-ING = PROFILES["ing"].key_id
+ING = PROFILES["ing-token"].key_id
 CLIENT_ID, URL = PROFILES["chebanca"].key_id, PROFILES["stet"].key_id
 
 

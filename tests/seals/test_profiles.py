@@ -34,6 +34,7 @@ from tppkit.seals import (
     PSD2_V1,
     EmptyBody,
     KeyIdForm,
+    Order,
     Seal,
     SealPolicy,
     SealProfile,
@@ -122,6 +123,14 @@ def value_of(row: SealProfile, issued: Issued, *, body: bytes = REQUEST.body, **
 )  # fmt: skip
 def test_a_row_covers_its_fields_in_its_order(name: str, more: dict[str, str], covered: str, rsa_pki: Pki) -> None:
     assert f',headers="{covered}",' in value_of(PROFILES[name], rsa_pki.qseal, **more)
+
+
+@ROWS
+def test_every_row_takes_its_fields_in_another_order(row: SealProfile, rsa_pki: Pki) -> None:
+    other = replace(row, covered=tuple(reversed(row.covered)), order=Order.LISTED)
+    sealed = sign_request(request_for(row), seal=seal_of(other, rsa_pki.qseal), at=AT)
+    verified = verify_request(sealed, qwac=rsa_pki.qwac.certificate, at=AT, policy=policy_of(row, rsa_pki))
+    assert [name.lower() for name in verified.parameters.headers] == [name.lower() for name in other.covered]
 
 
 def test_a_row_without_digest_for_no_body_covers_none(rsa_pki: Pki) -> None:
@@ -252,6 +261,16 @@ def test_the_authorization_header_carries_the_same_parameters(rsa_pki: Pki) -> N
     assert verdict(sealed, policy) == verdict(lower, policy) == "holds"
     for other in (value.removeprefix("Signature "), value.replace("Signature ", "Bearer "), f" {value[1:]}"):
         assert verdict(with_value(sealed, "Authorization", other), policy) == "signature.missing"
+
+
+def test_only_the_call_for_a_token_names_and_carries_the_certificate_at_ing(rsa_pki: Pki) -> None:
+    token, later = (
+        sign_request(request_for(PROFILES[name]), seal=seal_of(PROFILES[name], rsa_pki.qseal))
+        for name in ("ing-token", "ing")
+    )
+    assert header(token, CERTIFICATE).startswith("-----BEGIN CERTIFICATE-----MII")
+    assert later.values(CERTIFICATE) == ()
+    assert header(later, "Signature").startswith(f'keyId="{CLIENT_IDS[KeyIdForm.CLIENT_ID]}",')
 
 
 def test_the_signature_stands_without_quotes_where_a_row_says_so(rsa_pki: Pki) -> None:

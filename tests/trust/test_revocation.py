@@ -106,6 +106,16 @@ def test_without_an_answer_a_hard_failure_refuses_and_a_soft_one_warns(judging, 
     assert [(f.code, f.severity) for f in path.findings] == [("revocation.unknown", "warning")]
 
 
+def test_a_hard_failure_for_the_leaf_alone_warns_of_the_authorities_above_it(judging, leaf, issuing, root):
+    options = {"policy": RevocationPolicy.HARD_FAIL_LEAF, "scope": RevocationScope.CHAIN}
+    good, of_root = make_crl(issuing, at=AT), make_crl(root, issuing, at=AT)
+    assert code(judging(**options), leaf) == "revocation.unknown"
+    assert code(judging(good, of_root, **options), leaf) == "revocation.revoked"
+    path = judging(good, **options).verify(leaf.certificate, at=AT)
+    assert [status.state for status in path.revocation] == [State.GOOD, State.UNKNOWN]
+    assert [(f.code, f.severity) for f in path.findings] == [("revocation.unknown", "warning")]
+
+
 def test_a_soft_failure_does_not_let_a_revoked_certificate_pass(judging, leaf, issuing):
     paths = judging(make_crl(issuing, leaf, at=AT), policy=RevocationPolicy.SOFT_FAIL)
     assert code(paths, leaf) == "revocation.revoked"

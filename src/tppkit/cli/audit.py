@@ -17,8 +17,9 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._text import printable
-from tppkit.cli.output import json_option, print_json, read_time, say, say_error
-from tppkit.errors import ArchiveError, ConfigurationError
+from tppkit.cli.output import json_option, present, print_json, read_time, say, say_error
+from tppkit.cli.revocation import NOT_ASKED, crl_option, load_answers, make_checker, ocsp_option
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
 from tppkit.trust import PathVerifier, load_anchors
 
@@ -40,6 +41,8 @@ def audit() -> None:
 @click.option(
     "--trust", type=click.Path(path_type=Path), metavar="FILE_OR_DIR", help="Authorities that seals must chain to."
 )
+@crl_option
+@ocsp_option
 @click.option(
     "--at",
     default="recorded",
@@ -57,12 +60,15 @@ def audit() -> None:
 )
 @json_option
 def verify(
-    archives: tuple[Path, ...], trust: Path | None, at: datetime | None, heads: tuple[str, ...], as_json: bool
-) -> int:
+    archives: tuple[Path, ...], trust: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
+    at: datetime | None, heads: tuple[str, ...], as_json: bool,
+) -> int:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
+    now = present(None)
     try:
-        paths = PathVerifier(load_anchors(_given(trust)))
-    except ConfigurationError as e:
+        checker = make_checker(load_answers((*crls, *responses)), now=max(now, at or now))
+        paths = PathVerifier(load_anchors(_given(trust)), revocation=checker)
+    except (ConfigurationError, FormatError) as e:
         say_error(e)
         return _NO_TRUST
     summary = AuditSummary()
@@ -81,7 +87,7 @@ def verify(
         say(f"interrupted after {summary.records} records")
         return _INTERRUPTED
     summary.expect(archives, heads=heads)
-    result = _summary_object(summary, time.perf_counter() - begin)
+    result = _summary_object(summary, time.perf_counter() - begin, revocation_asked=checker is not None)
     if as_json:
         print_json(result)
     else:
@@ -107,7 +113,7 @@ def _with_progress(rows: Iterator[RecordVerdict], summary: AuditSummary, begin: 
         click.echo("\r", nl=False, err=True)
 
 
-def _summary_object(summary: AuditSummary, seconds: float) -> dict[str, Any]:
+def _summary_object(summary: AuditSummary, seconds: float, *, revocation_asked: bool) -> dict[str, Any]:
     return {
         "records": summary.records,
         "passed": summary.verdicts[Verdict.PASSED],
@@ -115,6 +121,7 @@ def _summary_object(summary: AuditSummary, seconds: float) -> dict[str, Any]:
         "indeterminate": summary.verdicts[Verdict.INDETERMINATE],
         "unreadable": summary.verdicts[Verdict.UNREADABLE],
         "inconsistent": summary.inconsistent,
+        "revocation_asked": revocation_asked,
         "by_code": dict(sorted(summary.by_code.items())),
         "first_failures": [_row_object(row) for row in summary.first_failures],
         "heads": [
@@ -148,6 +155,8 @@ def _row_object(row: RecordVerdict) -> dict[str, Any]:
 def _print(result: dict[str, Any], summary: AuditSummary) -> None:
     names = ("records", "passed", "failed", "indeterminate", "unreadable", "inconsistent")
     click.echo("  ".join(f"{name} {result[name]}" for name in names))
+    if not result["revocation_asked"]:
+        click.echo(f"revocation: {NOT_ASKED}")
     for code, count in result["by_code"].items():
         click.echo(f"  {code}: {count}")
     for row in summary.first_failures:

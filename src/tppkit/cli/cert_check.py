@@ -12,8 +12,9 @@ from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.cli.cert_trust import Belief, TrustOptions, load_trust
 from tppkit.cli.certificates import Bundle, password_option, read_bundles
 from tppkit.cli.output import UNREADABLE, at_option, json_option, present, print_json
+from tppkit.cli.revocation import crl_option, ocsp_option, revocation_facts
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
-from tppkit.trust import CertificateStatus, TrustedPath
+from tppkit.trust import TrustedPath
 
 _file = click.Path(path_type=Path)
 _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
@@ -30,8 +31,8 @@ _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
     metavar="DIR",
     help="Folder of trusted lists, by which it must be qualified.",
 )
-@click.option("--crl", "crls", multiple=True, type=_file, metavar="FILE", help="A CRL that was kept.")
-@click.option("--ocsp", "responses", multiple=True, type=_file, metavar="FILE", help="An OCSP response that was kept.")
+@crl_option
+@ocsp_option
 @click.option(
     "--rules",
     "edition",
@@ -106,21 +107,13 @@ def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
 def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]]:
     is_asked = options.anchors is not None or options.lists is not None
     facts = _chain(belief.path, asked=is_asked)
-    if options.evidence is None and is_asked:
-        facts.append(("revocation", "not asked; give --crl or --ocsp"))
-    if options.evidence is not None:
-        known = belief.path.revocation if belief.path else ()
-        told = [f"{status.certificate.subject}: {status.state}{_by(status)}" for status in known] or ["not proven"]
-        facts += [("revocation", told[0]), *(("", text) for text in told[1:])]
+    if is_asked:
+        facts += revocation_facts(belief.path, asked=options.evidence is not None)
     if belief.status is not None:
         listing = belief.status.listing
         service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""
         facts.append(("trusted list", f"qualified for {', '.join(belief.status.qualified_for) or 'nothing'}{service}"))
     return facts
-
-
-def _by(status: CertificateStatus) -> str:
-    return f", {status.source} of {format_time(status.this_update)}" if status.source and status.this_update else ""
 
 
 def _chain(path: TrustedPath | None, *, asked: bool) -> list[tuple[str, str]]:

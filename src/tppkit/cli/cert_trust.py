@@ -11,17 +11,14 @@ from typing import Any
 from tppkit._clock import format_time
 from tppkit.certificates import Use
 from tppkit.cli.certificates import Bundle, tell_unreadable
+from tppkit.cli.revocation import make_checker, revocation_object
 from tppkit.errors import CertificateRejected, ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust import (
     Anchors,
-    CertificateStatus,
     PathVerifier,
     Purpose,
     QualifiedStatus,
-    RevocationChecker,
     RevocationEvidence,
-    RevocationPolicy,
-    RevocationScope,
     TrustedLists,
     TrustedPath,
     load_anchors,
@@ -50,10 +47,9 @@ class Belief:
 
     def as_object(self) -> Mapping[str, Any]:
         """The same as JSON; null for what was not asked or not proven."""
-        statuses = self.path.revocation if self.path and self.is_revocation_known else None
         return {
             "chain": self.path and [str(certificate.subject) for certificate in self.path.chain],
-            "revocation": None if statuses is None else [_status_object(status) for status in statuses],
+            "revocation": revocation_object(self.path, asked=self.is_revocation_known),
             "trusted_list": self.status and _listing_object(self.status),
         }
 
@@ -80,9 +76,6 @@ class TrustOptions:
             as_: what it is used as.
             at: the time to judge at, aware.
             now: the present, or `at` where that is later: answers from after it are refused.
-
-        With answers about revocation the certificate itself must be proven good; an authority above it of which they say
-        nothing gives a warning.
         """
         status, findings = self._ask_lists(bundle, as_, at)
         path: TrustedPath | None = None
@@ -100,12 +93,8 @@ class TrustOptions:
         return Belief(findings, path, status, self.evidence is not None)
 
     def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime, now: datetime) -> TrustedPath:
-        if self.evidence is None:
-            return PathVerifier(anchors).verify(bundle.leaf, at=at, intermediates=bundle.others)
-        leaf = RevocationChecker(scope=RevocationScope.LEAF, evidence=self.evidence, now=lambda: now)
-        PathVerifier(anchors, revocation=leaf).verify(bundle.leaf, at=at, intermediates=bundle.others)
-        chain = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL, evidence=self.evidence, now=lambda: now)
-        return PathVerifier(anchors, revocation=chain).verify(bundle.leaf, at=at, intermediates=bundle.others)
+        checker = make_checker(self.evidence, now=now)
+        return PathVerifier(anchors, revocation=checker).verify(bundle.leaf, at=at, intermediates=bundle.others)
 
     def _listed_authorities(self, as_: Use, at: datetime) -> Anchors:
         lists = self.lists or TrustedLists(())
@@ -162,23 +151,6 @@ def load_trust(
         None if trusted_lists is None else load_trusted_lists(trusted_lists),
         evidence if paths else None,
     )
-
-
-def _status_object(status: CertificateStatus) -> dict[str, Any]:
-    times = ("this_update", "next_update", "produced_at", "revoked_at")
-    return {
-        "subject": str(status.certificate.subject),
-        "state": status.state.value,
-        "source": status.source and status.source.value,
-        "evidence_sha256": status.evidence_sha256,
-        **{name: _time(getattr(status, name)) for name in times},
-        "signer": status.signer and str(status.signer.subject),
-        "reason": status.reason,
-    }
-
-
-def _time(at: datetime | None) -> str | None:
-    return None if at is None else format_time(at)
 
 
 def _listing_object(status: QualifiedStatus) -> dict[str, Any]:

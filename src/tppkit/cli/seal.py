@@ -21,14 +21,22 @@ from tppkit.cli.output import (
     finding_object,
     json_option,
     present,
-    print_facts,
     print_json,
     read_input,
     say_error,
 )  # fmt: skip
+from tppkit.cli.revocation import (
+    crl_option,
+    load_answers,
+    make_checker,
+    ocsp_option,
+    revocation_facts,
+    revocation_object,
+)
 from tppkit.cli.seal_diagnose import diagnose
 from tppkit.cli.seal_profile import HELP, PROFILE
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
+from tppkit.cli.verdict import print_verdict, verdict_object
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.http_date import format_http_date
@@ -45,7 +53,7 @@ from tppkit.seals import (
     sign_request,
     verify_request,
 )
-from tppkit.trust import PathVerifier, load_anchors
+from tppkit.trust import PathVerifier, TrustedPath, load_anchors
 
 _MAX_KEY_BYTES = 64 * 1024
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
@@ -105,6 +113,8 @@ def sign(
 @click.option(
     "--trust", required=True, type=_file, metavar="FILE_OR_DIR", help="Authorities that the seal must chain to."
 )
+@crl_option
+@ocsp_option
 @click.option("--qwac", type=_file, help="The website certificate; its organisation must be the seal's.")
 @click.option(
     "--known",
@@ -125,7 +135,8 @@ def sign(
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path, qwac: Path | None, known: tuple[str, ...], intermediate_files: tuple[str, ...],
+    request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: Path | None,
+    known: tuple[str, ...], intermediate_files: tuple[str, ...],
     origin: str | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
 ) -> int:  # fmt: skip
     """Verify a sealed request.
@@ -140,10 +151,14 @@ def verify(
     bundles = [read_bundle(name, None) for name in intermediate_files]
     above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
     arrived = None if origin is None else _origin(origin, "--origin")
-    policy = SealPolicy(PathVerifier(load_anchors(trust)), profile=row, certificates=certificates, origin=arrived)
+    time = present(at)
+    checker = make_checker(load_answers((*crls, *responses)), now=max(present(None), time))
+    paths = PathVerifier(load_anchors(trust), revocation=checker)
+    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=arrived)
     peer = None if qwac is None else _certificate(qwac)
     try:
-        verified = verify_request(message, qwac=peer, at=present(at), policy=policy, intermediates=above)
+        verified = verify_request(message, qwac=peer, at=time, policy=policy, intermediates=above)
+        path = paths.verify(verified.seal, at=time, intermediates=above)  # which is remembered, with what it rests on
     except (FormatError, VerificationError) as e:
         if as_json:
             findings = e.findings if isinstance(e, VerificationError) else ()
@@ -158,28 +173,27 @@ def verify(
         else:
             say_error(e)
         return DOES_NOT_HOLD
+    asked = checker is not None
     if as_json:
-        print_json(_proven(verified))
+        print_json(verdict_object(path.findings, **_proven(verified), revocation=revocation_object(path, asked=asked)))
     else:
-        _tell(verified)
+        _tell(verified, path, asked=asked)
     return HOLDS
 
 
-def _tell(verified: VerifiedRequest) -> None:
-    facts = {k: v for k, v in _proven(verified).items() if k not in ("verdict", "code", "findings")}
+def _tell(verified: VerifiedRequest, path: TrustedPath, *, asked: bool) -> None:
+    facts = _proven(verified)
     if not verified.covers_target:
         facts |= {"method": "not signed by anybody", "target": "not signed by anybody"}
     if verified.qwac is None:
         facts["same_organization_as_qwac"] = "not compared, no --qwac was given"
-    click.echo("holds")
-    print_facts((name, str(value)) for name, value in facts.items())
+    told = [(name, str(value)) for name, value in facts.items()]
+    about = f"the seal of {verified.organization_identifier}"
+    print_verdict(about, [*told, *revocation_facts(path, asked=asked)], path.findings)
 
 
 def _proven(verified: VerifiedRequest) -> dict[str, Any]:
     return {
-        "verdict": "holds",
-        "code": None,
-        "findings": [],
         "organization_identifier": verified.organization_identifier,
         "roles": list(verified.seal.roles),
         "same_organization_as_qwac": verified.qwac is not None or None,

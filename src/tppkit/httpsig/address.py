@@ -18,10 +18,10 @@ def split_address(text: str) -> tuple[str, str]:
         text: an absolute http or https address in ASCII.
 
     Raises:
-        FormatError: `message.malformed`.
+        FormatError: `message.address`.
     """
     match = _ADDRESS.fullmatch(text) if len(text) <= MAX_ADDRESS_LENGTH else None
     if match is None or not (text.isascii() and text.isprintable()) or " " in text:
-        raise FormatError("message.malformed", f"{shown(text)} is not an http or https address")
+        raise FormatError("message.address", f"{shown(text)} is not an http or https address")
     host, path, query = match.groups()
     return host, f"{path or '/'}{query or ''}"

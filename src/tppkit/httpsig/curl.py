@@ -69,7 +69,7 @@ def parse_curl(text: str, *, read_file: ReadFile | None = None) -> Message:
             whatever name stands in the command, so pass it for commands of one's own only.
 
     Raises:
-        FormatError: `curl.shell`, `curl.option`, `curl.file`, `message.malformed`, `header.control-character`, and what
+        FormatError: `curl.shell`, `curl.option`, `curl.file`, `message.*`, `header.control-character`, and what
             `read_file` raises.
     """
     words = list(parse_words(text.removeprefix("\ufeff").lstrip().removeprefix("$ ")))
@@ -139,7 +139,7 @@ def _message(command: _Command, read_file: ReadFile | None) -> Message:
     body = _body(command.data, read_file)
     if _DOTS.search(target) and not command.path_as_is:
         raise FormatError(
-            "message.malformed", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is"
+            "curl.option", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is"
         )
     if command.in_query and command.data:
         if b"%" in body:

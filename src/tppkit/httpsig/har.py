@@ -30,7 +30,7 @@ def parse_har(raw: bytes, *, entry: int | None = None) -> Message:
         entry: which entry, from 1; the only one with a signature when absent.
 
     Raises:
-        FormatError: `har.malformed`, `har.entry`, `message.malformed`, `header.control-character`, `json.*`, `base64.*`.
+        FormatError: `har.malformed`, `har.entry`, `message.*`, `header.control-character`, `json.*`, `base64.*`.
     """
     # Counted before it is read: a file of many small entries takes ten times its size as objects.
     if raw.count(b'"request"') > 2 * MAX_ENTRIES:

@@ -25,8 +25,8 @@ def parse_request(raw: bytes) -> Message:
         raw: start line, headers, empty line, body.
 
     Raises:
-        FormatError: `message.malformed`, `message.too-large`; also for a transfer encoding and a Content-Length that is not
-            the body's.
+        FormatError: `message.malformed`, `message.too-large`; `message.length` for a transfer encoding and a Content-Length that
+            is not the body's.
 
     Source: RFC 9112 sections 2 to 6.
     """
@@ -76,14 +76,14 @@ def check_length(message: Message) -> None:
     """Refuse a body that is not the one its headers announce.
 
     Raises:
-        FormatError: `message.malformed`, a Transfer-Encoding, or a Content-Length that is not the body's.
+        FormatError: `message.length`, a Transfer-Encoding, or a Content-Length that is not the body's.
     """
     if message.values("transfer-encoding"):
         raise FormatError(
-            "message.malformed", "the request has a Transfer-Encoding; give the decoded body with its length"
+            "message.length", "the request has a Transfer-Encoding; give the decoded body with its length"
         )
     for length in message.values("content-length"):
         if not length.isdecimal() or int(length) != len(message.body):
             raise FormatError(
-                "message.malformed", f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"
+                "message.length", f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"
             )

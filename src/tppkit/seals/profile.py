@@ -40,7 +40,7 @@ class EmptyBody(Enum):
 
 
 class Order(Enum):
-    """In which order covered fields are written."""
+    """In which order covered fields are written; read they are in any."""
 
     LISTED = "as listed"
     SORTED = "by name"
@@ -91,7 +91,8 @@ class SealProfile:
         required: what a verifier demands, besides those of `covered_if_present` that the request has; lower case. Empty: all
             of `covered`.
         only_these: a verifier refuses a seal that covers anything else.
-        order: in which order we write the names.
+        order: in which order we write the names. A verifier takes any: the signature says in which order it was made, and no
+            source of a row demands one.
         request_id: the field that names the request; None where the dialect covers none.
         digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`.
         digest_algorithms: the only ones that a verifier takes, spelled so. Empty: SHA-256 and SHA-512, in any spelling.

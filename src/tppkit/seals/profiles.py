@@ -93,13 +93,11 @@ _BANKS = (
         covered_if_present=("x-ing-reqid",),
         request_id="x-ing-reqid",
         algorithms=_RSA,
-        key_id=KeyIdStyle(issuer_optional=True),
-        source="ING open-banking-cli; adorsys/xs2a-adapter",
+        key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
+        certificate_header=None,
+        source="ING open-banking-cli, scripts/bash/psd2_02_RequestAuthorizationURL.sh; adorsys/xs2a-adapter",
         as_of="2025-09",
-        assumed=(
-            "certificate header, that only RSA is taken, hexadecimal serial, digest algorithm, digest "
-            "without body; later applications name a client id as keyId, for which replace key_id"
-        ),
+        assumed="that only RSA is taken, rsa-sha512",
     ),
     SealProfile(
         name="rabobank",
@@ -232,8 +230,13 @@ _OTHER_FORMATS = (
         assumed="the age; digest algorithm, that it stands in Digest; that x5t#S256 is demanded",
     ),
 )
+# The call that gets a token names and carries the certificate; its answer has the client id that every later call names.
 _ING_TOKEN = replace(
     next(row for row in _BANKS if row.name == "ing"), name="ing-token", carrier="Authorization",
+    key_id=KeyIdStyle(issuer_optional=True),
+    certificate_header="TPP-Signature-Certificate", certificate_form=CertificateForm.PEM,
+    source="ING open-banking-cli, scripts/bash/psd2_01_RequestApplicationToken.sh; adorsys/xs2a-adapter",
+    assumed="that only RSA is taken, rsa-sha512, hexadecimal serial, that an issuer may follow it",
 )  # fmt: skip
 
 PROFILES: Mapping[str, SealProfile] = MappingProxyType(

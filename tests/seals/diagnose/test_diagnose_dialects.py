@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
 
 import pytest
@@ -76,7 +77,8 @@ def test_an_old_seal_is_refused_for_its_age_only_when_a_time_is_given(rsa_pki: P
 def test_an_expired_seal_with_a_mistake_in_its_string_is_told_both(rsa_pki: Pki) -> None:
     covered = ("(request-target)", "date", "digest")
     message = seal_wrongly(rsa_pki.qseal, covered=covered, assemble=joined(after="\n"))
-    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=datetime(2027, 6, 1, tzinfo=UTC))
+    at, known = datetime(2027, 6, 1, tzinfo=UTC), [rsa_pki.qseal.certificate]
+    diagnosis = diagnose_request(message, profile=PROFILES["ing"], at=at, certificates=known)
     assert {"string-newline-after", "signature.expired"} <= {cause.name for cause in diagnosis.causes}
 
 
@@ -85,6 +87,16 @@ def test_what_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki: Pki) -> N
     (cause,) = diagnosis.causes
     assert "(request-target)" in " ".join(cause.evidence)
     assert "Cover it" in cause.mend
+
+
+@pytest.mark.parametrize("system", [0, 3, 255], ids=["Java 15", "gzip", "Java 16"])
+def test_a_body_that_was_hashed_compressed_is_found_whichever_writer_compressed_it(system: int, pki: Pki) -> None:
+    def compressed(body: bytes) -> bytes:
+        whole = gzip.compress(body, compresslevel=6, mtime=0)
+        return whole[:8] + bytes((0, system)) + whole[10:]
+
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, hashed=compressed))
+    assert [cause.name for cause in diagnosis.causes] == ["body-gzipped"]
 
 
 OTHERS = [row.name for row in PROFILES.values() if row.format is not Format.CAVAGE]

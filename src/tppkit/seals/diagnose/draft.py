@@ -70,11 +70,28 @@ class Draft(NamedTuple):
         )
 
 
+class Field(NamedTuple):
+    """A header field as it stands in the request: its place from 0, its name as it is written, its value."""
+
+    place: int
+    name: str
+    value: str
+
+
+def fields_of(message: Message) -> Mapping[str, tuple[Field, ...]]:
+    """The fields of a request by lower-case name, in wire order."""
+    found: dict[str, list[Field]] = {}
+    for place, (name, value) in enumerate(message.headers):
+        found.setdefault(name.lower(), []).append(Field(place, name, value))
+    return {name: tuple(fields) for name, fields in found.items()}
+
+
 class Seen(NamedTuple):
-    """What the mistakes may look at.
+    """What the mistakes may look at. They are asked thousands of times, so none of them walks through all headers.
 
     Attributes:
         message: as received.
+        fields: its header fields by lower-case name.
         values: every component by lower-case name, joined as the draft has it.
         parameters: of the signature, as read.
         digests: Digest values that the body could have had: (what was done to the body, the value).
@@ -82,6 +99,7 @@ class Seen(NamedTuple):
     """
 
     message: Message
+    fields: Mapping[str, tuple[Field, ...]]
     values: Mapping[str, str]
     parameters: SignatureParameters
     digests: tuple[tuple[str, str], ...] = ()

@@ -16,24 +16,29 @@ _PERMUTED = 6  # lines; of more, only the usual orders are tried
 _ORDER = "Write the lines in the order of the headers parameter."
 _LINE = "Write each line as the name in lower case, a colon, one space and the value; join them by one line feed."
 
-_COMMON = frozenset({"header-missing", "header-added", "order", "names-not-lower-case", "colon-no-space"})
-
 
 def _row(
-    name: str, cause: str, apply: Callable[[Draft, Seen], Iterator[Draft]], mend: str, *, likely: int = 2
+    name: str,
+    cause: str,
+    apply: Callable[[Draft, Seen], Iterator[Draft]],
+    mend: str,
+    *,
+    common: bool = False,
+    likely: int = 2,
 ) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, likely)
+    return StringMistake(name, Part.STRING, cause, mend, apply, common, likely)
 
 
 def _orders(draft: Draft, seen: Seen) -> Iterator[Draft]:
     lines = draft.lines
     yield draft._replace(lines=tuple(sorted(lines)))
     yield draft._replace(lines=tuple(reversed(lines)))
-    wire = [name.lower() for name, _ in seen.message.headers]
-    places = {name: place for place, name in enumerate(wire)}
-    for target_place in (-1, len(wire)):
+    behind = len(seen.message.headers)
+    present = [line.name.lower() for line in lines if line.name.lower() in seen.fields]
+    places = {name: seen.fields[name][-1].place for name in present}
+    for target_place in (-1, behind):
         placed = places | {REQUEST_TARGET: target_place}
-        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.name.lower(), len(wire) + 1))))
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.name.lower(), behind + 1))))
     for profile in PROFILES.values():
         names = {name.lower(): place for place, name in enumerate((*profile.covered, *profile.covered_if_present))}
         yield draft._replace(lines=tuple(sorted(lines, key=lambda line: names.get(line.name.lower(), len(names)))))
@@ -80,7 +85,7 @@ def _added(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    spelled = {name.lower(): name for name, _ in seen.message.headers}
+    spelled = {line.name: seen.fields[line.name][-1].name for line in draft.lines if line.name in seen.fields}
     titled = [line._replace(name="-".join(part.capitalize() for part in line.name.split("-"))) for line in draft.lines]
     for names in (
         [line._replace(name=spelled.get(line.name, line.name)) for line in draft.lines],
@@ -132,16 +137,16 @@ def _colons(*colons: str) -> Callable[[Draft, Seen], Iterator[Draft]]:
 
 LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("header-missing", "A header that the headers parameter names is missing from what was signed.", _left_out,
-         "Sign every header that the headers parameter names, or name fewer.", likely=8),
+         "Sign every header that the headers parameter names, or name fewer.", likely=8, common=True),
     _row("absent-as-empty", "A header that did not arrive was signed with an empty value.", _absent_empty,
          "Cover only headers that are sent; proxies drop empty ones."),
-    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=30),
+    _row("order", "The lines were signed in another order than the headers parameter names them.", _orders, _ORDER, likely=30, common=True),
     _row("header-added", "A header was signed that the headers parameter does not name.", _added,
-         "Name every signed header in the headers parameter.", likely=16),
-    _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE),
+         "Name every signed header in the headers parameter.", likely=16, common=True),
+    _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE, common=True),
     _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
          _colons(":  ", " : ", ":\t", " :"), _LINE),
-    _row("colon-no-space", "No space follows the colon in what was signed.", _colons(":"), _LINE),
+    _row("colon-no-space", "No space follows the colon in what was signed.", _colons(":"), _LINE, common=True),
     _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "),
          _LINE),
     _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -10,37 +9,27 @@ from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import FormatError
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.draft import Draft, Seen
+from tppkit.seals.diagnose.hashes import KNOWN
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 _MAX_BODY = 256 * 1024
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
 
-_COMMON = frozenset(
-    {
-        "string-newline-after",
-        "string-crlf-after",
-        "string-crlf",
-        "string-joined-otherwise",
-        "hashed-first",
-        "hashed-first-as-hex",
-    }
-)
-
 Apply = Callable[[Draft, Seen], Iterator[Draft]]
 
 # What was done to the bytes before they were signed.
 WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
     {
-        "sha256": lambda data: hashlib.sha256(data).digest(),
-        "sha512": lambda data: hashlib.sha512(data).digest(),
-        "sha1": lambda data: hashlib.sha1(data, usedforsecurity=False).digest(),
-        "sha384": lambda data: hashlib.sha384(data).digest(),
-        "sha256 in hexadecimal": lambda data: hashlib.sha256(data).hexdigest().encode(),
-        "sha256 in capital hexadecimal": lambda data: hashlib.sha256(data).hexdigest().upper().encode(),
-        "sha512 in hexadecimal": lambda data: hashlib.sha512(data).hexdigest().encode(),
-        "sha256 in base64": lambda data: encode_base64(hashlib.sha256(data).digest()).encode(),
-        "sha512 in base64": lambda data: encode_base64(hashlib.sha512(data).digest()).encode(),
+        "sha256": KNOWN["SHA-256"].digest,
+        "sha512": KNOWN["SHA-512"].digest,
+        "sha1": KNOWN["SHA-1"].digest,
+        "sha384": KNOWN["SHA-384"].digest,
+        "sha256 in hexadecimal": lambda data: KNOWN["SHA-256"].digest(data).hex().encode(),
+        "sha256 in capital hexadecimal": lambda data: KNOWN["SHA-256"].digest(data).hex().upper().encode(),
+        "sha512 in hexadecimal": lambda data: KNOWN["SHA-512"].digest(data).hex().encode(),
+        "sha256 in base64": lambda data: encode_base64(KNOWN["SHA-256"].digest(data)).encode(),
+        "sha512 in base64": lambda data: encode_base64(KNOWN["SHA-512"].digest(data)).encode(),
         "base64": lambda data: encode_base64(data).encode(),
         "hexadecimal": lambda data: data.hex().encode(),
         "lower case": bytes.lower,
@@ -48,8 +37,10 @@ WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 )
 
 
-def _row(name: str, cause: str, apply: Apply, mend: str, *, of_bytes: bool = False) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, of_bytes=of_bytes)
+def _row(
+    name: str, cause: str, apply: Apply, mend: str, *, common: bool = False, of_bytes: bool = False
+) -> StringMistake:
+    return StringMistake(name, Part.STRING, cause, mend, apply, common, of_bytes=of_bytes)
 
 
 def _after(*texts: str) -> Apply:
@@ -114,13 +105,13 @@ def _both_ends(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 STRING_MISTAKES: tuple[StringMistake, ...] = (
-    _row("string-newline-after", "A line feed stands after the last line of what was signed.", _after("\n", "\n\n"), _JOIN),
-    _row("string-crlf-after", "CR LF stands after the last line of what was signed.", _after("\r\n", "\r", "\r\n\r\n"), _JOIN),
+    _row("string-newline-after", "A line feed stands after the last line of what was signed.", _after("\n", "\n\n"), _JOIN, common=True),
+    _row("string-crlf-after", "CR LF stands after the last line of what was signed.", _after("\r\n", "\r", "\r\n\r\n"), _JOIN, common=True),
     _row("string-newline-before", "A line break or space stands before the first line of what was signed.",
          _before("\n", "\r\n", " "), _JOIN),
-    _row("string-crlf", "The lines were joined by CR LF instead of LF.", _both_ends, _JOIN),
+    _row("string-crlf", "The lines were joined by CR LF instead of LF.", _both_ends, _JOIN, common=True),
     _row("string-joined-otherwise", "The lines were not joined by line feeds.",
-         _joined("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|"), _JOIN),
+         _joined("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|"), _JOIN, common=True),
     _row("string-space-after", "A space or zero byte stands after the last line of what was signed.", _after(" ", "\0", "\t"), _JOIN),
     _row("string-bom", "A byte order mark stands before what was signed.", _before("ï»¿"), "Turn text into bytes without a mark."),
     _row("string-utf-16", "The signing string was turned into bytes as UTF-16.", _encoded("utf-16-le", "utf-16-be", "utf-16"),
@@ -130,9 +121,9 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (
     _row("string-quoted", "Quotes stand around what was signed.", lambda draft, seen: iter((draft._replace(before='"', after='"'),)),
          "Sign the text alone."),
     _row("hashed-first", "The signature is over the hash of the signing string: it was hashed twice.",
-         _hashed("sha256", "sha512", "sha1", "sha384"), _ONCE, of_bytes=True),
+         _hashed("sha256", "sha512", "sha1", "sha384"), _ONCE, of_bytes=True, common=True),
     _row("hashed-first-as-hex", "The signature is over the hash of the signing string in hexadecimal text.",
-         _hashed("sha256 in hexadecimal", "sha256 in capital hexadecimal", "sha512 in hexadecimal"), _ONCE, of_bytes=True),
+         _hashed("sha256 in hexadecimal", "sha256 in capital hexadecimal", "sha512 in hexadecimal"), _ONCE, of_bytes=True, common=True),
     _row("hashed-first-as-base64", "The signature is over the hash of the signing string in base64 text.",
          _hashed("sha256 in base64", "sha512 in base64"), _ONCE, of_bytes=True),
     _row("string-encoded", "The signing string was encoded (base64 or hexadecimal) before it was signed.", _hashed("base64",

@@ -16,15 +16,10 @@ _MEND = (
 _PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _METHODS = ("POST", "GET", "PUT", "DELETE", "PATCH", "HEAD")
 
-_COMMON = frozenset({
-    "target-without-query", "target-decoded", "target-full-url", "target-full-url-without-query", "target-base-path-stripped",
-    "method-upper-case",
-})  # fmt: skip
-
 Targets = Callable[[Seen], Iterator[str]]
 
 
-def _row(name: str, cause: str, targets: Targets, mend: str = _MEND) -> StringMistake:
+def _row(name: str, cause: str, targets: Targets, mend: str = _MEND, *, common: bool = False) -> StringMistake:
     """A row whose variants are other targets under the right method."""
 
     def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -36,10 +31,12 @@ def _row(name: str, cause: str, targets: Targets, mend: str = _MEND) -> StringMi
             if other != target:
                 yield with_target(draft, method, other)
 
-    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, 4)
+    return StringMistake(name, Part.STRING, cause, mend, apply, common, 4)
 
 
-def _line(name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]], mend: str = _MEND) -> StringMistake:
+def _line(
+    name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]], mend: str = _MEND, *, common: bool = False
+) -> StringMistake:
     """A row whose variants are other values of the whole line."""
 
     def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -51,7 +48,7 @@ def _line(name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]
             if other != value:
                 yield draft.with_value(REQUEST_TARGET, other)
 
-    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, 4)
+    return StringMistake(name, Part.STRING, cause, mend, apply, common, 4)
 
 
 def _query(seen: Seen) -> tuple[str, str, str]:
@@ -242,9 +239,9 @@ def _upper_start_line(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 TARGET_MISTAKES: tuple[StringMistake, ...] = (
-    _row("target-without-query", "The query was left out of (request-target).", _without_query),
+    _row("target-without-query", "The query was left out of (request-target).", _without_query, common=True),
     _row("target-decoded", "The path (or query) in (request-target) was percent-decoded.", _decoded,
-         "Take the target as it is sent (raw path, not the decoded one that frameworks offer)."),
+         "Take the target as it is sent (raw path, not the decoded one that frameworks offer).", common=True),
     _row("target-decoded-without-query", "The path in (request-target) was percent-decoded and the query left out.",
          _decoded_without_query, "Take the target as it is sent: raw path and query."),
     _row("target-encoded-twice", "The target in (request-target) was percent-encoded once more.", _encoded_twice,
@@ -254,13 +251,13 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
          _encoded_otherwise),
     _row("target-fragment", "(request-target) holds the fragment (#…), which is never sent.", _fragment,
          "Sign the target as it is sent: without # and what follows."),
-    _row("target-full-url", "(request-target) holds the whole address instead of path and query.", _full),
+    _row("target-full-url", "(request-target) holds the whole address instead of path and query.", _full, common=True),
     _row("target-full-url-without-query", "(request-target) holds the whole address without the query, as Java's getRequestURL gives it.",
-         _full_without_query),
+         _full_without_query, common=True),
     _row("target-with-host", "(request-target) holds the host before the path.", _host_and_path),
     _row("target-base-path-stripped",
          "The first part of the path is missing from (request-target), as if the service were mounted below it.",
-         _stripped, "Sign the path from the root of the host, with every prefix that the bank's address has."),
+         _stripped, "Sign the path from the root of the host, with every prefix that the bank's address has.", common=True),
     _row("target-before-gateway", "(request-target) holds the target as it was before a gateway rewrote it.", _before_gateway,
          "Verify against the original target: let the gateway pass it on unchanged."),
     _row("target-slash", "A slash more or less stands in (request-target) than in the target that was sent.", _slash),
@@ -269,7 +266,7 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
          _question_mark),
     _row("target-lower-case", "The target in (request-target) was written in lower case.", _lower_path),
     _row("target-query-alone", "(request-target) holds the query without the path.", _query_alone),
-    _line("method-upper-case", "The method in (request-target) is not in lower case.", _method_case),
+    _line("method-upper-case", "The method in (request-target) is not in lower case.", _method_case, common=True),
     _line("method-other", "The method in (request-target) is not the one that was sent.", _other_method),
     _line("method-missing", "The method is missing from (request-target).", _no_method),
     _line("target-spacing", "Method and target in (request-target) are not separated by one space.", _no_space),

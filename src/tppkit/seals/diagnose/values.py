@@ -18,12 +18,10 @@ _CHARACTER_SETS = ("; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";cha
 _SPACES = re.compile(r"[ \t]+")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}")
 _MEND = "Sign each value as it is sent, white space at its ends removed; several fields of one name joined by a comma and a space."
-_COMMON = frozenset({"value-first", "value-last", "value-time-near"})
-
 Values = Callable[[str, str, Seen], Iterator[str]]
 
 
-def _values(name: str, cause: str, values: Values, mend: str = _MEND) -> StringMistake:
+def _values(name: str, cause: str, values: Values, mend: str = _MEND, *, common: bool = False) -> StringMistake:
     """A row that changes the value of one line, or of every line alike."""
 
     def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -40,20 +38,20 @@ def _values(name: str, cause: str, values: Values, mend: str = _MEND) -> StringM
                     everywhere = everywhere.with_value(line_name, others[0])
                 yield everywhere
 
-    return StringMistake(name, Part.STRING, cause, mend, apply, name in _COMMON, 8)
+    return StringMistake(name, Part.STRING, cause, mend, apply, common, 8)
 
 
 def _one_of_many(index: int) -> Values:
     def values(name: str, value: str, seen: Seen) -> Iterator[str]:
-        several = seen.message.values(name)
+        several = seen.fields.get(name, ())
         if len(several) > 1:
-            yield several[index].strip(" \t")
+            yield several[index].value.strip(" \t")
 
     return values
 
 
 def _joined_otherwise(name: str, value: str, seen: Seen) -> Iterator[str]:
-    several = [text.strip(" \t") for text in seen.message.values(name)]
+    several = [field.value.strip(" \t") for field in seen.fields.get(name, ())]
     if len(several) > 1:
         for joiner in (",", "; ", ";", " ", "\n", f"\n{name}: ", " , "):
             yield joiner.join(several)
@@ -215,8 +213,8 @@ def _mojibake(name: str, value: str, seen: Seen) -> Iterator[str]:
 
 
 VALUE_MISTAKES: tuple[StringMistake, ...] = (
-    _values("value-first", "Of a header that stands more than once only the first value was signed.", _one_of_many(0)),
-    _values("value-last", "Of a header that stands more than once only the last value was signed.", _one_of_many(-1)),
+    _values("value-first", "Of a header that stands more than once only the first value was signed.", _one_of_many(0), common=True),
+    _values("value-last", "Of a header that stands more than once only the last value was signed.", _one_of_many(-1), common=True),
     _values("value-joined", "The values of a header that stands more than once were joined otherwise, or stand in another order.",
          _joined_otherwise),
     _values("value-digest-other",
@@ -233,7 +231,7 @@ VALUE_MISTAKES: tuple[StringMistake, ...] = (
             "Join folded lines by one space before signing; better, never fold."),
     _values("value-time-form", "A time was signed in another form than it was sent in.", _time_form),
     _values("value-time-near", "A time was signed that is some seconds off the one that was sent: the clock was read twice.", _near_times,
-            "Read the clock once, and use that value for the header and the signing string."),
+            "Read the clock once, and use that value for the header and the signing string.", common=True),
     _values("value-time-apart", "A Date was signed that is up to five minutes off the one that was sent.", _clock_apart,
             "Sign again on every try, with a fresh Date."),
     _values("value-content-type", "Content-Type was signed with or without the charset that stands in what was sent.", _parameter_added,

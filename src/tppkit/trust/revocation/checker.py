@@ -124,16 +124,21 @@ class RevocationChecker:
         budget = Budget(MAX_FETCHES)
         count = len(chain) - 1 if self.scope is RevocationScope.CHAIN else 1
         judged = [
-            self._judge(Inquiry(certificate, issuer, at, window, budget))
-            for certificate, issuer in pairwise(chain[: count + 1])
+            self._judge(Inquiry(certificate, issuer, at, window, budget), is_soft=self._is_soft(place))
+            for place, (certificate, issuer) in enumerate(pairwise(chain[: count + 1]))
         ]
         findings = tuple(finding for _, found in judged for finding in found)
         return Statuses(tuple(status for status, _ in judged), findings, window)
 
-    def _judge(self, inquiry: Inquiry) -> tuple[CertificateStatus, list[Finding]]:
+    def _is_soft(self, place: int) -> bool:
+        """Whether the certificate at a place of its chain may pass when nothing usable is known."""
+        is_of_leaf = self.policy is RevocationPolicy.HARD_FAIL_LEAF
+        return self.policy is RevocationPolicy.SOFT_FAIL or (is_of_leaf and place > 0)
+
+    def _judge(self, inquiry: Inquiry, *, is_soft: bool) -> tuple[CertificateStatus, list[Finding]]:
         verdict, noted = self._decide(inquiry)
         if verdict.answer is None:
-            return outcome.fail(inquiry, self.policy, is_stale=verdict.proof is Proof.STALE)
+            return outcome.fail(inquiry, is_soft=is_soft, is_stale=verdict.proof is Proof.STALE)
         if not verdict.is_proven:
             outcome.refuse_held(inquiry, verdict.answer)
         if verdict.proof is Proof.REVOKED:

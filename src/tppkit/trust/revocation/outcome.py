@@ -22,6 +22,7 @@ class RevocationPolicy(StrEnum):
     """What becomes of a chain when nothing usable says whether a certificate of it was revoked."""
 
     HARD_FAIL = "hard-fail"  # it is refused
+    HARD_FAIL_LEAF = "hard-fail-leaf"  # the end entity as under HARD_FAIL, the authorities above it as under SOFT_FAIL
     SOFT_FAIL = "soft-fail"  # it holds, with a warning; what is known to be revoked, or was last heard of as on hold, is refused
 
 
@@ -71,8 +72,8 @@ def refuse_revoked(certificate: EidasCertificate, answer: Answer) -> NoReturn:
     )
 
 
-def fail(inquiry: Inquiry, policy: RevocationPolicy, *, is_stale: bool) -> tuple[CertificateStatus, list[Finding]]:
-    """Refuse, or let pass with a warning, what nothing usable is known of."""
+def fail(inquiry: Inquiry, *, is_soft: bool, is_stale: bool) -> tuple[CertificateStatus, list[Finding]]:
+    """Refuse, or let pass with a warning where that is soft, what nothing usable is known of."""
     certificate, at, faults = inquiry.certificate, inquiry.at, inquiry.faults
     code = "revocation.stale" if is_stale else "revocation.unknown"
     what = "only answers of another time say" if is_stale else "nothing says"
@@ -80,7 +81,7 @@ def fail(inquiry: Inquiry, policy: RevocationPolicy, *, is_stale: bool) -> tuple
     message = f"{what} whether {certificate.subject} was revoked at {format_time(at)}" + (
         f": {reasons[:400]}" if reasons else ""
     )
-    if policy is RevocationPolicy.HARD_FAIL:
+    if not is_soft:
         raise CertificateRejected(code, message, clause=_CLAUSE, findings=tuple(faults))
     inquiry.window.narrow(at, shift(at, RETRY_AFTER))
     unknown = CertificateStatus(certificate, State.UNKNOWN)
