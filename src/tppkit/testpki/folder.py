@@ -38,14 +38,7 @@ from tppkit.testpki.publishing import (
     publish_trusted_lists,
     require_publishable,
 )
-from tppkit.testpki.request import (
-    asks_for_ev,
-    kind_of,
-    provider_of_request,
-    requested_dns_names,
-    requested_subject,
-    require_new_key,
-)
+from tppkit.testpki.requested import Dropped, asks_for_ev, certify, find_dropped, requested_kind
 from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -108,39 +101,45 @@ class PkiFolder:
         at: datetime,
         days: int | None = None,
         label: str | None = None,
+        kind: str | None = None,
         now: datetime | None = None,
-    ) -> dict[str, Any]:
-        """Issue what a request asks for, and write it: there is no key to write. Arguments as for `issue`.
+    ) -> tuple[dict[str, Any], tuple[Dropped, ...]]:
+        """Issue what a request asks for, and write it: there is no key to write.
 
         Subject, DNS names, roles and key are those of the request; so are the policy ev and the qualified device where it asks
-        for them. Addresses, policies and disclosure statements are the authority's. What this PKI does not issue is refused.
+        for them. Addresses, policies and disclosure statements are the authority's. Names, keys and statements that this PKI
+        does not issue are refused; all else that it does not is dropped, and told.
+
+        Args:
+            request: the request.
+            at: as for `issue`.
+            days: as for `issue`.
+            label: as for `issue`.
+            kind: `qwac` or `qseal`, for a request that does not say it.
+            now: as for `issue`.
 
         Returns:
-            The manifest's entry.
+            The manifest's entry, and what of the request the certificate lacks.
 
         Raises:
             ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
-                `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of `make_provider`.
+                `pki.ended`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
+                `make_provider`.
         """
-        kind, provider = kind_of(request), provider_of_request(request)
-        subject, names = requested_subject(request), requested_dns_names(request, kind=kind)
-        known = {issued.label: issued.key for issued in self.pki.issued} | dict(self.pki.callback_keys)
-        public_key = require_new_key(request, kind=kind, known=known)
+        kind = requested_kind(request, kind)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
-            certificate = pki.issue_requested(
-                provider, kind=kind, label=label, subject=subject, names=names, public_key=public_key
-            )
+            certificate = certify(pki, request, kind=kind, label=label)
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
             self._write([PkiFile(f"{label}.pem", pem), chain], entry)
             if now is not None:
                 self._keep_current(as_utc(now))
-        return entry
+        return entry, find_dropped(request, certificate)
 
     def _new_label(self, label: str | None, kind: str) -> str:
         if label is None:
