@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import padding
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import ocsp
-from cryptography.x509.oid import ExtendedKeyUsageOID, SignatureAlgorithmOID
+from cryptography.x509.oid import SignatureAlgorithmOID
 
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
@@ -164,7 +164,7 @@ def verify_ocsp(
             reason=single.revocation_reason.name if single.revocation_reason else None,
             kept_since=details.archive_cutoff,
             signer_may_be_revoked=signer != issuer
-            and x509.OCSPNoCheck.oid.dotted_string not in read_link(signer).extensions,
+            and x509.OCSPNoCheck.oid.dotted_string not in signer.extensions.present,
             findings=tuple(findings),
         )
     except (FormatError, *_UNREADABLE) as e:
@@ -326,14 +326,12 @@ def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: da
         raise _refused("ocsp.weak-signature", e.message) from e
     if not is_signed_by(certificate, issuer):
         raise _refused("ocsp.stranger", f"the OCSP responder {responder} is not certified by {issuer.subject}")
-    unknown = [oid for oid, e in responder.extensions.items() if e.critical and oid not in PROCESSED]
+    unknown = [oid for oid in responder.facts.critical if oid not in PROCESSED]
     if unknown:
         raise _refused("ocsp.critical-extension", f"{responder} has the critical extension {unknown[0]}")
-    usages = responder.get(x509.ExtendedKeyUsage)
-    if usages is None or ExtendedKeyUsageOID.OCSP_SIGNING not in usages:
+    if "OCSPSigning" not in responder.facts.extended_key_usage:
         raise _refused("ocsp.stranger", f"{responder} is not certified to sign OCSP responses (no OCSPSigning)")
-    usage = responder.get(x509.KeyUsage)
-    if usage is not None and not (usage.digital_signature or usage.content_commitment):
+    if not responder.may("digitalSignature", "nonRepudiation"):
         raise _refused("ocsp.stranger", f"the key of the OCSP responder {responder} may not sign")
     if produced_at is None or not certificate.is_valid_at(produced_at):
         when = "an unknown time" if produced_at is None else format_time(produced_at)
