@@ -357,7 +357,9 @@ def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
     (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
     refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
     assert (refused.exit_code, "--as" in refused.stderr) == (2, True)
-    assert tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json").json["kind"] == "qseal"
+    assert (
+        tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json").json["kind"] == "qseal"
+    )
 
 
 def test_control_characters_of_an_authoritys_name_are_told_and_never_printed(tppkit, tmp_path, pki):
