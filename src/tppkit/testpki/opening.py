@@ -12,8 +12,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
 from tppkit._encoding import parse_json
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates, oids
@@ -21,7 +19,7 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.creation import CALLBACK_KEYS
 from tppkit.testpki.files import MANIFEST
-from tppkit.testpki.issued import Issued
+from tppkit.testpki.issued import Issued, is_issued_by
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
 from tppkit.testpki.profiles import SERVICES_URL, policy_of, says_test
 from tppkit.testpki.provider import provider_of
@@ -138,11 +136,9 @@ def _read_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
 
 def _require_below(signer: Issued, issuer: Issued) -> None:
     """Refuse a signer of another hierarchy: whoever believes the root of this folder would not believe it."""
-    try:
-        signer.certificate.x509.verify_directly_issued_by(issuer.certificate.x509)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as e:
+    if not is_issued_by(signer.certificate, issuer.certificate):
         message = f"{signer.label} was not issued by {issuer.label} of this folder: it is not used to sign"
-        raise ConfigurationError("pki.foreign-key", message) from e
+        raise ConfigurationError("pki.foreign-key", message)
 
 
 def _inside(path: Path, name: str) -> Path:
