@@ -106,6 +106,14 @@ def test_a_malformed_extension_is_refused(pki, oid, value):
     assert refused.value.code == "path.extension-malformed"
 
 
+@pytest.mark.parametrize("oid", [oids.QC_STATEMENTS, oids.AUTHORITY_INFORMATION_ACCESS, "2.999.7"])
+def test_an_extension_that_is_not_processed_makes_no_chain_unreadable(pki, oid):
+    draft = Draft.of(pki.qseal.certificate).with_extension(Extension(oid, b"\x30\x09"))
+    certificate = EidasCertificate.from_der(draft.sign(pki.qseal_ca.key))
+    assert certificate.extensions.findings
+    assert read_link(certificate).certificate == certificate
+
+
 @pytest.mark.parametrize("distance", ["800100", "800101", "810105"], ids=["minimum 0", "minimum", "maximum"])
 def test_a_subtree_at_a_distance_is_refused(pki, distance):
     subtree = der.write_element(der.SEQUENCE, directory("Example"), bytes.fromhex(distance))

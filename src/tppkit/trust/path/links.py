@@ -25,9 +25,10 @@ from tppkit.trust.path.link_extensions import (
 from tppkit.trust.path.names import ComparableName, comparable_issuer, comparable_subject
 
 _T = TypeVar("_T")
-# What is read below, or not processed: an address or a host name of odd characters there makes no chain unreadable.
-_READ_HERE = frozenset({
-    oids.SUBJECT_ALTERNATIVE_NAME, oids.CRL_DISTRIBUTION_POINTS, oids.AUTHORITY_INFORMATION_ACCESS,
+# Extensions of which path validation takes the facts as they were read; further ones are read below. All others may be malformed.
+_TAKEN = frozenset({
+    oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.KEY_USAGE, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES,
+    oids.EXTENDED_KEY_USAGE,
 })  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def read_link(certificate: EidasCertificate) -> Link:
         CertificateRejected: `path.extension-malformed`.
     """
     for finding in certificate.extensions.findings:
-        if finding.values.get("extension") not in _READ_HERE:
+        if finding.values.get("extension", "") in _TAKEN | {""}:
             raise _malformed(certificate, finding.message)
     values = certificate.extension_values
 
