@@ -125,7 +125,7 @@ def make_folder(path: Path) -> None:
     try:
         if not path.is_dir():
             make_folder(path.parent)
-            path.mkdir()
+            path.mkdir(exist_ok=True)  # another program may make it meanwhile
             path.chmod(FOLDER)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e

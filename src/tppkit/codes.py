@@ -1132,6 +1132,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the DNS name cannot stand in a certificate",
             "give a lower-case DNS name",
         ),
+        "pki.ended": Code(
+            "the authorities of the test PKI have ended, so nothing more can be signed",
+            "make a new PKI with tppkit pki create",
+        ),
         "pki.faults": Code(
             "the PKI begins before the rules that its faults would break",
             "give a day from 2023-09-01 on, or leave --faults out",
@@ -1141,7 +1145,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give the key that it was made with; in a folder, leave what tppkit pki create made as it is",
         ),
         "pki.key-kind": Code(
-            "the key kind is not known",
+            "the key is of a kind that the certificate cannot have",
             "give p256, p384, rsa2048, rsa3072 or rsa4096; for a QSealC also ed25519",
         ),
         "pki.label": Code(
@@ -1273,8 +1277,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for two and two to eight capital letters, as DE-BAFIN",
         ),
         "qcstatements.nca-name": Code(
-            "NCAName has letters that are not Latin",
-            "ask the issuer for the name in Latin letters; accents are fine",
+            "NCAName has letters that are not Latin, or characters that nobody sees",
+            "ask the issuer for the name as plain text in Latin letters; accents are fine",
+        ),
+        "qcstatements.nca-name-absent": Code(
+            "NCAName is NA, and NCAId names an authority",
+            "ask for the name of the authority that supervises the holder; where none does, both are NA",
         ),
         "qcstatements.nca-name-identifier": Code(
             "NCAName holds an authority's identifier, perhaps in exchange for the name",

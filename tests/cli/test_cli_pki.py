@@ -3,14 +3,17 @@ from __future__ import annotations
 import json
 import shutil
 import stat
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from tppkit._clock import utc_now
 from tppkit.testpki import KeySource, key_pem, make_pki, write_pki
-from tppkit.testpki.draft import Draft
+from tppkit.testpki.draft import Draft, extension_of
 from tppkit.testpki.faults import statements
+from tppkit.testpki.faults.edits import psd2_of, with_psd2
+from tppkit.testpki.profiles import key_usage
 from tppkit.testpki.request import write_request
 
 
@@ -147,7 +150,8 @@ def test_faults_are_found_by_the_command_that_the_manifest_says(tppkit):
 def test_the_catalogue_is_listed(tppkit):
     listed = tppkit("pki", "faults", "--json").json
     assert len(listed) >= 80
-    assert all(row.keys() == {"name", "summary", "as", "expected"} for row in listed)
+    assert all(row.keys() == {"name", "summary", "as", "expected", "verdict"} for row in listed)
+    assert {row["verdict"] for row in listed} == {"fails", "warns"}
     told = tppkit("pki", "faults")
     assert all(row["name"] in told.stdout and row["summary"] in told.stdout for row in listed)
 
@@ -217,6 +221,8 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         (["issue", "qwac", "certs", "--csr", "certs/qwac.csr"], 2, "--csr"),
         (["issue", "csr", "certs", "--csr", "certs/qwac.pem"], 3, "certificate.not-found"),
         (["issue", "csr", "certs", "--csr", "nowhere"], 3, "file.unreadable"),
+        (["issue", "qseal", "certs", "--as", "qseal"], 2, "--as"),
+        (["issue", "csr", "certs", "--csr", "certs/qwac.csr", "--as", "qseal"], 2, "QcType"),
         (["revoke", "nowhere.pem", "--dir", "certs"], 3, "file.unreadable"),
         (["revoke", "certs/qwac.key"], 3, "certificate."),
         (["revoke", "certs/qwac.pem", "--reason", "whim"], 2, "RFC 5280 section 5.3.1"),
@@ -332,6 +338,39 @@ def test_what_a_repair_leaves_is_told_and_does_not_hold(tppkit, tmp_path, pki):
     assert (told.exit_code, "[qcstatements.nca-name]" in told.stderr) == (1, True)
     told = tppkit("pki", "csr", "again.cnf", "--repair", "old.csr", "--json")
     assert (told.exit_code, [finding["code"] for finding in told.json["left"]]) == (1, ["qcstatements.nca-name"])
+
+
+def test_what_a_request_asks_for_and_its_certificate_lacks_is_told(tppkit, certs, tmp_path, pki):
+    usage = extension_of(*key_usage("digital_signature", "key_agreement"))
+    draft = Draft.of(pki.qwac.certificate).with_extension(usage)
+    (tmp_path / "odd.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("odd")))
+    told = tppkit("pki", "issue", "csr", "certs", "--csr", "odd.csr", "--json")
+    assert (told.exit_code, told.stderr) == (0, "dropped: key_usage keyAgreement\n")
+    assert told.json["dropped"] == [{"field": "key_usage", "value": "keyAgreement"}]
+    tppkit("pki", "csr", "sound.csr")
+    told = tppkit("pki", "issue", "csr", "certs", "--csr", "sound.csr", "--json")
+    assert (told.stderr, told.json["dropped"]) == ("", [])
+
+
+def test_what_a_request_is_for_can_be_said(tppkit, certs, tmp_path, pki):
+    draft = statements.no_type(Draft.of(pki.qseal.certificate)).without_extension("2.5.29.15")
+    (tmp_path / "bare.csr").write_bytes(write_request(draft.subject, draft.extensions, KeySource().make_key("bare")))
+    refused = tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr")
+    assert (refused.exit_code, "--as" in refused.stderr) == (2, True)
+    assert (
+        tppkit("pki", "issue", "csr", "certs", "--csr", "bare.csr", "--as", "qseal", "--json").json["kind"] == "qseal"
+    )
+
+
+def test_control_characters_of_an_authoritys_name_are_told_and_never_printed(tppkit, tmp_path, pki):
+    draft = Draft.of(pki.qwac.certificate)
+    draft = with_psd2(draft, replace(psd2_of(draft), nca_name="Bank\x1b]0;x\x07\u202e"))
+    (tmp_path / "odd.csr").write_bytes(write_request(draft.subject, draft.extensions, pki.qwac.key))
+    mended, shown = tppkit("pki", "csr", "new.cnf", "--repair", "odd.csr"), tppkit("cert", "show", "odd.csr")
+    assert (mended.exit_code, shown.exit_code) == (1, 0)
+    for text in (mended.stderr, shown.stdout):
+        assert "[qcstatements.nca-name]" in text
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
 
 
 def test_the_lists_are_signed_anew(tppkit, certs):

@@ -59,6 +59,24 @@ def test_a_record_can_be_read_as_soon_as_append_returns(tmp_path: Path, append: 
         assert len(records(tmp_path)) == 1
 
 
+def test_folders_are_for_their_owner_to_change_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with EvidenceArchive(tmp_path / "above" / "archive", stream_id=STREAM):
+            pass
+    finally:
+        os.umask(before)
+    folders = [path for path in (tmp_path / "above").rglob("*") if path.is_dir()]
+    assert {mode(path) for path in (tmp_path / "above", *folders)} == {0o755}
+
+
+def test_an_archive_where_a_file_stands_cannot_be_used(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(ArchiveError) as caught:
+        EvidenceArchive(tmp_path / "file" / "archive", stream_id=STREAM)
+    assert caught.value.code == "archive.unusable"
+
+
 def test_a_second_writer_in_this_process_is_refused(filled: Path) -> None:
     with EvidenceArchive(filled, stream_id=STREAM), pytest.raises(ArchiveError) as caught:
         EvidenceArchive(filled, stream_id=STREAM)

@@ -61,13 +61,14 @@ def written(request, pki: Pki, rsa_pki: Pki, tmp_path_factory) -> Written:
 
 
 def differing(written: Written, at: str | None = None) -> dict[str, Any]:
-    """The faults that are not told as the manifest says: with their codes, and as an error or not."""
+    """The faults that are not told as the manifest says: with their codes, and as a refusal or a warning."""
     differ = {}
     for entry in written.faults:
         exit_code, verdict = written.check(entry, at)
         errors = {finding["code"] for finding in verdict["findings"] if finding["severity"] == "error"}
         found = {finding["code"] for finding in verdict["findings"]}
-        if found != set(entry["expected"]) or exit_code != bool(errors) or (verdict["code"] in errors) != bool(errors):
+        told = {0: "warns", 1: "fails"}[exit_code]
+        if found != set(entry["expected"]) or told != entry["verdict"] or (verdict["code"] in errors) != bool(errors):
             differ[entry["path"]] = (found, entry["expected"], exit_code)
     return differ
 
@@ -107,7 +108,7 @@ def test_nothing_is_found_in_sound_certificates_of_the_same_pki(written):
 def test_the_manifest_says_all_that_is_needed(written):
     for entry in written.faults:
         assert entry.keys() == {
-            "path", "kind", "key_path", "sha256", "not_after", "expected", "further_paths", "as", "at", "crl", "ocsp",
+            "path", "kind", "key_path", "sha256", "not_after", "expected", "verdict", "further_paths", "as", "at", "crl", "ocsp",
             "summary", "command",
         }  # fmt: skip
         leaf, *_ = re.findall(

@@ -126,7 +126,6 @@ def test_a_further_certificate_ends_with_its_authority_unless_told_otherwise(fol
     assert opened.issue("qwac", make_provider(), at=end - timedelta(days=9)).certificate.not_after == end
     beyond = [
         {"at": end - timedelta(days=9), "days": 11},
-        {"at": end + timedelta(days=1)},
         {"at": AT - timedelta(days=1)},
         {"at": AT, "days": 0},
     ]
@@ -134,6 +133,10 @@ def test_a_further_certificate_ends_with_its_authority_unless_told_otherwise(fol
         with pytest.raises(ConfigurationError, match="not within that of the authorities") as refused:
             opened.issue("qwac", make_provider(), **asked)
         assert refused.value.code == "pki.days"
+    with pytest.raises(ConfigurationError, match="ended on") as refused:
+        opened.issue("qwac", make_provider(), at=end + timedelta(days=1), days=1)
+    assert refused.value.code == "pki.ended"
+    assert "days" not in refused.value.hint
 
 
 def test_labels_are_taken_or_counted(folder):
@@ -176,12 +179,12 @@ def test_ed25519_is_for_seals_only(folder, kind):
 def test_what_a_request_asks_for_is_issued_without_a_key(folder, pki, kind, use):
     key = KeySource().make_key("theirs")
     provider = make_provider(organization_identifier="PSDDE-BAFIN-123456", name="Zahlgut", roles=["PSP_AI"])
-    entry = open_pki(folder).issue_requested(
+    entry, dropped = open_pki(folder).issue_requested(
         EidasRequest.from_der(make_request(provider, kind, key)), at=AT, label="theirs"
     )
     leaf, issuer = load_certificates(folder / "theirs-chain.pem")
     assert (entry["kind"], entry["key_path"], entry["sha256"]) == (kind, None, leaf.sha256)
-    assert manifest_of(folder)["files"][-1] == entry
+    assert (manifest_of(folder)["files"][-1], dropped) == (entry, ())
     assert leaf.public_key == key.public_key()
     assert (leaf.roles, leaf.organization_identifier.text) == (("PSP_AI",), "PSDDE-BAFIN-123456")
     assert PathVerifier(load_anchors(folder)).verify_use(leaf, as_=use, at=pki.not_before, intermediates=[issuer])
@@ -227,8 +230,8 @@ def test_a_word_that_has_test_in_it_does_not_say_test(folder, pki, name):
     assert refusal(folder) == "pki.not-test"
 
 
-@pytest.mark.parametrize("label", ["issuing-ca-qwac", "issuing-ca-qseal"])
-def test_an_authority_of_another_hierarchy_does_not_sign(folder, pki, label):
+@pytest.mark.parametrize("label", ["issuing-ca-qwac", "issuing-ca-qseal", "ocsp-qwac", "ocsp-qseal", "tsa"])
+def test_a_signer_of_another_hierarchy_does_not_sign(folder, pki, label):
     other = make_pki(at=pki.not_before, seed=77).members[label]  # with the same names
     (folder / f"{label}.pem").write_bytes(certificate_pem(other.certificate))
     (folder / f"{label}.key").write_bytes(key_pem(other.key))

@@ -160,7 +160,7 @@ def test_authorities_that_have_ended_sign_nothing_and_nothing_is_written(folder,
     ):
         with pytest.raises(ConfigurationError, match="ended on") as refused:
             act(open_pki(folder))
-        assert refused.value.code == "pki.days"
+        assert refused.value.code == "pki.ended"
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
 
 

@@ -130,6 +130,23 @@ def test_what_only_the_holder_can_mend_is_left(sound, fault, codes):
     assert [finding.code for finding in faults_left(request_of(fault(sound)))] == codes
 
 
+@pytest.mark.parametrize(
+    ("nca_name", "code"),
+    [
+        ("Bank\x07 of Lithuania", "qcstatements.nca-name"), ("Bank \u202eof", "qcstatements.nca-name"),
+        ("NA", "qcstatements.nca-name-absent"),
+    ],
+)  # fmt: skip
+def test_an_authoritys_name_that_is_no_plain_text_or_none_is_asked_about(sound, nca_name, code):
+    old = request_of(with_psd2(sound, replace(psd2_of(sound), nca_name=nca_name)))
+    (left,) = faults_left(old)
+    assert (left.code, left.message.isprintable()) == (code, True)
+
+
+def test_a_no_break_space_is_a_space_of_plain_text(sound):
+    assert faults_left(request_of(with_psd2(sound, replace(psd2_of(sound), nca_name="Bank\u00a0of Lithuania")))) == ()
+
+
 def test_names_of_every_form_that_are_dropped_are_told(sound):
     names = x509.SubjectAlternativeName([
         x509.DNSName("tpp.test.example.com"), x509.RFC822Name("ada@example.org"),
@@ -137,9 +154,9 @@ def test_names_of_every_form_that_are_dropped_are_told(sound):
     ])  # fmt: skip
     told = changes_of(request_of(sound.with_extension(extension_of(names, False))))
     assert told == (
-        Change("subject_alternative_names", "RFC822Name ada@example.org", ""),
-        Change("subject_alternative_names", "UniformResourceIdentifier https://example.org", ""),
-        Change("subject_alternative_names", "RegisteredID", ""),
+        Change("subject_alternative_names", "rfc822Name ada@example.org", ""),
+        Change("subject_alternative_names", "uniformResourceIdentifier https://example.org", ""),
+        Change("subject_alternative_names", "registeredID", ""),
     )
 
 

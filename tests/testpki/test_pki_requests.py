@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,12 +25,13 @@ from tppkit.testpki import (
     open_pki,
     write_pki,
 )
-from tppkit.testpki.draft import Attribute, Draft, attributes_of, extension_of, write_name
+from tppkit.testpki.draft import Attribute, Draft, Extension, attributes_of, extension_of, write_name
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.repair import changes_of, openssl_config, repair_request
-from tppkit.testpki.request import make_request, write_request
+from tppkit.testpki.profiles import REGISTRATION, key_usage
+from tppkit.testpki.repair import changes_of, faults_left, openssl_config, repair_request
+from tppkit.testpki.request import ISSUERS_OWN, make_request, write_request
 
 SUBJECT_ALT_NAME = "2.5.29.17"
 KEY = KeySource(seed=1).make_key("request")
@@ -158,7 +161,7 @@ def test_a_repair_and_a_certificate_keep_addresses_in_ia5string(pki, folder, tmp
     for mended in (read(repair_request(old, KEY)), made_by_openssl(old, tmp_path)):
         assert written in mended.subject_der
     assert "subject" not in {change.field for change in changes_of(old)}
-    entry = open_pki(folder).issue_requested(old, at=pki.not_before)
+    entry, _ = open_pki(folder).issue_requested(old, at=pki.not_before)
     (certificate,) = load_certificates(folder / entry["path"])
     assert written in certificate.subject_der
 
@@ -245,9 +248,8 @@ def test_a_malformed_request_is_not_issued(pki, tmp_path):
     with pytest.raises(ConfigurationError, match="repair") as refused:
         open_pki(tmp_path / "pki").issue_requested(old, at=pki.not_before)
     assert refused.value.code == "pki.request"
-    assert (
-        open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)), at=pki.not_before)["kind"] == "qwac"
-    )
+    entry, dropped = open_pki(tmp_path / "pki").issue_requested(read(repair_request(old, KEY)), at=pki.not_before)
+    assert (entry["kind"], dropped) == ("qwac", ())
 
 
 def test_a_request_without_identifier_is_mended_but_not_issued(pki, tmp_path):
@@ -265,7 +267,7 @@ def folder(pki, tmp_path):
 
 
 def issue(folder: Path, request: EidasRequest, **options):
-    entry = open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before, **options)
+    entry, _ = open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before, **options)
     return load_certificates(folder / entry["path"])[0]
 
 
@@ -282,7 +284,7 @@ def with_names(draft: Draft, *names: x509.GeneralName) -> Draft:
 
 
 def test_every_dns_name_that_is_asked_for_is_certified(pki, folder):
-    names = ("a.example.org", "b.example.org", "c.example.org")
+    names = ("a.example.org", "tpp.test.example.com", "c.example.org")
     issued = issue(folder, request_of(with_names(Draft.of(pki.qwac.certificate), *map(x509.DNSName, names))))
     assert issued.extensions.dns_names == names
 
@@ -328,7 +330,9 @@ def test_the_subject_is_the_one_asked_for(pki, folder):
 
 
 def request_with(key, kind: str) -> EidasRequest:
-    return read(make_request(make_provider(), kind, key))
+    sound = make_request(make_provider(), kind, KEY)
+    extensions = [Extension(oid, value) for oid, value in read(sound).extension_values.items()]
+    return read(write_request(attributes_of(read(sound).subject), extensions, key))
 
 
 @pytest.mark.parametrize(
@@ -342,6 +346,118 @@ def request_with(key, kind: str) -> EidasRequest:
 )  # fmt: skip
 def test_a_key_of_no_kind_that_certificates_have_is_refused(folder, key, kind):
     assert refusal(folder, request_with(key, kind)) == "pki.key-kind"
+
+
+WEAK_KEYS = [
+    (rsa.generate_private_key(65537, 1024), "qwac", "TS 119 312"), (ec.generate_private_key(ec.SECP256K1()), "qseal", "TS 119 312"),
+    (ed25519.Ed25519PrivateKey.generate(), "qwac", "BR section 6.1.5"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("key", "kind", "rule"), WEAK_KEYS, ids=["RSA-1024", "secp256k1", "Ed25519 for TLS"])
+def test_for_a_key_that_no_profile_allows_no_request_is_made_and_none_is_mended(key, kind, rule):
+    with pytest.raises(ConfigurationError, match=rule) as refused:
+        make_request(make_provider(), kind, key)
+    assert refused.value.code == "pki.key-kind"
+    assert [finding.code for finding in faults_left(request_with(key, kind))] == ["pki.key-kind"]
+
+
+@pytest.mark.parametrize("curve", [ec.SECP521R1(), ec.BrainpoolP256R1()], ids=["P-521", "Brainpool"])
+def test_a_request_may_have_a_key_that_profiles_allow_and_this_pki_does_not_make(curve):
+    assert read(make_request(make_provider(), "qwac", ec.generate_private_key(curve))).findings == ()
+
+
+def dropped(folder: Path, request: EidasRequest, **options) -> dict[str, list[str]]:
+    told: dict[str, list[str]] = {}
+    for field, value in open_pki(folder).issue_requested(request, at=open_pki(folder).pki.not_before, **options)[1]:
+        told.setdefault(field, []).append(value)
+    return told
+
+
+TLS_FEATURE = "1.3.6.1.5.5.7.1.24"
+PURPOSES = x509.ExtendedKeyUsage([x509.ExtendedKeyUsageOID.CODE_SIGNING, x509.ExtendedKeyUsageOID.CLIENT_AUTH])
+POLICIES = x509.CertificatePolicies([x509.PolicyInformation(x509.ObjectIdentifier("2.999.1"), None)])
+DROPPED = [
+    (extension_of(PURPOSES, False), {"extended_key_usage": ["codeSigning"]}),
+    (extension_of(*key_usage("digital_signature", "key_cert_sign")), {"key_usage": ["keyCertSign"]}),
+    (
+        extension_of(x509.BasicConstraints(True, None), True),
+        {"is_ca": ["yes"], "extensions": ["2.5.29.19"], "critical_extensions": ["2.5.29.19"]},
+    ),
+    (extension_of(x509.TLSFeature([x509.TLSFeatureType.status_request]), False), {"extensions": [TLS_FEATURE]}),
+    (Extension("2.999.7", b"\x05\x00", True), {"extensions": ["2.999.7"], "critical_extensions": ["2.999.7"]}),
+    (extension_of(POLICIES, False), {"policies": ["2.999.1"]}),
+]
+
+
+@pytest.mark.parametrize(("asked", "told"), DROPPED, ids=[asked.oid for asked, _ in DROPPED])
+def test_what_is_asked_for_and_not_certified_is_told_when_it_is_issued_and_when_it_is_mended(pki, folder, asked, told):
+    request = with_extension(Draft.of(pki.qwac.certificate), asked)
+    assert dropped(folder, request) == told
+    changes = {change.field: change for change in changes_of(request)}
+    for field, values in told.items():
+        assert all(value in changes[field].before and value not in changes[field].after for value in values)
+
+
+def with_extension(draft: Draft, asked: Extension) -> EidasRequest:
+    """A request that also asks for what `write_request` leaves to the issuer."""
+    wanted = [e for e in draft.extensions if e.oid not in ISSUERS_OWN and e.oid != asked.oid]
+    request = x509.CertificateSigningRequestBuilder().subject_name(pki_name(draft))
+    for oid, value, critical in (*wanted, asked):
+        request = request.add_extension(x509.UnrecognizedExtension(x509.ObjectIdentifier(oid), value), critical)
+    return read(request.sign(KEY, hashes.SHA256()).public_bytes(Encoding.DER))
+
+
+def pki_name(draft: Draft) -> x509.Name:
+    return x509.Name([x509.NameAttribute(x509.ObjectIdentifier(oid), text) for oid, text, _ in draft.subject])
+
+
+def test_another_value_of_an_extension_that_the_certificate_has_is_told(pki, folder):
+    asked = Extension(REGISTRATION, der.write_element(der.SEQUENCE, der.write_text("XX")))
+    (told,) = dropped(folder, with_extension(Draft.of(pki.qwac.certificate), asked))["extension_values"]
+    assert told.startswith(REGISTRATION)
+
+
+@pytest.mark.parametrize("kind", ["qwac", "qseal"])
+def test_a_request_that_does_not_say_what_it_is_for_is_told_it(pki, folder, kind):
+    bare = Draft.of(pki.qseal.certificate).without_extension(oids.KEY_USAGE)
+    bare = with_attribute(statements.no_type(bare), oids.COMMON_NAME, "tpp.test.example.com")
+    assert refusal(folder, request_of(bare)) == "pki.request"
+    assert issue(folder, request_of(bare), kind=kind).qc.types == (("web",) if kind == "qwac" else ("eseal",))
+
+
+def test_what_a_request_is_for_is_not_contradicted(pki, folder):
+    with pytest.raises(ConfigurationError, match="QcType") as refused:
+        issue(folder, request_of(Draft.of(pki.qseal.certificate)), kind="qwac")
+    assert refused.value.code == "pki.request"
+
+
+@pytest.mark.parametrize("common_name", ["Example Payments TEST", "other.example.org"])
+def test_a_common_name_that_is_none_of_the_dns_names_is_refused(pki, folder, common_name):
+    odd = request_of(with_attribute(Draft.of(pki.qwac.certificate), oids.COMMON_NAME, common_name))
+    with pytest.raises(ConfigurationError, match=r"WEB-4\.1\.3-4") as refused:
+        issue(folder, odd)
+    assert refused.value.code == "pki.request"
+    assert [finding.code for finding in faults_left(odd)] == ["pki.request"]
+
+
+def test_a_common_name_alone_is_the_dns_name_and_without_any_nothing_is_issued(pki, folder):
+    alone = Draft.of(pki.qwac.certificate).without_extension(SUBJECT_ALT_NAME)
+    named = with_attribute(alone, oids.COMMON_NAME, "alone.example.org")
+    assert issue(folder, request_of(named)).extensions.dns_names == ("alone.example.org",)
+    assert refusal(folder, request_of(without_attribute(alone, oids.COMMON_NAME))) == "pki.request"
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_mendable"),
+    [(statements.flattened_roles, True), (statements.authority_name_in_greek, False), (statements.no_roles, False)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_repair_is_named_only_where_it_mends(pki, folder, fault, is_mendable):
+    with pytest.raises(ConfigurationError) as refused:
+        issue(folder, request_of(fault(Draft.of(pki.qwac.certificate))))
+    assert ("--repair" in refused.value.message) == is_mendable
+    assert is_mendable or "make a new one" in refused.value.message
 
 
 @pytest.mark.parametrize("label", ["root", "issuing-ca-qwac", "qwac", "other-qseal", "ocsp-qwac", "lotl-signer"])

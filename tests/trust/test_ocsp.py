@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -16,10 +18,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tppkit.certificates import EidasCertificate, oids
 from tppkit.errors import FormatError, VerificationError
+from tppkit.testpki.draft import Attribute, Draft
 from tppkit.testpki.profiles import key_usage
 from tppkit.trust import State, make_ocsp_request, parse_ocsp_response, verify_ocsp
-from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES
+from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 # The builder writes the machine's present as producedAt, so responders must be valid then.
@@ -69,6 +73,17 @@ def test_a_responder_that_the_issuer_certified_answers(leaf, issuer, responder, 
     said = answer(make_ocsp(leaf, issuer, at=AT, responder=responder, by_name=by_name), leaf, issuer)
     assert said.signer == responder.certificate
     assert said.findings == ()
+
+
+def test_a_responder_of_a_long_name_in_another_script_answers_without_a_warning(leaf, issuer, responder):
+    named = replace(Draft.of(responder.certificate), subject=(Attribute(oids.COMMON_NAME, "Ω" * 60),))
+    greek = responder._replace(certificate=EidasCertificate.from_der(named.sign(issuer.key)))
+    with pytest.warns(UserWarning, match="64"):  # what another reader gives
+        _ = greek.certificate.x509.subject
+    response = make_ocsp(leaf, issuer, at=AT, responder=greek, by_name=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert answer(response, leaf, issuer).signer == greek.certificate
 
 
 @pytest.mark.parametrize("marked", [True, False])

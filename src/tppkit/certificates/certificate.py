@@ -7,6 +7,7 @@ be read must become a finding, not a refusal; the frame, the dates and the key b
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 
 from tppkit._clock import as_utc
 from tppkit.certificates import der, oids
+from tppkit.certificates.extension_values import certificate_extensions, read_extension_values, requested_extensions
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
 from tppkit.certificates.identifier import OrganizationIdentifier, read_organization_identifier
 from tppkit.certificates.key_facts import KeyFacts, read_key_facts
@@ -27,9 +29,6 @@ from tppkit.certificates.qcstatements import QcStatements
 from tppkit.errors import Finding, FormatError, Severity
 
 MAX_CERTIFICATE_BYTES = 64 * 1024
-
-# RFC 2985 section 5.4.2, and Microsoft's own.
-EXTENSION_REQUESTS = frozenset({"1.2.840.113549.1.9.14", "1.3.6.1.4.1.311.2.1.14"})
 
 
 @dataclass(frozen=True)
@@ -171,7 +170,7 @@ class EidasCertificate(Subject):
             subject=subject,
             organization_identifier=_organization_identifier(subject),
             key=read_key_facts(data, parts[first + 5]),
-            extensions=read_extensions(data, _certificate_extensions(parts[-1])),
+            extensions=read_extensions(data, certificate_extensions(parts[-1])),
             issuer=issuer,
             serial=serial,
             not_before=not_before,
@@ -215,6 +214,11 @@ class EidasCertificate(Subject):
     def serial_hex(self) -> str:
         """The serial number in upper-case hexadecimal, without leading zeros (`9FA1`)."""
         return f"{self.serial:X}"
+
+    @property
+    def extension_values(self) -> Mapping[str, bytes]:
+        """DER of the value of each extension, by its dotted identifier; of two with one identifier the first."""
+        return read_extension_values(self.der, certificate_extensions(_parts(self.der, count=6)[-1]))
 
     @cached_property
     def issuer_der(self) -> bytes:
@@ -276,7 +280,7 @@ class EidasRequest(Subject):
             subject=subject,
             organization_identifier=_organization_identifier(subject),
             key=read_key_facts(data, parts[2]),
-            extensions=read_extensions(data, _requested_extensions(data, parts[-1])),
+            extensions=read_extensions(data, requested_extensions(data, parts[-1])),
             x509=request,
         )
 
@@ -285,6 +289,11 @@ class EidasRequest(Subject):
         """DER of the name asked for, as it stands in the request."""
         part = _parts(self.der, count=3)[1]
         return self.der[part.offset : part.end]
+
+    @property
+    def extension_values(self) -> Mapping[str, bytes]:
+        """DER of the value of each extension asked for, by its dotted identifier; of two with one identifier the first."""
+        return read_extension_values(self.der, requested_extensions(self.der, _parts(self.der, count=3)[-1]))
 
     @property
     def attributes(self) -> tuple[tuple[str, bytes], ...]:
@@ -341,17 +350,3 @@ def _require_positive_serial(data: bytes, serial: der.Element) -> None:
 def _organization_identifier(subject: DistinguishedName) -> OrganizationIdentifier | None:
     values = subject.values(oids.ORGANIZATION_IDENTIFIER)
     return read_organization_identifier(values[0]) if values else None
-
-
-def _certificate_extensions(last: der.Element) -> der.Element | None:
-    """What holds the extensions of a certificate: explicit context tag 3, the last part when it is there."""
-    return last if last.tag == 0xA3 else None
-
-
-def _requested_extensions(data: bytes, last: der.Element) -> der.Element | None:
-    """What holds the extensions that a request's attributes (context tag 0) ask for."""
-    for attribute in der.read_children(data, last) if last.tag == 0xA0 else ():
-        parts = der.read_children(data, attribute)
-        if len(parts) == 2 and der.read_oid(data, parts[0]) in EXTENSION_REQUESTS:
-            return parts[1]
-    return None

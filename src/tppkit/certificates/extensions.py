@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -133,6 +133,11 @@ def _malformed(message: str, offset: int) -> Finding:
     return Finding("certificate.extension-malformed", Severity.ERROR, message, "RFC 5280 section 4.2", offset=offset)
 
 
+def _of_extension(oid: str, findings: list[Finding]) -> tuple[Finding, ...]:
+    """The findings, each with the identifier of the extension that it is about."""
+    return tuple(replace(finding, values=MappingProxyType({"extension": oid})) for finding in findings)
+
+
 def _known_or_read(data: bytes, element: der.Element) -> _Extension:
     if element.end - element.offset <= _REMEMBERED_BYTES:
         extension = _remembered(data[element.offset : element.end])
@@ -166,11 +171,11 @@ def _read_extension(data: bytes, element: der.Element) -> _Extension:
                 raise FormatError("der.malformed", "bytes stand after its end", offset=content.end)
         reader = _READERS.get(oid)
         facts = reader(data, content, findings) if reader else {}
-        return new_tuple(_Extension, (oid, critical, facts, tuple(findings)))
+        return new_tuple(_Extension, (oid, critical, facts, _of_extension(oid, findings) if findings else ()))
     except FormatError as e:
         name = f"extension {oid}" if oid else "an extension"
         findings.append(_malformed(f"{name} cannot be read: {e.message}", e.offset or element.offset))
-        return _Extension(oid, critical, {}, tuple(findings))
+        return _Extension(oid, critical, {}, _of_extension(oid, findings))
 
 
 def _plain_frame(data: bytes, element: der.Element) -> tuple[str, bool, der.Element] | None:

@@ -33,7 +33,7 @@ from tppkit.certificates.editions import (
 from tppkit.certificates.rule import Rule, SubjectCheck, Use
 from tppkit.errors import Finding, Severity
 
-__all__ = ["RULES", "Rule", "Use", "check_certificate", "check_statement", "first_error"]
+__all__ = ["RULES", "Rule", "Use", "check_certificate", "check_key", "check_statement", "first_error"]
 
 
 def check_certificate(
@@ -73,9 +73,18 @@ def check_statement(subject: Subject) -> tuple[Finding, ...]:
 
     These rules hold in every edition. Nothing is said where there is no statement.
     """
+    return _check_subject(subject, _OF_STATEMENT)
+
+
+def check_key(subject: Subject) -> tuple[Finding, ...]:
+    """What is wrong with the key of a certificate or request, whatever it is used for and whenever."""
+    return _check_subject(subject, _OF_KEY)
+
+
+def _check_subject(subject: Subject, checks: Mapping[str, SubjectCheck]) -> tuple[Finding, ...]:
     findings = []
     for rule in RULES:
-        check = _OF_STATEMENT.get(rule.code)
+        check = checks.get(rule.code)
         fault = check(subject, datetime.max) if check else None  # none of them asks for the time
         if fault is not None:
             message, values = fault
@@ -218,9 +227,11 @@ RULES: tuple[Rule, ...] = (
          psd2.role_of_later("VOP_RS", "VOP_VS"), since=TS_119_495_V1_5_1, until=TS_119_495_V1_8_1),
     Rule("qcstatements.role-repeated", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.2-1", psd2.role_repeated),
     Rule("qcstatements.text-size", _BOTH, _ERROR, "TS 119 495 annex A", psd2.text_size),
-    Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_latin),
+    Rule("qcstatements.nca-name", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_not_plain),
     Rule("qcstatements.nca-id", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_id_form),
     Rule("qcstatements.nca-name-identifier", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1", psd2.name_is_identifier),
+    # No clause says it: who is supervised by an authority that its NCAId names has written NA for the name of the authority.
+    Rule("qcstatements.nca-name-absent", _BOTH, _NOTICE, "TS 119 495 GEN-5.2.3-1, GEN-5.2.3-1A", psd2.name_not_applicable),
     Rule("qcstatements.nca-country", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-2", psd2.nca_country),
     # Both pkilint and the fork of zlint by mtg.
     Rule("qcstatements.nca-not-applicable", _BOTH, _ERROR, "TS 119 495 GEN-5.2.3-1A, GEN-5.2.3-5",
@@ -243,12 +254,16 @@ _OF_STATEMENT: Mapping[str, SubjectCheck] = MappingProxyType(
         "qcstatements.role-unknown": psd2.role_unknown,
         "qcstatements.role-repeated": psd2.role_repeated,
         "qcstatements.text-size": psd2.text_size,
-        "qcstatements.nca-name": psd2.name_not_latin,
+        "qcstatements.nca-name": psd2.name_not_plain,
         "qcstatements.nca-id": psd2.nca_id_form,
         "qcstatements.nca-name-identifier": psd2.name_is_identifier,
+        "qcstatements.nca-name-absent": psd2.name_not_applicable,
         "qcstatements.nca-country": psd2.nca_country,
         "organization-identifier.authority-mismatch": psd2.authority_mismatch,
     }
+)
+_OF_KEY: Mapping[str, SubjectCheck] = MappingProxyType(
+    {"certificate.weak-key": validity.weak_key, "certificate.unusual-key": validity.unusual_key}
 )
 # What reading notes and a row judges: said once, with the row's weight.
 _JUDGED = frozenset(rule.code for rule in RULES)

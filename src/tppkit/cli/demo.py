@@ -15,6 +15,7 @@ import click
 import httpx
 
 from tppkit._clock import utc_now
+from tppkit._files import make_folder
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.story import Story, StoryOver, Surprise, expect
 from tppkit.client import Identity, Psd2Client
@@ -81,10 +82,7 @@ def _folder(directory: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="tppkit-demo-"))
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise ConfigurationError("file.exists", f"{directory} exists and is not overwritten")
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise ConfigurationError("file.unwritable", f"{directory} cannot be made: {e.strerror}") from e
+    make_folder(directory)
     return directory
 
 

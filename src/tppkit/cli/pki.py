@@ -82,12 +82,17 @@ def faults(as_json: bool) -> None:
 
     if as_json:
         print_json([
-            {"name": fault.name, "summary": fault.summary, "as": fault.use.value, "expected": list(fault.expected)}
+            {
+                "name": fault.name, "summary": fault.summary, "as": fault.use.value, "expected": list(fault.expected),
+                "verdict": fault.verdict,
+            }
             for fault in FAULTS.values()
         ])  # fmt: skip
         return
     for fault in FAULTS.values():
-        click.echo(f"{fault.name} ({fault.use.value})\n  {fault.summary}\n  {', '.join(fault.expected)}")
+        click.echo(
+            f"{fault.name} ({fault.use.value})\n  {fault.summary}\n  {fault.verdict}: {', '.join(fault.expected)}"
+        )
     say(f"{len(FAULTS)} faults")
 
 

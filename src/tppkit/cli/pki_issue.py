@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tppkit._clock import format_time
 from tppkit._text import printable
-from tppkit.certificates import EidasCertificate, read_sources
+from tppkit.certificates import EidasCertificate, EidasRequest, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.cli.output import json_option, present, print_json, read_input, read_time
+from tppkit.cli.output import json_option, present, print_json, read_input, read_time, say
 from tppkit.cli.pki_options import (
     PROVIDER,
     day_option,
@@ -27,13 +28,15 @@ from tppkit.errors import FormatError
 from tppkit.testpki import SEAL_KEY_KINDS, open_pki
 from tppkit.testpki.crl import NO_LONGER, REASONS
 from tppkit.testpki.files import MANIFEST, entry_of
+from tppkit.testpki.folder import PkiFolder
 from tppkit.testpki.provider import make_provider_like
+from tppkit.testpki.request import KINDS
 
 # Options that say nothing about a certificate of a kind.
 _IDLE = {
-    "qwac": ("qscd",),
-    "qseal": ("policy", "dns"),
-    "server": ("policy", "qscd", *(name for name in PROVIDER if name != "dns")),
+    "qwac": ("qscd", "as_"),
+    "qseal": ("policy", "dns", "as_"),
+    "server": ("policy", "qscd", "as_", *(name for name in PROVIDER if name != "dns")),
     "csr": ("policy", "qscd", "key", *PROVIDER),
 }
 
@@ -48,16 +51,20 @@ _IDLE = {
 @qscd_option
 @click.option("--days", type=int, metavar="N", help="Its validity; that of the first ones by default.")
 @click.option("--csr", metavar="FILE", help="For the kind csr: the request.")
+@click.option(
+    "--as", "as_", type=click.Choice(KINDS), help="What the request of --csr is for, where it does not say it."
+)
 @day_option
 @json_option
 def issue(
     kind: str, directory: Path, label: str | None, org_id: str | None, name: str | None, country: str | None,
     nca_name: str | None, roles: str | None, dns: str | None, key: str | None, policy: str | None, qscd: bool,
-    days: int | None, csr: str | None, at: datetime | None, as_json: bool,
+    days: int | None, csr: str | None, as_: str | None, at: datetime | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Issue one more certificate in the test PKI of DIR: a QWAC, a QSealC, a server's (for --dns), or what a CSR asks for.
 
-    It is for the PKI's provider where no option says otherwise, and valid from midnight UTC of the day.
+    It is for the PKI's provider where no option says otherwise, and valid from midnight UTC of the day. What a request asks for
+    and the certificate lacks is told.
     """
     if (csr is None) == (kind == "csr"):
         raise click.UsageError("the kind csr needs --csr FILE, and no other kind takes one")
@@ -66,7 +73,7 @@ def issue(
     now = present(None)
     at = at or max(now, folder.pki.not_before)  # a PKI may begin in days to come
     if csr is not None:
-        entry = folder.issue_requested(read_request(csr), at=at, days=days, label=label, now=now)
+        entry = _issue_requested(folder, read_request(csr), at=at, days=days, label=label, kind=as_, now=now)
     else:
         provider = make_provider_like(
             folder.pki.provider, organization_identifier=org_id, name=name, country=country, nca_name=nca_name,
@@ -80,6 +87,13 @@ def issue(
         print_json(entry)
     else:
         click.echo(f"{directory / entry['path']}  {entry['kind']}")
+
+
+def _issue_requested(folder: PkiFolder, request: EidasRequest, **options: Any) -> dict[str, Any]:
+    entry, dropped = folder.issue_requested(request, **options)
+    for field, value in dropped:
+        say(printable(f"dropped: {field} {value}"))
+    return {**entry, "dropped": [one._asdict() for one in dropped]}
 
 
 @click.command()

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tppkit._clock import format_time
+from tppkit._files import make_folder
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate
 from tppkit.cli.certificates import password_option, read_bundle, read_password
@@ -103,7 +104,7 @@ def lists_(directory: Path, at: datetime | None, as_json: bool) -> int:
 @json_option
 def fetch(directory: Path, territories: tuple[str, ...], url: str, allow_private: bool, as_json: bool) -> int:
     """Fetch the list of the lists and the national lists into a folder, each verified before it is written."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory)
     fetched = fetch_trusted_lists(
         directory,
         fetch=make_fetch(allow_private=allow_private, follow_redirects=True),

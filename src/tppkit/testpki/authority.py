@@ -130,9 +130,12 @@ class Pki:
             qscd: QSealCs state a qualified device.
 
         Raises:
-            ConfigurationError: `pki.days`: not within the validity of the authorities; `pki.policy`.
+            ConfigurationError: `pki.ended`: the authorities had ended; `pki.days`: not within their validity; `pki.policy`.
         """
         start, authority = midnight(at), self.root.certificate
+        if start > authority.not_after:
+            ended = format_time(authority.not_after)
+            raise ConfigurationError("pki.ended", f"the authorities ended on {ended}, before {format_time(start)}")
         left = (authority.not_after - start).days + 1
         chosen = min(self.days, left) if days is None else days
         if start < authority.not_before or not 1 <= chosen <= left:

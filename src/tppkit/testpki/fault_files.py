@@ -22,8 +22,9 @@ EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
     """The manifest's entry and the files of every fault.
 
-    An entry names, beside what every entry has, the use that the certificate claims (`as`), the time at which it is judged
-    (`at`), the revocation lists and OCSP answers to judge it with, the whole `command`, and what is wrong (`summary`).
+    An entry names, beside what every entry has, whether a check `fails` or only `warns` (`verdict`), the use that the
+    certificate claims (`as`), the time at which it is judged (`at`), the revocation lists and OCSP answers to judge it with,
+    the whole `command`, and what is wrong (`summary`).
 
     Args:
         pki: the PKI whose authorities and keys they are made with.
@@ -61,6 +62,7 @@ def _entry(bench: Bench, fault: Fault, case: FaultCase, names: list[str]) -> dic
         "sha256": leaf.sha256,
         "not_after": format_time(leaf.not_after),
         "expected": list(fault.expected),
+        "verdict": fault.verdict,
         "as": fault.use.value,
         "at": at,
         "crl": [name for name in names if name.endswith(".crl")],

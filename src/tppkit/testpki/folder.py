@@ -10,14 +10,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
 from tppkit._clock import as_utc, format_time
 from tppkit._files import locked, replace_file
 from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError
 from tppkit.testpki.authority import Pki
-from tppkit.testpki.crl import HOLD, NO_LONGER, REASONS, Revocation
+from tppkit.testpki.crl import HOLD, NO_LONGER, Revocation
 from tppkit.testpki.files import (
     ENDINGS,
     MANIFEST,
@@ -38,15 +36,9 @@ from tppkit.testpki.publishing import (
     publish_trusted_lists,
     require_publishable,
 )
-from tppkit.testpki.request import (
-    asks_for_ev,
-    kind_of,
-    provider_of_request,
-    requested_dns_names,
-    requested_subject,
-    require_new_key,
-)
+from tppkit.testpki.requested import Dropped, asks_for_ev, certify, find_dropped, requested_kind
 from tppkit.testpki.revocations import REVOCATIONS, Journal, journal_json, read_journal, revoked_by, with_act
+from tppkit.testpki.revoking import find_revocation, issuer_of, require_revocable, was_lifted
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -108,39 +100,45 @@ class PkiFolder:
         at: datetime,
         days: int | None = None,
         label: str | None = None,
+        kind: str | None = None,
         now: datetime | None = None,
-    ) -> dict[str, Any]:
-        """Issue what a request asks for, and write it: there is no key to write. Arguments as for `issue`.
+    ) -> tuple[dict[str, Any], tuple[Dropped, ...]]:
+        """Issue what a request asks for, and write it: there is no key to write.
 
         Subject, DNS names, roles and key are those of the request; so are the policy ev and the qualified device where it asks
-        for them. Addresses, policies and disclosure statements are the authority's. What this PKI does not issue is refused.
+        for them. Addresses, policies and disclosure statements are the authority's. Names, keys and statements that this PKI
+        does not issue are refused; all else that it does not is dropped, and told.
+
+        Args:
+            request: the request.
+            at: as for `issue`.
+            days: as for `issue`.
+            label: as for `issue`.
+            kind: `qwac` or `qseal`, for a request that does not say it.
+            now: as for `issue`.
 
         Returns:
-            The manifest's entry.
+            The manifest's entry, and what of the request the certificate lacks.
 
         Raises:
             ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
-                `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of `make_provider`.
+                `pki.ended`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
+                `make_provider`.
         """
-        kind, provider = kind_of(request), provider_of_request(request)
-        subject, names = requested_subject(request), requested_dns_names(request, kind=kind)
-        known = {issued.label: issued.key for issued in self.pki.issued} | dict(self.pki.callback_keys)
-        public_key = require_new_key(request, kind=kind, known=known)
+        kind = requested_kind(request, kind)
         policy = "ev" if kind == "qwac" and asks_for_ev(request) else "gen"
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=request.qc.sscd)
         issuer = pki.qwac_ca if kind == "qwac" else pki.qseal_ca
         with locked(self.path):
             label = self._new_label(label, kind)
-            certificate = pki.issue_requested(
-                provider, kind=kind, label=label, subject=subject, names=names, public_key=public_key
-            )
+            certificate = certify(pki, request, kind=kind, label=label)
             pem = certificate_pem(certificate)
             chain = PkiFile(f"{label}-chain.pem", pem + certificate_pem(issuer.certificate))
             entry = certificate_entry(certificate, label=label, kind=kind, further=[chain.name])
             self._write([PkiFile(f"{label}.pem", pem), chain], entry)
             if now is not None:
                 self._keep_current(as_utc(now))
-        return entry
+        return entry, find_dropped(request, certificate)
 
     def _new_label(self, label: str | None, kind: str) -> str:
         if label is None:
@@ -175,7 +173,7 @@ class PkiFolder:
         Raises:
             ConfigurationError: `pki.not-issued-here`.
         """
-        return _find(self.pki.revocations, _issuer_of(certificate, self.pki), certificate)
+        return find_revocation(self.pki.revocations, issuer_of(certificate, self.pki), certificate)
 
     def revoke(
         self, certificate: EidasCertificate, *, at: datetime, reason: str = "unspecified", now: datetime | None = None
@@ -198,16 +196,10 @@ class PkiFolder:
                 `file.unwritable`, `pki.unusable`.
         """
         at, now = as_utc(at).replace(microsecond=0), as_utc(now or at)
-        _require_reason(reason)
-        if at > now:
-            message = f"{format_time(at)} is still to come: a list says what is revoked, not what will be"
-            raise ConfigurationError("pki.revocation-time", message)
-        if at < certificate.not_before:
-            message = f"{certificate.subject} is valid from {format_time(certificate.not_before)} only, not at {format_time(at)}"
-            raise ConfigurationError("pki.revocation-time", message)
+        require_revocable(certificate, at=at, now=now, reason=reason)
         with locked(self.path):
-            journal, issuer = read_journal(self.path), _issuer_of(certificate, self.pki)
-            before = _find(revoked_by(journal), issuer, certificate)
+            journal, issuer = read_journal(self.path), issuer_of(certificate, self.pki)
+            before = find_revocation(revoked_by(journal), issuer, certificate)
             if before is not None and (before.reason != HOLD or reason == HOLD):
                 is_unfinished = self._finish(journal, now)
                 if is_unfinished and before.reason == reason:
@@ -232,11 +224,11 @@ class PkiFolder:
         """
         now = as_utc(now).replace(microsecond=0)
         with locked(self.path):
-            journal, issuer = read_journal(self.path), _issuer_of(certificate, self.pki)
-            before = _find(revoked_by(journal), issuer, certificate)
+            journal, issuer = read_journal(self.path), issuer_of(certificate, self.pki)
+            before = find_revocation(revoked_by(journal), issuer, certificate)
             if before is None or before.reason != HOLD:
                 is_unfinished = self._finish(journal, now)
-                if is_unfinished and _was_lifted(journal, issuer, certificate):
+                if is_unfinished and was_lifted(journal, issuer, certificate):
                     return self._with(journal)
                 state = f"revoked for good ({before.reason})" if before else "not revoked"
                 raise ConfigurationError(
@@ -309,40 +301,3 @@ def _make(pki: Pki, kind: str, provider: Provider, label: str, key: str | None) 
     if kind == "qseal":
         return pki.issue_qseal(provider, label=label, key=key)
     return pki.issue_server(provider.dns_name, label=label, key=key)
-
-
-def _require_reason(reason: str) -> None:
-    if reason == NO_LONGER:
-        message = f"{NO_LONGER} stands in delta CRLs only (RFC 5280 section 5.3.1): a hold is lifted with --lift"
-        raise ConfigurationError("pki.reason", message, clause="RFC 5280 section 5.3.1")
-    if reason not in REASONS:
-        known = ", ".join(known for known in REASONS if known != NO_LONGER)
-        raise ConfigurationError("pki.reason", f"the reason {reason!r} is not one of {known} (RFC 5280 section 5.3.1)")
-
-
-def _find(
-    revoked: Mapping[str, tuple[Revocation, ...]], issuer: Issued, certificate: EidasCertificate
-) -> Revocation | None:
-    return next((one for one in revoked.get(issuer.label, ()) if one.serial == certificate.serial), None)
-
-
-def _was_lifted(journal: Journal, issuer: Issued, certificate: EidasCertificate) -> bool:
-    acts = [act for act in journal.get(issuer.label, ()) if act.serial == certificate.serial]
-    return bool(acts) and acts[-1].reason == NO_LONGER
-
-
-def _issuer_of(certificate: EidasCertificate, pki: Pki) -> Issued:
-    for issuer in pki.issuers:
-        if certificate.sha256 != issuer.certificate.sha256 and _is_issued_by(certificate, issuer.certificate):
-            return issuer
-    raise ConfigurationError(
-        "pki.not-issued-here", f"{certificate.subject} was not issued by an authority of this folder"
-    )
-
-
-def _is_issued_by(certificate: EidasCertificate, issuer: EidasCertificate) -> bool:
-    try:
-        certificate.x509.verify_directly_issued_by(issuer.x509)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True

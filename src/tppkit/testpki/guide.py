@@ -86,8 +86,8 @@ While it serves:
 
 
 _FAULTS = (
-    "| `faults/` | one fault each: most must be refused, some break a recommendation only and give a warning; the manifest says"
-    " why, with which command, and the codes that it gives |\n"
+    "| `faults/` | one fault each: most must be refused (`verdict` in the manifest: `fails`), some break a recommendation only"
+    " (`warns`); the manifest says why, with which command, and the codes that it gives |\n"
 )
 _TRYING = """
 ## Faults

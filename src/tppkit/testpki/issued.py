@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+
 from tppkit.certificates import EidasCertificate, der, oids
 from tppkit.testpki.draft import Draft, Extension
 from tppkit.testpki.keys import PrivateKey, public_key_der
@@ -46,6 +48,15 @@ class Issued:
 
     def __repr__(self) -> str:
         return f"Issued(label={self.label!r}, kind={self.kind!r}, subject={str(self.certificate.subject)!r})"
+
+
+def is_issued_by(certificate: EidasCertificate, issuer: EidasCertificate) -> bool:
+    """Whether a certificate names another as its issuer, and that one's key signed it."""
+    try:
+        certificate.x509.verify_directly_issued_by(issuer.x509)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 class Drafted(NamedTuple):

@@ -7,12 +7,10 @@ must lie in the folder itself.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from tppkit._encoding import parse_json
 from tppkit._files import read_bounded
@@ -21,7 +19,7 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.creation import CALLBACK_KEYS
 from tppkit.testpki.files import MANIFEST
-from tppkit.testpki.issued import Issued
+from tppkit.testpki.issued import Issued, is_issued_by
 from tppkit.testpki.keys import KeySource, PrivateKey, kind_of_key, load_key
 from tppkit.testpki.profiles import SERVICES_URL, policy_of, says_test
 from tppkit.testpki.provider import provider_of
@@ -29,9 +27,13 @@ from tppkit.testpki.revocations import read_journal, revoked_by
 
 _MAX_BYTES = 4 * 1024 * 1024
 _AUTHORITIES = frozenset({"root", "issuing-ca"})
-_SIGNERS = frozenset({
-    "root", "issuing-ca-qwac", "issuing-ca-qseal", "ocsp-qwac", "ocsp-qseal", "tsa", "lotl-signer", "list-signer",
-})  # fmt: skip
+# Who signs for the PKI, and who issued each; a signer of lists, like the root, vouches for itself.
+_ISSUERS: Mapping[str, str] = MappingProxyType(
+    {
+        "root": "root", "issuing-ca-qwac": "root", "issuing-ca-qseal": "root", "ocsp-qwac": "issuing-ca-qwac",
+        "ocsp-qseal": "issuing-ca-qseal", "tsa": "issuing-ca-qseal", "lotl-signer": "lotl-signer", "list-signer": "list-signer",
+    }
+)  # fmt: skip
 
 
 def read_pki(path: Path) -> Pki:
@@ -46,8 +48,8 @@ def read_pki(path: Path) -> Pki:
     lacking = {"root", "issuing-ca-qwac", "issuing-ca-qseal", "qwac", "qseal", "tsa"}.difference(members)
     if lacking:
         raise ConfigurationError("pki.unusable", f"{path} lacks {', '.join(sorted(lacking))}")
-    for label in ("issuing-ca-qwac", "issuing-ca-qseal"):
-        _require_below(members[label], members["root"])
+    for label in _ISSUERS.keys() & members.keys():
+        _require_below(members[label], members[_ISSUERS[label]])
     qwac, qseal = members["qwac"].certificate, members["qseal"].certificate
     other = members.get("other-qwac", members["qwac"]).certificate
     ocsp_url = next(iter(qwac.extensions.ocsp_urls), f"{SERVICES_URL}/ocsp")
@@ -122,7 +124,7 @@ def _read_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     label = name.removesuffix(".pem")
     certificate, *chain = _read_chain(path, name)
     names = (*certificate.subject.values(oids.ORGANIZATION), *certificate.subject.values(oids.COMMON_NAME))
-    if (kind in _AUTHORITIES or label in _SIGNERS) and not any(map(says_test, names)):
+    if (kind in _AUTHORITIES or label in _ISSUERS) and not any(map(says_test, names)):
         raise ConfigurationError(
             "pki.not-test", f"the authority {certificate.subject} does not say TEST: it is not used to sign"
         )
@@ -132,13 +134,11 @@ def _read_member(path: Path, name: str, key_name: str, kind: str) -> Issued:
     return Issued(label, kind, certificate, key, tuple(chain))
 
 
-def _require_below(issuing: Issued, root: Issued) -> None:
-    """Refuse an issuing authority of another hierarchy: whoever believes the root of this folder would not believe it."""
-    try:
-        issuing.certificate.x509.verify_directly_issued_by(root.certificate.x509)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm) as e:
-        message = f"{issuing.label} was not issued by the root of this folder: it is not used to sign"
-        raise ConfigurationError("pki.foreign-key", message) from e
+def _require_below(signer: Issued, issuer: Issued) -> None:
+    """Refuse a signer of another hierarchy: whoever believes the root of this folder would not believe it."""
+    if not is_issued_by(signer.certificate, issuer.certificate):
+        message = f"{signer.label} was not issued by {issuer.label} of this folder: it is not used to sign"
+        raise ConfigurationError("pki.foreign-key", message)
 
 
 def _inside(path: Path, name: str) -> Path:

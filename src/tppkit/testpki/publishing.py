@@ -59,7 +59,7 @@ def publish_crls(path: Path, pki: Pki, *, now: datetime) -> tuple[str, ...]:
         now: the present, aware.
 
     Raises:
-        ConfigurationError: `file.unwritable`, `pki.days`, `pki.unusable`.
+        ConfigurationError: `file.unwritable`, `pki.ended`, `pki.unusable`.
     """
     now, standing = as_utc(now).replace(microsecond=0), list(_standing(path, pki))
     require_publishable(pki, now=now)
@@ -75,13 +75,13 @@ def require_publishable(pki: Pki, *, now: datetime) -> None:
     """Require that revocation lists can be signed now.
 
     Raises:
-        ConfigurationError: `pki.days`, the authorities have ended; `pki.unusable`, something is revoked from a time to come,
+        ConfigurationError: `pki.ended`, the authorities have ended; `pki.unusable`, something is revoked from a time to come,
             but for what clocks may differ by.
     """
     ended = pki.root.certificate.not_after
     if as_utc(now) > ended:
-        message = f"the authorities of the folder ended on {format_time(ended)}: nobody believes a list of theirs; make a new PKI"
-        raise ConfigurationError("pki.days", message)
+        message = f"the authorities of the folder ended on {format_time(ended)}: nobody believes a list of theirs"
+        raise ConfigurationError("pki.ended", message)
     latest = max((act.at for acts in pki.revocations.values() for act in acts), default=pki.not_before)
     if latest > shift(max(as_utc(now), pki.not_before), _SKEW):
         message = f"the journal has a revocation of {format_time(latest)}, after the present: check the clock, or mend {REVOCATIONS}"

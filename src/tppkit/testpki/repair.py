@@ -12,29 +12,31 @@ from cryptography import x509
 
 from tppkit.certificates import (
     EidasRequest,
-    ExtensionFacts,
     OrganizationIdentifier,
     Psd2Statement,
     RoleOfPsp,
     check_statement,
-    der,
     oids,
 )
-from tppkit.certificates.certificate import EXTENSION_REQUESTS
 from tppkit.certificates.checks.psd2 import are_name_and_id_exchanged, is_nca_id
-from tppkit.certificates.extensions import read_extensions
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError, Finding, Severity
 from tppkit.testpki import profiles
-from tppkit.testpki.draft import (
-    Extension,
-    extension_of,
-    write_extensions,
-    write_name,
-)
+from tppkit.testpki.differences import find_differences
+from tppkit.testpki.draft import Extension, extension_of
 from tppkit.testpki.keys import KeySource, PrivateKey
 from tppkit.testpki.provider import NOT_APPLICABLE, UNSUPERVISED, authority_name_of, is_dns_name
-from tppkit.testpki.request import alternative_names, kind_of, requested_subject, write_request
+from tppkit.testpki.request import (
+    kind_of,
+    named_host,
+    requested_subject,
+    require_common_name,
+    require_profile_key,
+    write_request,
+)
+
+# What is no fault by any document, and yet maybe not what was meant.
+_QUESTIONS = frozenset({"qcstatements.nca-name-absent"})
 
 
 class Change(NamedTuple):
@@ -86,79 +88,40 @@ def changes_of(request: EidasRequest, *, kind: str | None = None) -> tuple[Chang
     Raises:
         ConfigurationError: `pki.request`.
     """
-    holder = der.write_element(der.SET, write_extensions(_repaired_extensions(request, kind)))
-    new = read_extensions(holder, der.read_whole(holder, tag=der.SET))
-    facts = [Change(field, tell(request.extensions), tell(new)) for field, tell in _FIELDS.items()]
-    changed = (change for change in facts if change.before != change.after)
-    return (*changed, *_dropped_names(request), *_dropped_attributes(request), *_encodings(request))
+    differences = find_differences(request, _mended(request, kind))
+    changes = [Change(one.field, ", ".join(one.asked), ", ".join(one.made)) for one in differences]
+    return (*changes, *(Change("encoding", finding.message, "written anew") for finding in request.findings))
 
 
 def faults_left(request: EidasRequest, *, kind: str | None = None) -> tuple[Finding, ...]:
-    """What is still wrong with the request as it is mended, and only who asks can say; arguments and errors as above.
+    """What is still wrong or open with the request as it is mended, and only who asks can say; arguments and errors as above.
 
-    It is read again as it is written, and judged by the rules for requests.
+    It is read again as it is written, and judged by the rules for requests. The key is judged as it is.
     """
-    mended = KeySource(seed=0).make_key("mended")  # what is found is of statement and subject, whatever the key
-    written = write_request(requested_subject(request), _repaired_extensions(request, kind), mended)
-    found = EidasRequest.from_der(written)
-    return tuple(f for f in (*found.findings, *check_statement(found)) if f.severity is Severity.ERROR)
+    kind = kind or kind_of(request)
+    mended = _mended(request, kind)
+    found = (*mended.findings, *check_statement(mended))
+    left = [finding for finding in found if finding.severity is Severity.ERROR or finding.code in _QUESTIONS]
+    return (*left, *_unusable(request, mended, kind))
 
 
-def _dropped_names(request: EidasRequest) -> Iterator[Change]:
-    """Alternative names of other forms than `cert show` has: a repair asks for DNS names only."""
-    for name in alternative_names(request):
-        if not isinstance(name, x509.DNSName | x509.IPAddress):
-            text = name.value if isinstance(name, x509.RFC822Name | x509.UniformResourceIdentifier) else ""
-            yield Change("subject_alternative_names", f"{type(name).__name__} {text}".strip(), "")
+def _mended(request: EidasRequest, kind: str | None) -> EidasRequest:
+    """The request as it is mended, for another key: nothing but the key is the holder's."""
+    key = KeySource(seed=0).make_key("mended")
+    return EidasRequest.from_der(write_request(requested_subject(request), _repaired_extensions(request, kind), key))
 
 
-def _dropped_attributes(request: EidasRequest) -> Iterator[Change]:
-    """Attributes beside the first request for extensions; never their values, as one may be a password."""
-    is_first = True
-    for oid, _ in request.attributes:
-        if oid in EXTENSION_REQUESTS and is_first:
-            is_first = False
-        else:
-            yield Change("attributes", oid, "")
-
-
-def _encodings(request: EidasRequest) -> Iterator[Change]:
-    if request.subject_der != write_name(requested_subject(request)):
-        yield Change(
-            "subject", "other string types or sets", "UTF8String, PrintableString or IA5String, each attribute alone"
-        )
-    for finding in request.findings:
-        yield Change("encoding", finding.message, "written anew")
-
-
-def _roles(facts: ExtensionFacts) -> str:
-    return ", ".join(f"{role.oid} {role.name}" for role in facts.qc.psd2.roles) if facts.qc.psd2 else ""
-
-
-def _yes(fact: bool) -> str:
-    return "yes" if fact else ""
-
-
-# What a repair may change, by the names of `cert show --json`.
-_FIELDS: dict[str, Callable[[ExtensionFacts], str]] = {
-    "roles": _roles,
-    "nca_name": lambda facts: facts.qc.psd2.nca_name if facts.qc.psd2 else "",
-    "nca_id": lambda facts: facts.qc.psd2.nca_id if facts.qc.psd2 else "",
-    "qc_types": lambda facts: ", ".join(facts.qc.types),
-    "qc_compliance": lambda facts: _yes(facts.qc.compliance),
-    "qc_sscd": lambda facts: _yes(facts.qc.sscd),
-    "qc_pds": lambda facts: ", ".join(f"{place.url} ({place.language})" for place in facts.qc.pds),
-    "qc_semantics": lambda facts: facts.qc.semantics or "",
-    "qc_name_registration_authorities": lambda facts: ", ".join(facts.qc.name_registration_authorities),
-    "qc_statements": lambda facts: ", ".join(sorted(set(facts.qc.statement_oids))),
-    "key_usage": lambda facts: ", ".join(facts.key_usage),
-    "extended_key_usage": lambda facts: ", ".join(facts.extended_key_usage),
-    "dns_names": lambda facts: ", ".join(facts.dns_names),
-    "ip_addresses": lambda facts: ", ".join(facts.ip_addresses),
-    "policies": lambda facts: ", ".join(facts.policies),
-    "extensions": lambda facts: ", ".join(sorted(set(facts.present))),
-    "critical_extensions": lambda facts: ", ".join(sorted(facts.critical)),
-}
+def _unusable(request: EidasRequest, mended: EidasRequest, kind: str) -> Iterator[Finding]:
+    """Why no certificate of the kind has the request's key or its common name."""
+    checks: tuple[Callable[[], None], ...] = (
+        lambda: require_profile_key(request, kind=kind),
+        lambda: require_common_name(mended.subject, mended.extensions.dns_names, kind=kind),
+    )
+    for check in checks:
+        try:
+            check()
+        except ConfigurationError as e:
+            yield Finding(e.code, Severity.ERROR, e.message, e.clause)
 
 
 def _repaired_extensions(request: EidasRequest, kind: str | None) -> list[Extension]:
@@ -167,7 +130,7 @@ def _repaired_extensions(request: EidasRequest, kind: str | None) -> list[Extens
     statements = Extension(oids.QC_STATEMENTS, _repaired_statements(request, kind))
     if kind == "qseal":
         return [extension_of(*profiles.key_usage("content_commitment")), statements]
-    wanted = request.extensions.dns_names or request.subject.values(oids.COMMON_NAME)[:1]
+    wanted = request.extensions.dns_names or named_host(request)
     names = [x509.DNSName(name) for name in wanted if is_dns_name(name)]
     return [
         extension_of(*profiles.key_usage("digital_signature")),

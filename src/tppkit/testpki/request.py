@@ -5,15 +5,13 @@ Sources: RFC 2986 section 4 (PKCS #10), RFC 2985 section 5.4.2 (extensionRequest
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from collections.abc import Sequence
 
 from tppkit._encoding import shown
-from tppkit.certificates import EidasRequest, check_statement, der, oids
-from tppkit.certificates.rules import first_error
-from tppkit.errors import ConfigurationError
+from tppkit.certificates import DistinguishedName, EidasRequest, der, oids
+from tppkit.certificates.general_names import GeneralName, read_general_names
+from tppkit.certificates.rules import check_key
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.testpki import profiles
 from tppkit.testpki.draft import (
     Attribute,
@@ -24,11 +22,12 @@ from tppkit.testpki.draft import (
     write_extensions,
     write_name,
 )
-from tppkit.testpki.keys import KEY_KINDS, SEAL_KEY_KINDS, PrivateKey, kind_of_public_key, public_key_der
-from tppkit.testpki.provider import Provider, is_dns_name, provider_of
+from tppkit.testpki.keys import PrivateKey, public_key_der
+from tppkit.testpki.provider import Provider, is_dns_name
 from tppkit.testpki.signing import sign_der
 
 KINDS = ("qwac", "qseal")
+_TLS_KEYS = frozenset({"rsa", "ec"})
 _EXTENSION_REQUEST = "1.2.840.113549.1.9.14"
 # What only the issuer can know: key identifiers, addresses of its services, its policies.
 ISSUERS_OWN = frozenset({
@@ -46,6 +45,9 @@ def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str 
         key: the private key that the certificate is for.
         policy: of a QWAC, one of `profiles.QWAC_POLICIES`.
         qscd: ask for a QSealC whose key is in a qualified device.
+
+    Raises:
+        ConfigurationError: `pki.key-kind`: no certificate of the kind has such a key.
     """
     if kind == "qwac":
         name, extensions = (
@@ -55,7 +57,9 @@ def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str 
     else:
         name = profiles.provider_name(provider, provider.name)
         extensions = profiles.qseal_extensions(provider, qscd=qscd)
-    return write_request(name, [extension_of(*extension) for extension in extensions], key)
+    written = write_request(name, [extension_of(*extension) for extension in extensions], key)
+    require_profile_key(EidasRequest.from_der(written), kind=kind)
+    return written
 
 
 def write_request(subject: tuple[Attribute, ...], extensions: Sequence[Extension], key: PrivateKey) -> bytes:
@@ -84,14 +88,22 @@ def kind_of(request: EidasRequest) -> str:
     Raises:
         ConfigurationError: `pki.request`: the request does not say.
     """
-    known = request.extensions
-    if request.qc.types in (("web",), ("eseal",)):
-        return "qwac" if request.qc.types == ("web",) else "qseal"
+    known, typed = request.extensions, kind_of_type(request)
+    if typed is not None:
+        return typed
     if "clientAuth" in known.extended_key_usage or known.dns_names:
         return "qwac"
     if "nonRepudiation" in known.key_usage:
         return "qseal"
-    raise ConfigurationError("pki.request", "the request does not say whether it is for a QWAC or a QSealC: say it")
+    raise ConfigurationError(
+        "pki.request",
+        "the request does not say whether it is for a QWAC or a QSealC: say it (pki csr --repair --kind, pki issue csr --as)",
+    )
+
+
+def kind_of_type(request: EidasRequest) -> str | None:
+    """`qwac` or `qseal` by the QcType; None where it does not say one of them."""
+    return {"web": "qwac", "eseal": "qseal"}.get(request.qc.types[0]) if len(request.qc.types) == 1 else None
 
 
 def requested_subject(request: EidasRequest) -> tuple[Attribute, ...]:
@@ -111,77 +123,50 @@ def requested_subject(request: EidasRequest) -> tuple[Attribute, ...]:
     return attributes_of(request.subject)
 
 
-def alternative_names(request: EidasRequest) -> tuple[x509.GeneralName, ...]:
+def alternative_names(request: EidasRequest) -> tuple[GeneralName, ...]:
     """Every subject alternative name that is asked for, of whatever form; none where they cannot be read."""
     try:
-        return tuple(request.x509.extensions.get_extension_for_class(x509.SubjectAlternativeName).value)
-    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+        return read_general_names(request.extension_values[oids.SUBJECT_ALTERNATIVE_NAME])
+    except (FormatError, KeyError):
         return ()
 
 
-def asks_for_ev(request: EidasRequest) -> bool:
-    """Whether it asks for a website certificate that browsers believe: by policy, or by what only such a one says."""
-    asked = {*request.extensions.policies, *request.extensions.present}
-    stated = {oid for rdn in request.subject.rdns for oid, _ in rdn}
-    return not asked.isdisjoint((*profiles.QWAC_POLICIES["ev"], profiles.REGISTRATION)) or not stated.isdisjoint(
-        profiles.EV_ATTRIBUTES
-    )
+def named_host(request: EidasRequest) -> tuple[str, ...]:
+    """The common name of a request, when it is one DNS name: it stands for the alternative names of one that has none."""
+    return tuple(name for name in request.subject.values(oids.COMMON_NAME)[:1] if is_dns_name(name))
 
 
-def requested_dns_names(request: EidasRequest, *, kind: str) -> tuple[str, ...]:
-    """The DNS names that a QWAC is asked for; none for a QSealC.
+def require_common_name(subject: DistinguishedName, dns_names: Sequence[str], *, kind: str) -> None:
+    """Require of a QWAC that each common name is one of its DNS names.
+
+    Args:
+        subject: the name asked for.
+        dns_names: the DNS names of the certificate.
+        kind: `qwac` or `qseal`.
 
     Raises:
-        ConfigurationError: `pki.request`: names of other forms are asked for, which a QWAC of this PKI has not, or none that
-            can be read, or what such a certificate never has; `pki.dns-name`.
+        ConfigurationError: `pki.request`.
     """
-    names = alternative_names(request)
-    if (request.qc.sscd and kind == "qwac") or (names and kind == "qseal"):
-        odd = "a qualified device" if kind == "qwac" else "alternative names"
-        raise ConfigurationError("pki.request", f"the request for a {kind} asks for {odd}: make a new one without")
-    for name in names:
-        if not isinstance(name, x509.DNSName):
-            message = f"the request asks for an alternative name that is no DNS name ({type(name).__name__})"
-            raise ConfigurationError("pki.request", f"{message}: make a new one without it")
-    if not names and oids.SUBJECT_ALTERNATIVE_NAME in request.extensions.present:
-        raise ConfigurationError("pki.request", "the alternative names of the request cannot be read: make a new one")
-    for text in request.extensions.dns_names:
-        if not is_dns_name(text):
-            raise ConfigurationError("pki.dns-name", f"{shown(text)} is not a DNS name in lower case")
-    return request.extensions.dns_names
+    odd = [name for name in subject.values(oids.COMMON_NAME) if name not in dns_names]
+    if kind == "qwac" and odd:
+        clause = "EN 319 412-4 WEB-4.1.3-4 (d)"
+        message = f"the common name {shown(odd[0])} is none of the DNS names ({shown(', '.join(dns_names)) or 'none'})"
+        raise ConfigurationError("pki.request", f"{message}: make a new request ({clause})", clause=clause)
 
 
-def require_new_key(request: EidasRequest, *, kind: str, known: Mapping[str, PrivateKey]) -> bytes:
-    """DER of the request's SubjectPublicKeyInfo, when its key is of a kind that such certificates have, and nobody else's.
+def require_profile_key(request: EidasRequest, *, kind: str) -> None:
+    """Require a key that a profile of the kind allows.
 
     Args:
         request: the request.
         kind: `qwac` or `qseal`.
-        known: keys of others by their labels.
 
     Raises:
-        ConfigurationError: `pki.key-kind`; `pki.foreign-key`, another has the key.
+        ConfigurationError: `pki.key-kind`.
     """
-    key, kinds = request.public_key, SEAL_KEY_KINDS if kind == "qseal" else KEY_KINDS
-    if kind_of_public_key(key) not in kinds:
-        what = f"{request.key.type}, {request.key.bits or request.key.curve}"
-        raise ConfigurationError("pki.key-kind", f"the request's key ({what}) is none of {', '.join(kinds)}")
-    owner = next((label for label, other in known.items() if other.public_key() == key), None)
-    if owner is not None:
-        message = f"the request's key is that of {owner}: make one for this request"
-        raise ConfigurationError("pki.foreign-key", message)
-    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-
-
-def provider_of_request(request: EidasRequest) -> Provider:
-    """The provider that asks.
-
-    Raises:
-        ConfigurationError: as `make_provider`; `pki.request`, the request is malformed.
-    """
-    fault = first_error((*request.findings, *check_statement(request)))
-    if fault is not None:
-        raise ConfigurationError(
-            "pki.request", f"the request is malformed, mend it first (pki csr --repair): {fault.message}"
-        )
-    return provider_of(request)
+    for fault in check_key(request):
+        raise ConfigurationError("pki.key-kind", f"{fault.message} ({fault.clause})", clause=fault.clause)
+    if kind == "qwac" and request.key.type not in _TLS_KEYS:
+        clause = "BR section 6.1.5"
+        message = f"a key of the type {request.key.type} is none of a website certificate ({clause})"
+        raise ConfigurationError("pki.key-kind", message, clause=clause)

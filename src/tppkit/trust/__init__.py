@@ -13,7 +13,8 @@ from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
 from tppkit.trust.revocation.crl import Crl, parse_crl, verify_crl
-from tppkit.trust.revocation.ocsp import OcspResponse, make_ocsp_request, parse_ocsp_response, verify_ocsp
+from tppkit.trust.revocation.ocsp import verify_ocsp
+from tppkit.trust.revocation.ocsp_response import OcspResponse, make_ocsp_request, parse_ocsp_response
 from tppkit.trust.revocation.outcome import RevocationPolicy, RevocationScope
 from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation, read_revocation
 from tppkit.trust.revocation.status import CertificateStatus, Source, State

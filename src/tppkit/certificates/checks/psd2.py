@@ -9,6 +9,7 @@ from datetime import datetime
 
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
+from tppkit._text import hidden_character
 from tppkit.certificates import oids
 from tppkit.certificates.authorities import AUTHORITIES
 from tppkit.certificates.certificate import Subject
@@ -97,9 +98,16 @@ def text_size(certificate: Subject, at: datetime) -> Fault | None:
     return None
 
 
-def name_not_latin(certificate: Subject, at: datetime) -> Fault | None:
-    """The authority's name is in another alphabet; accents and digits are Latin text too."""
+def name_not_plain(certificate: Subject, at: datetime) -> Fault | None:
+    """The authority's name is no plain text in Latin letters: it is in another alphabet, or has what nobody sees.
+
+    Accents and digits are Latin text too. A UTF8String may hold control characters; plain text does not.
+    """
     name = certificate.qc.psd2.nca_name if certificate.qc.psd2 else ""
+    hidden = hidden_character(name.replace("\u00a0", " "))  # a no-break space is seen as a space
+    if hidden is not None:
+        message = f"NCAName {shown(name)} has a character that nobody sees (U+{ord(hidden):04X}): it is no plain text"
+        return message, {"nca_name": name, "character": f"U+{ord(hidden):04X}"}
     if name.isascii():
         return None
     for character in name:
@@ -107,6 +115,15 @@ def name_not_latin(certificate: Subject, at: datetime) -> Fault | None:
             message = f"NCAName {shown(name)} has a letter ({shown(character)}) that is not Latin"
             return message, {"nca_name": name, "letter": character}
     return None
+
+
+def name_not_applicable(certificate: Subject, at: datetime) -> Fault | None:
+    """`NA` stands for the name of an authority that NCAId names."""
+    psd2 = certificate.qc.psd2
+    if psd2 is None or psd2.nca_name != _NOT_APPLICABLE or not _NCA_ID.fullmatch(psd2.nca_id):
+        return None
+    message = f"NCAName is NA, as where no authority is, and NCAId names {psd2.nca_id}: which is meant?"
+    return message, {"nca_name": psd2.nca_name, "nca_id": psd2.nca_id}
 
 
 def nca_id_form(certificate: Subject, at: datetime) -> Fault | None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from tppkit._clock import format_time
 from tppkit.certificates import oids
-from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.rule import Check, Fault
 
 _MIN_RSA_BITS = 2048
@@ -70,7 +70,7 @@ def long_serial(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"the serial number has {octets} octets, more than 20", {"octets": str(octets)}
 
 
-def weak_key(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def weak_key(certificate: Subject, at: datetime) -> Fault | None:
     """An RSA key below 2048 bits."""
     key = certificate.key
     if not key.type.startswith("rsa") or key.bits is None or key.bits >= _MIN_RSA_BITS:
@@ -78,7 +78,7 @@ def weak_key(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"the RSA key has {key.bits} bits, less than {_MIN_RSA_BITS}", {"bits": str(key.bits)}
 
 
-def unusual_key(certificate: EidasCertificate, at: datetime) -> Fault | None:
+def unusual_key(certificate: Subject, at: datetime) -> Fault | None:
     """An elliptic curve that TS 119 312 does not recommend."""
     key = certificate.key
     if key.type != "ec" or key.curve not in _OTHER_CURVES:

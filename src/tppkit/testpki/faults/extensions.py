@@ -128,19 +128,19 @@ def seal_without_key_usage(draft: Draft) -> Draft:
     return draft.without_extension(oids.KEY_USAGE)
 
 
-@seal_fault("certificate.key-usage-mixed")
+@seal_fault("certificate.key-usage-mixed", warns=True)
 def seal_of_mixed_usage(draft: Draft) -> Draft:
     """The QSealC's key is for content commitment and for authentication."""
     return _with_usage(draft, "digital_signature", "content_commitment")
 
 
-@seal_fault("certificate.key-usage-authentication")
+@seal_fault("certificate.key-usage-authentication", warns=True)
 def seal_for_authentication(draft: Draft) -> Draft:
     """The QSealC's key is for authentication only."""
     return _with_usage(draft, "digital_signature")
 
 
-@qwac_fault("certificate.key-usage-not-critical")
+@qwac_fault("certificate.key-usage-not-critical", warns=True)
 def key_usage_not_critical(draft: Draft) -> Draft:
     """The key usage is not critical."""
     return _with_usage(draft, "digital_signature", critical=False)
@@ -158,7 +158,7 @@ def no_authority_key_identifier(draft: Draft) -> Draft:
     return draft.without_extension(oids.AUTHORITY_KEY_IDENTIFIER)
 
 
-@qwac_fault("certificate.no-subject-key")
+@qwac_fault("certificate.no-subject-key", warns=True)
 def no_subject_key_identifier(draft: Draft) -> Draft:
     """The subject key identifier is absent."""
     return draft.without_extension(oids.SUBJECT_KEY_IDENTIFIER)
@@ -194,7 +194,7 @@ def crl_over_ftp(draft: Draft) -> Draft:
     return _with_crl_address(draft, "ftp://pki.test.example.com/issuing-ca-qwac.crl")
 
 
-@qwac_fault("certificate.internal-address")
+@qwac_fault("certificate.internal-address", warns=True)
 def crl_on_loopback(draft: Draft) -> Draft:
     """The revocation list is at an address of nobody else's network."""
     return _with_crl_address(draft, "http://127.0.0.1/issuing-ca-qwac.crl")
@@ -206,7 +206,7 @@ def no_policies(draft: Draft) -> Draft:
     return draft.without_extension(oids.CERTIFICATE_POLICIES)
 
 
-@qwac_fault("certificate.no-qualified-policy")
+@qwac_fault("certificate.no-qualified-policy", warns=True)
 def no_qualified_policy(draft: Draft) -> Draft:
     """No policy is one of EN 319 411-2."""
     return _with_policies(draft, _TEST_POLICY)
@@ -236,13 +236,13 @@ def device_policy_without_statement(draft: Draft) -> Draft:
     return _with_policies(draft, "0.4.0.194112.1.3")
 
 
-@seal_fault("certificate.psd2-policy-on-seal")
+@seal_fault("certificate.psd2-policy-on-seal", warns=True)
 def psd2_policy_in_seal(draft: Draft) -> Draft:
     """The QSealC has the policy of PSD2 website certificates beside its own."""
     return _with_policies(draft, oids.POLICY_QCP_L, "0.4.0.19495.3.1")
 
 
-@qwac_fault("certificate.should-not-be-critical")
+@qwac_fault("certificate.should-not-be-critical", warns=True)
 def critical_policies(draft: Draft) -> Draft:
     """The certificate policies are critical."""
     return with_criticality(draft, oids.CERTIFICATE_POLICIES, True)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tppkit.certificates import Use
 from tppkit.testpki.draft import Draft
-from tppkit.testpki.faults.case import QWAC, SEAL, Bench, Fault, FaultCase
+from tppkit.testpki.faults.case import FAILS, QWAC, SEAL, WARNS, Bench, Fault, FaultCase
 
 _FAULTS: dict[str, Fault] = {}
 FAULTS: Mapping[str, Fault] = MappingProxyType(_FAULTS)
@@ -17,41 +17,54 @@ Drafting = TypeVar("Drafting", bound=Callable[[Draft], Draft])
 Making = TypeVar("Making", bound=Callable[[Bench], FaultCase])
 
 
-def qwac_fault(*expected: str) -> Callable[[Drafting], Drafting]:
-    """A function that makes something wrong of the draft of a QWAC; its chain is sound."""
-    return _draft_fault(QWAC, expected)
+def qwac_fault(*expected: str, warns: bool = False) -> Callable[[Drafting], Drafting]:
+    """A function that makes something wrong of the draft of a QWAC; its chain is sound.
+
+    Args:
+        expected: every code that a check gives.
+        warns: the check holds all the same: a recommendation is broken.
+    """
+    return _draft_fault(QWAC, expected, warns=warns)
 
 
-def seal_fault(*expected: str) -> Callable[[Drafting], Drafting]:
-    """A function that makes something wrong of the draft of a QSealC; its chain is sound."""
-    return _draft_fault(SEAL, expected)
+def seal_fault(*expected: str, warns: bool = False) -> Callable[[Drafting], Drafting]:
+    """A function that makes something wrong of the draft of a QSealC; its chain is sound. Arguments as above."""
+    return _draft_fault(SEAL, expected, warns=warns)
 
 
-def fault(*expected: str, use: Use = QWAC) -> Callable[[Making], Making]:
-    """A function that makes a whole case."""
+def fault(*expected: str, use: Use = QWAC, warns: bool = False) -> Callable[[Making], Making]:
+    """A function that makes a whole case. Arguments as above, and the use that the certificate claims."""
 
     def register(make: Making) -> Making:
-        _add(make.__name__, make.__doc__, use, expected, make)
+        _add(make.__name__, make.__doc__, use, expected, make, warns=warns)
         return make
 
     return register
 
 
-def _draft_fault(use: Use, expected: tuple[str, ...]) -> Callable[[Drafting], Drafting]:
+def _draft_fault(use: Use, expected: tuple[str, ...], *, warns: bool) -> Callable[[Drafting], Drafting]:
     def register(change: Drafting) -> Drafting:
         def make(bench: Bench) -> FaultCase:
             return bench.changed(use, change)
 
-        _add(change.__name__, change.__doc__, use, expected, make)
+        _add(change.__name__, change.__doc__, use, expected, make, warns=warns)
         return change
 
     return register
 
 
 def _add(
-    name: str, summary: str | None, use: Use, expected: tuple[str, ...], make: Callable[[Bench], FaultCase]
+    name: str,
+    summary: str | None,
+    use: Use,
+    expected: tuple[str, ...],
+    make: Callable[[Bench], FaultCase],
+    *,
+    warns: bool,
 ) -> None:
     name = name.replace("_", "-")
     if name in _FAULTS:
         raise ValueError(f"two faults are named {name}")
-    _FAULTS[name] = Fault(name, (summary or "").rstrip("."), use, tuple(sorted(expected)), make)
+    _FAULTS[name] = Fault(
+        name, (summary or "").rstrip("."), use, tuple(sorted(expected)), WARNS if warns else FAILS, make
+    )

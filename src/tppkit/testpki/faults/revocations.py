@@ -58,7 +58,7 @@ def crl_from_the_future(bench: Bench) -> FaultCase:
     return bench.sound(crls=(stated, bench.crl(issuer=bench.pki.root)))
 
 
-@fault("crl.undated", "revocation.unknown")
+@fault("crl.undated", "revocation.unknown", warns=True)
 def crl_without_end(bench: Bench) -> FaultCase:
     """The revocation list does not say when the next one comes."""
     return bench.sound(crls=(bench.crl(next_update=None),))

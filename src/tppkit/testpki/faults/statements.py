@@ -102,13 +102,13 @@ def role_name_in_lower_case(draft: Draft) -> Draft:
     return with_roles(draft, (PI, "psp_pi"))
 
 
-@qwac_fault("qcstatements.role-unknown")
+@qwac_fault("qcstatements.role-unknown", warns=True)
 def unknown_role(draft: Draft) -> Draft:
     """A role's identifier is none of TS 119 495, though its name is."""
     return with_roles(draft, ("2.999.19495.2", "PSP_PI"), (AI, "PSP_AI"))
 
 
-@qwac_fault("qcstatements.role-repeated")
+@qwac_fault("qcstatements.role-repeated", warns=True)
 def role_twice(draft: Draft) -> Draft:
     """A role stands twice."""
     return with_roles(draft, (PI, "PSP_PI"), (PI, "PSP_PI"))
@@ -312,13 +312,13 @@ def disclosure_in_no_language(draft: Draft) -> Draft:
     )
 
 
-@qwac_fault("qcstatements.pds-language-case")
+@qwac_fault("qcstatements.pds-language-case", warns=True)
 def disclosure_language_in_capitals(draft: Draft) -> Draft:
     """A disclosure statement's language is in capitals."""
     return _with_pds(draft, ("https://pki.test.example.com/pds_en.pdf", "EN"))
 
 
-@qwac_fault("qcstatements.no-english-pds")
+@qwac_fault("qcstatements.no-english-pds", warns=True)
 def no_english_disclosure(draft: Draft) -> Draft:
     """No disclosure statement is in English."""
     return _with_pds(draft, ("https://pki.test.example.com/pds_lt.pdf", "lt"))

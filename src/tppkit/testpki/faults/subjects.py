@@ -173,7 +173,7 @@ def identifier_of_another_authority(draft: Draft) -> Draft:
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, f"PSD{authority}-LB000000")
 
 
-@qwac_fault("organization-identifier.not-psd")
+@qwac_fault("organization-identifier.not-psd", warns=True)
 def vat_identifier(draft: Draft) -> Draft:
     """The organizationIdentifier is a VAT number, where the scheme PSD should be."""
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "VATLT-100001234567")

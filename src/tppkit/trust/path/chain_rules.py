@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from cryptography import x509
-from cryptography.x509.oid import ExtendedKeyUsageOID
-
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
@@ -19,6 +16,7 @@ from tppkit.trust.path.links import Link
 from tppkit.trust.path.strength import check_key, check_signature_algorithm
 
 Chain = Sequence[Link]
+_ANY_PURPOSE = "anyExtendedKeyUsage"
 PRE_CERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"  # RFC 6962 section 3.1
 
 # Critical extensions that are processed, here or by `certificates.rules`: key usage, subject alternative name, basic
@@ -34,7 +32,7 @@ PROCESSED = frozenset(
 
 def _check_pre_certificates(chain: Chain, at: datetime) -> None:
     for link in chain:
-        if PRE_CERTIFICATE_POISON in link.extensions:
+        if PRE_CERTIFICATE_POISON in link.facts.present:
             raise CertificateRejected(
                 "path.pre-certificate", f"{link} is a pre-certificate, not a certificate", clause="RFC 6962 section 3.1"
             )
@@ -56,13 +54,11 @@ def _check_validity(chain: Chain, at: datetime) -> None:
 
 def _check_authorities(chain: Chain, at: datetime) -> None:
     for link in chain[1:]:
-        basic = link.get(x509.BasicConstraints)
-        if basic is None or not basic.ca:
+        if not link.facts.is_ca:
             raise CertificateRejected(
                 "path.no-authority", f"{link} is no certification authority", clause="RFC 5280 section 6.1.4 (k)"
             )
-        usage = link.get(x509.KeyUsage)
-        if usage is not None and not usage.key_cert_sign:
+        if not link.may("keyCertSign"):
             raise CertificateRejected(
                 "path.key-usage", f"the key of {link} may not sign certificates", clause="RFC 5280 section 6.1.4 (n)"
             )
@@ -71,11 +67,11 @@ def _check_authorities(chain: Chain, at: datetime) -> None:
 def _check_lengths(chain: Chain, at: datetime) -> None:
     below = 0
     for link in chain[1:]:
-        basic = link.get(x509.BasicConstraints)
-        if basic is not None and basic.path_length is not None and below > basic.path_length:
+        length = link.facts.path_length
+        if length is not None and below > length:
             raise CertificateRejected(
                 "path.length",
-                f"{link} may have {basic.path_length} authorities below it, and has {below}",
+                f"{link} may have {length} authorities below it, and has {below}",
                 clause="RFC 5280 section 6.1.4 (l), (m)",
             )
         if not link.is_self_issued:
@@ -84,8 +80,8 @@ def _check_lengths(chain: Chain, at: datetime) -> None:
 
 def _check_critical_extensions(chain: Chain, at: datetime) -> None:
     for link in chain:
-        for oid, extension in link.extensions.items():
-            if extension.critical and oid not in PROCESSED:
+        for oid in link.facts.critical:
+            if oid not in PROCESSED:
                 raise CertificateRejected(
                     "path.critical-extension",
                     f"{link} has the critical extension {oid}, which is not processed",
@@ -98,14 +94,12 @@ def _check_purposes(chain: Chain, at: datetime) -> None:
 
     One without the extension is for any purpose.
     """
-    usage = chain[0].get(x509.ExtendedKeyUsage)
-    purposes = frozenset(usage or (ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE,))
+    purposes = frozenset(chain[0].facts.extended_key_usage or (_ANY_PURPOSE,))
     for link in chain[1:]:
-        extension = link.extensions.get(oids.EXTENDED_KEY_USAGE)
-        allowed = link.get(x509.ExtendedKeyUsage)
-        if extension is None or not extension.critical or allowed is None:
+        allowed = link.facts.extended_key_usage
+        if oids.EXTENDED_KEY_USAGE not in link.facts.critical:
             continue
-        if ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE not in allowed and not purposes.issubset(allowed):
+        if _ANY_PURPOSE not in allowed and not purposes.issubset(allowed):
             raise CertificateRejected(
                 "path.purpose",
                 f"{chain[0]} is for purposes that the authority {link} may not certify for",

@@ -1,20 +1,35 @@
-"""What path validation reads of a certificate."""
+"""What path validation reads of a certificate.
+
+Extensions are read by our own reader: `cryptography` warns of names beyond 64 bytes, which in Greek or Cyrillic are 33 letters.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TypeVar
 
-from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from tppkit.certificates import EidasCertificate, der
-from tppkit.errors import CertificateRejected
+from tppkit.certificates import EidasCertificate, ExtensionFacts, der, oids
+from tppkit.certificates.general_names import GeneralName, read_general_names
+from tppkit.errors import CertificateRejected, FormatError
+from tppkit.trust.path.link_extensions import (
+    NameConstraints,
+    PolicyConstraints,
+    read_inhibit_any_policy,
+    read_name_constraints,
+    read_points,
+    read_policy_constraints,
+)
 from tppkit.trust.path.names import ComparableName, comparable_issuer, comparable_subject
 
-_E = TypeVar("_E", bound=x509.ExtensionType)
+_T = TypeVar("_T")
+# Extensions of which path validation takes the facts as they were read; further ones are read below. All others may be malformed.
+_TAKEN = frozenset({
+    oids.SUBJECT_KEY_IDENTIFIER, oids.AUTHORITY_KEY_IDENTIFIER, oids.KEY_USAGE, oids.BASIC_CONSTRAINTS, oids.CERTIFICATE_POLICIES,
+    oids.EXTENDED_KEY_USAGE,
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,26 +40,47 @@ class Link:
         certificate: the certificate.
         subject: the holder's name; equal for names that are the same (RFC 5280 section 7.1).
         issuer: the issuer's name, likewise.
-        extensions: by dotted object identifier.
-        key_id: subjectKeyIdentifier, or None.
-        authority_key_id: keyIdentifier of the authorityKeyIdentifier, or None.
+        values: DER of the value of each extension, by its dotted identifier.
+        alternative_names: of the holder.
+        name_constraints: what an authority may name, or None.
+        policy_constraints: from where on policies must hold, or None.
+        inhibit_any_policy: from where on anyPolicy counts no more, or None.
+        crl_points: full names of the points where its CRL is.
     """
 
     certificate: EidasCertificate
     subject: ComparableName
     issuer: ComparableName
-    extensions: Mapping[str, x509.Extension[x509.ExtensionType]]
-    key_id: bytes | None
-    authority_key_id: bytes | None
+    values: Mapping[str, bytes]
+    alternative_names: tuple[GeneralName, ...]
+    name_constraints: NameConstraints | None
+    policy_constraints: PolicyConstraints | None
+    inhibit_any_policy: int | None
+    crl_points: frozenset[GeneralName]
+
+    @property
+    def facts(self) -> ExtensionFacts:
+        """What the extensions say."""
+        return self.certificate.extensions
+
+    @property
+    def key_id(self) -> bytes | None:
+        """The subjectKeyIdentifier, or None."""
+        return self.facts.subject_key_identifier
+
+    @property
+    def authority_key_id(self) -> bytes | None:
+        """The keyIdentifier of the authorityKeyIdentifier, or None."""
+        return self.facts.authority_key_identifier
 
     @property
     def is_self_issued(self) -> bool:
         """Subject and issuer are the same name (RFC 5280 section 3.2), whoever's key signed."""
         return self.subject == self.issuer
 
-    def get(self, kind: type[_E]) -> _E | None:
-        """The value of an extension, None when it is absent."""
-        return _value(self.extensions, kind)
+    def may(self, *usages: str) -> bool:
+        """Whether the key may be used for one of these (names of `KEY_USAGES`): key usage allows it, or is absent."""
+        return oids.KEY_USAGE not in self.values or not set(usages).isdisjoint(self.facts.key_usage)
 
     def __str__(self) -> str:
         return str(self.certificate.subject)
@@ -56,26 +92,33 @@ def read_link(certificate: EidasCertificate) -> Link:
     Raises:
         CertificateRejected: `path.extension-malformed`.
     """
+    for finding in certificate.extensions.findings:
+        if finding.values.get("extension", "") in _TAKEN | {""}:
+            raise _malformed(certificate, finding.message)
+    values = certificate.extension_values
+
+    def read(oid: str, reader: Callable[[bytes], _T]) -> _T | None:
+        return reader(values[oid]) if oid in values else None
+
     try:
-        extensions = MappingProxyType({e.oid.dotted_string: e for e in certificate.x509.extensions})
-    except (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
-        raise CertificateRejected(
-            "path.extension-malformed",
-            f"the extensions of {certificate.subject} cannot be read: {str(e)[:120]}",
-            clause="RFC 5280 section 4.2",
-        ) from e
-    subject_key, authority_key = (
-        _value(extensions, x509.SubjectKeyIdentifier),
-        _value(extensions, x509.AuthorityKeyIdentifier),
-    )
-    return Link(
-        certificate=certificate,
-        subject=comparable_subject(certificate),
-        issuer=comparable_issuer(certificate),
-        extensions=extensions,
-        key_id=subject_key.digest if subject_key else None,
-        authority_key_id=authority_key.key_identifier if authority_key else None,
-    )
+        return Link(
+            certificate=certificate,
+            subject=comparable_subject(certificate),
+            issuer=comparable_issuer(certificate),
+            values=values,
+            alternative_names=read(oids.SUBJECT_ALTERNATIVE_NAME, read_general_names) or (),
+            name_constraints=read(oids.NAME_CONSTRAINTS, read_name_constraints),
+            policy_constraints=read(oids.POLICY_CONSTRAINTS, read_policy_constraints),
+            inhibit_any_policy=read(oids.INHIBIT_ANY_POLICY, read_inhibit_any_policy),
+            crl_points=read(oids.CRL_DISTRIBUTION_POINTS, read_points) or frozenset(),
+        )
+    except FormatError as e:
+        raise _malformed(certificate, e.message) from e
+
+
+def _malformed(certificate: EidasCertificate, why: str) -> CertificateRejected:
+    message = f"the extensions of {certificate.subject} cannot be read: {why[:120]}"
+    return CertificateRejected("path.extension-malformed", message, clause="RFC 5280 section 4.2")
 
 
 def read_key_bits(certificate: EidasCertificate) -> bytes:
@@ -87,8 +130,3 @@ def read_key_bits(certificate: EidasCertificate) -> bytes:
     whole = certificate.public_key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     bits = der.read_children(whole, der.read_whole(whole, tag=der.SEQUENCE))[1]
     return whole[bits.start + 1 : bits.end]
-
-
-def _value(extensions: Mapping[str, x509.Extension[x509.ExtensionType]], kind: type[_E]) -> _E | None:
-    found = extensions.get(kind.oid.dotted_string)
-    return found.value if found is not None and isinstance(found.value, kind) else None

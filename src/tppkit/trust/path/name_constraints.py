@@ -15,23 +15,21 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
-from asn1crypto import x509 as asn1_x509
-from cryptography import x509
-from cryptography.x509.oid import NameOID
-
+from tppkit.certificates import DistinguishedName
+from tppkit.certificates.general_names import DIRECTORY_NAME, DNS_NAME, EMAIL, IP_ADDRESS, URI, GeneralName
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.names import ComparableName, comparable_der
+from tppkit.trust.path.names import ComparableName, comparable_name
 
 MAX_COMPARISONS = 50_000
+_EMAIL_ADDRESS = "1.2.840.113549.1.9.1"
 _CLAUSE = "RFC 5280 section 4.2.1.10"
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _LOCAL_PART = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*")  # RFC 5322 dot-atom
 _HOST = re.compile(rf"(?:{_LABEL}\.)*{_LABEL}\.?")
 
-_Form = type[x509.GeneralName]
-# One name: the class of its form, and its value as that class has it.
-_Name = tuple[_Form, Any]
+# One name: its form, and its value as it is compared.
+_Name = tuple[str, Any]
 
 
 @dataclass(slots=True)
@@ -51,7 +49,7 @@ class NameLimits:
         comparisons: how many names were compared; hostile certificates have many.
     """
 
-    limits: dict[_Form, list[_Limit]] = field(default_factory=dict)
+    limits: dict[str, list[_Limit]] = field(default_factory=dict)
     comparisons: int = 0
 
     def add(self, link: Link) -> None:
@@ -60,17 +58,18 @@ class NameLimits:
         Raises:
             CertificateRejected: `path.name-constraints`, it cannot be applied.
         """
-        constraints = link.get(x509.NameConstraints)
+        constraints = link.name_constraints
         if constraints is None:
             return
-        if not (constraints.permitted_subtrees or constraints.excluded_subtrees):
+        if not (constraints.permitted or constraints.excluded):
             raise _refused(link, "constrains names and names none")
-        _require_whole_subtrees(link)
-        stated: dict[_Form, _Limit] = {}
-        for base in constraints.permitted_subtrees or ():
-            stated.setdefault(type(base), _Limit()).permitted.append(_base(link, base))
-        for base in constraints.excluded_subtrees or ():
-            stated.setdefault(type(base), _Limit()).excluded.append(_base(link, base))
+        if constraints.has_distance:  # RFC 5280 has none, and it must not be passed over
+            raise _refused(link, "constrains names at a distance (minimum or maximum)")
+        stated: dict[str, _Limit] = {}
+        for base in constraints.permitted:
+            stated.setdefault(base.form, _Limit()).permitted.append(_base(link, base))
+        for base in constraints.excluded:
+            stated.setdefault(base.form, _Limit()).excluded.append(_base(link, base))
         for form, limit in stated.items():
             self.limits.setdefault(form, []).append(limit)
 
@@ -86,30 +85,29 @@ class NameLimits:
             for limit in self.limits.get(form, ()):
                 self._check_name(link, form, value, limit)
 
-    def _check_name(self, link: Link, form: _Form, value: Any, limit: _Limit) -> None:
+    def _check_name(self, link: Link, form: str, value: Any, limit: _Limit) -> None:
         self.comparisons += len(limit.permitted) + len(limit.excluded)
         if self.comparisons > MAX_COMPARISONS:
             raise CertificateRejected("path.too-complex", f"too many names and name constraints stand above {link}")
         within = _WITHIN.get(form)
         if within is None:
-            raise _refused(link, f"has a {form.__name__}, a form that is constrained above it, and is not processed")
+            raise _refused(link, f"has a {form}, a form that is constrained above it, and is not processed")
         if any(within(value, base, True) for base in limit.excluded):
-            raise _refused(link, f"has the {form.__name__} {_shown(value)}, which an authority above it may not name")
+            raise _refused(link, f"has the {form} {_shown(value)}, which an authority above it may not name")
         if limit.permitted and not any(within(value, base, False) for base in limit.permitted):
-            raise _refused(
-                link, f"has the {form.__name__} {_shown(value)}, outside what an authority above it may name"
-            )
+            raise _refused(link, f"has the {form} {_shown(value)}, outside what an authority above it may name")
 
 
-def _base(link: Link, base: x509.GeneralName) -> Any:
-    if isinstance(base, x509.DNSName) and base.value and not _HOST.fullmatch(base.value):
-        raise _refused(link, f"constrains DNS names by {base.value[:80]!r}, which is none")
-    return _value(base)
+def _base(link: Link, base: GeneralName) -> Any:
+    value = _value(base)
+    if base.form == DNS_NAME and value and not _HOST.fullmatch(value):
+        raise _refused(link, f"constrains DNS names by {value[:80]!r}, which is none")
+    return value
 
 
-def _value(name: x509.GeneralName) -> Any:
+def _value(name: GeneralName) -> Any:
     """What is compared. Names are read by one reader, so that an odd kind of string hides none from what excludes it."""
-    return comparable_der(name.value.public_bytes()) if isinstance(name, x509.DirectoryName) else name.value
+    return comparable_name(name.value) if isinstance(name.value, DistinguishedName) else name.value
 
 
 def _refused(link: Link, what: str) -> CertificateRejected:
@@ -121,30 +119,12 @@ def _shown(value: object) -> str:
     return ", ".join(texts)[:120]
 
 
-def _require_whole_subtrees(link: Link) -> None:
-    # `cryptography` drops minimum and maximum; RFC 5280 has them 0 and absent, and anything else must not be passed over.
-    try:
-        read = asn1_x509.Certificate.load(link.certificate.der).name_constraints_value
-        subtrees = [
-            subtree
-            for kind in ("permitted_subtrees", "excluded_subtrees")
-            for subtree in (read[kind] if read[kind].native else ())
-        ]
-        whole = all(subtree["minimum"].native == 0 and subtree["maximum"].native is None for subtree in subtrees)
-    except (ValueError, TypeError, KeyError, IndexError) as e:
-        raise _refused(link, "has name constraints that cannot be read") from e
-    if not whole:
-        raise _refused(link, "constrains names at a distance (minimum or maximum)")
-
-
 def _names_of(link: Link) -> list[_Name]:
-    # Not by `cryptography`, which warns of common names beyond 64 bytes: in Greek or Cyrillic those are 33 letters.
-    names: list[_Name] = [(x509.DirectoryName, link.subject)] if link.subject else []
-    alternative = link.get(x509.SubjectAlternativeName)
-    names += [(type(name), _value(name)) for name in alternative or ()]
-    if not any(form is x509.RFC822Name for form, _ in names):
-        addresses = link.certificate.subject.values(NameOID.EMAIL_ADDRESS.dotted_string)
-        names += [(x509.RFC822Name, address) for address in addresses]
+    names: list[_Name] = [(DIRECTORY_NAME, link.subject)] if link.subject else []
+    names += [(name.form, _value(name)) for name in link.alternative_names]
+    if not any(form == EMAIL for form, _ in names):
+        addresses = link.certificate.subject.values(_EMAIL_ADDRESS)
+        names += [(EMAIL, address) for address in addresses]
     return names
 
 
@@ -201,13 +181,13 @@ def _address_within(address: Any, base: Any, excluding: bool) -> bool:
     return excluding
 
 
-_WITHIN: Mapping[type[x509.GeneralName], Callable[[Any, Any, bool], bool]] = MappingProxyType(
+_WITHIN: Mapping[str, Callable[[Any, Any, bool], bool]] = MappingProxyType(
     {
-        x509.DirectoryName: _directory_within,
-        x509.DNSName: _dns_within,
-        x509.RFC822Name: _email_within,
-        x509.UniformResourceIdentifier: _uri_within,
-        x509.IPAddress: _address_within,
+        DIRECTORY_NAME: _directory_within,
+        DNS_NAME: _dns_within,
+        EMAIL: _email_within,
+        URI: _uri_within,
+        IP_ADDRESS: _address_within,
     }
 )
 

@@ -17,12 +17,12 @@ ComparableName = tuple[ComparableRdn, ...]
 
 def comparable_subject(certificate: EidasCertificate) -> ComparableName:
     """What is equal for two holders of one name."""
-    return _comparable(certificate.subject)
+    return comparable_name(certificate.subject)
 
 
 def comparable_issuer(certificate: EidasCertificate) -> ComparableName:
     """The same of the issuer's name."""
-    return _comparable(certificate.issuer)
+    return comparable_name(certificate.issuer)
 
 
 def comparable_der(encoded: bytes) -> ComparableName:
@@ -31,10 +31,11 @@ def comparable_der(encoded: bytes) -> ComparableName:
     Raises:
         FormatError: `der.malformed`, `der.unexpected-tag`.
     """
-    return _comparable(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
+    return comparable_name(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
 
 
-def _comparable(name: DistinguishedName) -> ComparableName:
+def comparable_name(name: DistinguishedName) -> ComparableName:
+    """The same of a name that was read."""
     return tuple([frozenset([(oid, _folded(value)) for oid, value in rdn]) for rdn in name.rdns])
 
 

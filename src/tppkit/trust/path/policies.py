@@ -10,8 +10,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cryptography import x509
-
 from tppkit.certificates import der
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust.path.links import Link
@@ -73,13 +71,13 @@ class _Processing:
             self.explicit = max(self.explicit - 1, 0)
             self.mapping = max(self.mapping - 1, 0)
             self.inhibit_any = max(self.inhibit_any - 1, 0)
-        constraints, inhibit = link.get(x509.PolicyConstraints), link.get(x509.InhibitAnyPolicy)
+        constraints, inhibit = link.policy_constraints, link.inhibit_any_policy
         if constraints is not None and constraints.require_explicit_policy is not None:
             self.explicit = min(self.explicit, constraints.require_explicit_policy)
         if constraints is not None and constraints.inhibit_policy_mapping is not None:
             self.mapping = min(self.mapping, constraints.inhibit_policy_mapping)
         if inhibit is not None:
-            self.inhibit_any = min(self.inhibit_any, inhibit.skip_certs)
+            self.inhibit_any = min(self.inhibit_any, inhibit)
 
     def _map(self, mappings: Mapping[str, set[str]]) -> None:
         level = self.levels[-1]
@@ -94,7 +92,7 @@ class _Processing:
     def finish(self, leaf: Link) -> None:
         """Section 6.1.5 (a) and (b)."""
         self.explicit = max(self.explicit - 1, 0)
-        constraints = leaf.get(x509.PolicyConstraints)
+        constraints = leaf.policy_constraints
         if constraints is not None and constraints.require_explicit_policy == 0:
             self.explicit = 0
 
@@ -150,8 +148,7 @@ def check_policies(chain: Sequence[Link], *, required: frozenset[str]) -> frozen
 
 def policies_of(link: Link) -> set[str]:
     """Dotted identifiers of the policies that a certificate states."""
-    stated = link.get(x509.CertificatePolicies)
-    return {policy.policy_identifier.dotted_string for policy in stated or ()}
+    return set(link.facts.policies)
 
 
 def mappings_of(link: Link) -> dict[str, set[str]]:
@@ -160,10 +157,9 @@ def mappings_of(link: Link) -> dict[str, set[str]]:
     Raises:
         CertificateRejected: `path.extension-malformed`; `path.policy`, anyPolicy is mapped.
     """
-    extension = link.extensions.get(POLICY_MAPPINGS)
-    if extension is None:
+    data = link.values.get(POLICY_MAPPINGS)
+    if data is None:
         return {}
-    data = extension.value.public_bytes()
     mapped: dict[str, set[str]] = defaultdict(set)
     try:
         for pair in der.read_children(data, der.read_whole(data, tag=der.SEQUENCE)):
@@ -179,7 +175,7 @@ def mappings_of(link: Link) -> dict[str, set[str]]:
 
 
 def _is_about_policies(link: Link) -> bool:
-    return not _POLICY_EXTENSIONS.isdisjoint(link.extensions)
+    return not _POLICY_EXTENSIONS.isdisjoint(link.facts.present)
 
 
 _POLICY_EXTENSIONS = frozenset({"2.5.29.32", POLICY_MAPPINGS, "2.5.29.36", "2.5.29.54"})

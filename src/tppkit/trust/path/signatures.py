@@ -3,8 +3,8 @@
 `cryptography`'s verifier is asked wherever it knows the keys, and so judges validity, authority flags, path lengths and
 DNS and IP name constraints a second time, independently. It knows the keys that browsers take, counts self-issued authorities
 as others, compares names byte by byte, knows no other name constraints and no critical extensions about policies or statements,
-and wants a key usage of each authority: chains beyond that are checked signature by signature, after `chain_rules` and
-`policies` judged all the rest.
+wants a key usage of each authority, and warns of a long directoryName among the end entity's names: chains beyond that are
+checked signature by signature, after `chain_rules` and `policies` judged all the rest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from cryptography.x509.verification import Criticality, ExtensionPolicy, PolicyB
 from cryptography.x509.verification import VerificationError as PathError
 
 from tppkit.certificates import oids
+from tppkit.certificates.general_names import DIRECTORY_NAME, DNS_NAME, IP_ADDRESS
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.candidates import MAX_CHAIN_DEPTH
+from tppkit.trust.path.link_extensions import NameConstraints
 from tppkit.trust.path.links import Link
 from tppkit.trust.path.strength import is_for_the_web, is_signed_by
 
@@ -87,17 +89,18 @@ def _is_for_the_verifier(chain: Sequence[Link]) -> bool:
         all(is_for_the_web(link.certificate) for link in chain)
         and all(link.certificate.issuer_der == issuer.certificate.subject_der for link, issuer in pairwise(chain))
         and not any(link.is_self_issued for link in chain[1:-1])
-        and all(link.get(x509.KeyUsage) is not None for link in chain[1:])
-        and all(oid in _CRITICAL for link in chain for oid, e in link.extensions.items() if e.critical)
-        and all(_constrains_web_names(link.get(x509.NameConstraints)) for link in chain[1:])
+        and all(oids.KEY_USAGE in link.values for link in chain[1:])
+        and all(_CRITICAL.issuperset(link.facts.critical) for link in chain)
+        and all(_constrains_web_names(link.name_constraints) for link in chain[1:])
+        and all(name.form != DIRECTORY_NAME for name in chain[0].alternative_names)
     )
 
 
-def _constrains_web_names(constraints: x509.NameConstraints | None) -> bool:
+def _constrains_web_names(constraints: NameConstraints | None) -> bool:
     if constraints is None:
         return True
-    bases = (*(constraints.permitted_subtrees or ()), *(constraints.excluded_subtrees or ()))
-    return all(isinstance(base, x509.DNSName | x509.IPAddress) and base.value != "" for base in bases)
+    bases = (*constraints.permitted, *constraints.excluded)
+    return all(base.form in (DNS_NAME, IP_ADDRESS) and base.value != "" for base in bases)
 
 
 def _require_signatures(chain: Sequence[Link]) -> None:

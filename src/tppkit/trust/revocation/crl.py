@@ -18,6 +18,7 @@ from cryptography.x509 import RevokedCertificate
 
 from tppkit.certificates import EidasCertificate, der
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
+from tppkit.trust.path.link_extensions import read_issuing_point
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.names import ComparableName, comparable_der
 from tppkit.trust.path.strength import signature_weakness
@@ -225,28 +226,20 @@ def _undated(crl: Crl) -> Finding | None:
 def _check_scope(point: x509.IssuingDistributionPoint, link: Link) -> None:
     if point.indirect_crl:
         raise _refused("crl.indirect", "the CRL speaks for other authorities than its issuer (an indirect CRL)")
-    basic = link.get(x509.BasicConstraints)
-    is_authority = basic is not None and basic.ca
     if point.only_contains_attribute_certs or (
-        point.only_contains_user_certs if is_authority else point.only_contains_ca_certs
+        point.only_contains_user_certs if link.facts.is_ca else point.only_contains_ca_certs
     ):
         raise _refused("crl.scope", f"the CRL does not speak of certificates like {link}")
     if point.only_some_reasons:
         raise _refused("crl.scope", "the CRL speaks of some reasons of revocation only")
     if point.relative_name is not None or (
-        point.full_name is not None and not _names_of_points(link).intersection(point.full_name)
+        point.full_name is not None and link.crl_points.isdisjoint(read_issuing_point(point.public_bytes()))
     ):
         raise _refused("crl.scope", f"the CRL is not the part of the list that {link} points to")
 
 
-def _names_of_points(link: Link) -> set[x509.GeneralName]:
-    points = link.get(x509.CRLDistributionPoints)
-    return {name for point in points or () for name in point.full_name or ()}
-
-
 def _check_signature(crl: Crl, authority: Link) -> None:
-    usage = authority.get(x509.KeyUsage)
-    if usage is not None and not usage.crl_sign:
+    if not authority.may("cRLSign"):
         raise _refused("crl.key-usage", f"the key of {authority} may not sign CRLs")
     try:
         weak = signature_weakness(crl.x509.signature_algorithm_oid.dotted_string, crl.x509.signature_hash_algorithm)

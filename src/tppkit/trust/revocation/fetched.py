@@ -13,7 +13,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, TransportError
 from tppkit.trust.fetching import Fetch, is_web_address
 from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
-from tppkit.trust.revocation.ocsp import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
+from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
 from tppkit.trust.revocation.retained import RevocationEvidence
 
 _K = TypeVar("_K")

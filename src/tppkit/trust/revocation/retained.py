@@ -9,7 +9,7 @@ from pathlib import Path
 from tppkit._files import read_bounded
 from tppkit.errors import FormatError
 from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
-from tppkit.trust.revocation.ocsp import OcspResponse, parse_ocsp_response
+from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
 
 
 @dataclass(frozen=True, slots=True)

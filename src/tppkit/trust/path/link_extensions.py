@@ -1,0 +1,124 @@
+"""Extensions that path validation needs whole: name constraints, policy constraints, and where the CRL is.
+
+    NameConstraints   ::= SEQUENCE { permittedSubtrees [0] GeneralSubtrees OPTIONAL, excludedSubtrees [1] GeneralSubtrees OPTIONAL }
+    GeneralSubtree    ::= SEQUENCE { base GeneralName, minimum [0] BaseDistance DEFAULT 0, maximum [1] BaseDistance OPTIONAL }
+    PolicyConstraints ::= SEQUENCE { requireExplicitPolicy [0] SkipCerts OPTIONAL, inhibitPolicyMapping [1] SkipCerts OPTIONAL }
+
+Source: RFC 5280 sections 4.2.1.10, 4.2.1.11, 4.2.1.13 and 5.2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tppkit.certificates import der
+from tppkit.certificates.general_names import GeneralName, read_general_name
+from tppkit.errors import FormatError
+
+_FIRST, _SECOND = 0xA0, 0xA1  # constructed context tags
+_REQUIRE, _INHIBIT = 0x80, 0x81
+
+
+class NameConstraints(NamedTuple):
+    """What an authority may name: within one of `permitted` (where there are any), within none of `excluded`.
+
+    `has_distance` tells that a minimum or maximum is stated, which RFC 5280 does not allow.
+    """
+
+    permitted: tuple[GeneralName, ...]
+    excluded: tuple[GeneralName, ...]
+    has_distance: bool
+
+
+class PolicyConstraints(NamedTuple):
+    """After how many authorities a policy must hold, and none may be mapped; None where that is not said."""
+
+    require_explicit_policy: int | None
+    inhibit_policy_mapping: int | None
+
+
+def read_name_constraints(data: bytes) -> NameConstraints:
+    """The value of the extension nameConstraints.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    subtrees: dict[int, tuple[GeneralName, ...]] = {_FIRST: (), _SECOND: ()}
+    has_distance = False
+    for part in _parts(data, (_FIRST, _SECOND)):
+        bases = []
+        for subtree in der.read_children(data, part):
+            children = der.read_children(data, der.expect(subtree, der.SEQUENCE))
+            if not children:
+                raise FormatError(
+                    "der.malformed", f"the subtree at byte {subtree.offset} is empty", offset=subtree.offset
+                )
+            bases.append(read_general_name(data, children[0], is_base=True))
+            has_distance = has_distance or len(children) > 1
+        subtrees[part.tag] = tuple(bases)
+    return NameConstraints(subtrees[_FIRST], subtrees[_SECOND], has_distance)
+
+
+def read_policy_constraints(data: bytes) -> PolicyConstraints:
+    """The value of the extension policyConstraints.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    stated = {
+        part.tag: _read_count(data, part._replace(tag=der.INTEGER)) for part in _parts(data, (_REQUIRE, _INHIBIT))
+    }
+    return PolicyConstraints(stated.get(_REQUIRE), stated.get(_INHIBIT))
+
+
+def read_inhibit_any_policy(data: bytes) -> int:
+    """The value of the extension inhibitAnyPolicy: after how many authorities anyPolicy counts no more.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    return _read_count(data, der.read_whole(data, tag=der.INTEGER))
+
+
+def read_points(data: bytes) -> frozenset[GeneralName]:
+    """The full names of every point of the extension cRLDistributionPoints.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    points = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
+    return frozenset(name for point in points for name in _full_names(data, point))
+
+
+def read_issuing_point(data: bytes) -> frozenset[GeneralName]:
+    """The full names of the extension issuingDistributionPoint of a CRL.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    return frozenset(_full_names(data, der.read_whole(data, tag=der.SEQUENCE)))
+
+
+def _full_names(data: bytes, point: der.Element) -> Iterator[GeneralName]:
+    # distributionPoint [0] CHOICE { fullName [0] GeneralNames, nameRelativeToCRLIssuer [1] RelativeDistinguishedName }
+    for part in der.read_children(data, der.expect(point, der.SEQUENCE)):
+        for choice in der.read_children(data, part) if part.tag == _FIRST else ():
+            for name in der.read_children(data, choice) if choice.tag == _FIRST else ():
+                yield read_general_name(data, name)
+
+
+def _parts(data: bytes, tags: tuple[int, int]) -> list[der.Element]:
+    """The parts of a sequence of two that are optional, in their order."""
+    parts = der.read_children(data, der.read_whole(data, tag=der.SEQUENCE))
+    found = [part.tag for part in parts]
+    if found not in ([], [tags[0]], [tags[1]], [*tags]):
+        raise FormatError("der.malformed", f"its parts have the tags {', '.join(f'0x{tag:02x}' for tag in found[:9])}")
+    return parts
+
+
+def _read_count(data: bytes, element: der.Element) -> int:
+    count = der.read_integer(data, element)
+    if count < 0:
+        raise FormatError("der.malformed", f"the number at byte {element.offset} is negative", offset=element.offset)
+    return count

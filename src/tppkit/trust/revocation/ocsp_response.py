@@ -1,0 +1,108 @@
+"""OCSP: the question, and the response as it is read."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from asn1crypto import ocsp as asn1_ocsp
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError, VerificationError
+from tppkit.trust.path.links import read_key_bits
+
+MAX_OCSP_BYTES = 256 * 1024
+# What the libraries raise on a malformed response, some of it only when a field is asked for.
+UNREADABLE = (
+    ValueError, TypeError, KeyError, IndexError, OverflowError, UnsupportedAlgorithm, x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class OcspResponse:
+    """An OCSP response, read; nothing is proven of it yet.
+
+    Attributes:
+        der: its bytes.
+        sha256: of the DER, lower-case hexadecimal.
+        status: `successful`, or why there is no answer (RFC 6960 section 4.2.1), as `cryptography` names it in lower case.
+        produced_at: when it was signed, aware UTC; None unless successful.
+        nonce: the nonce that it repeats, or None.
+        x509: the response as `cryptography` has it.
+    """
+
+    der: bytes
+    sha256: str
+    status: str
+    produced_at: datetime | None
+    nonce: bytes | None
+    x509: ocsp.OCSPResponse = field(compare=False)
+
+
+def parse_ocsp_response(data: bytes) -> OcspResponse:
+    """Read one OCSP response from DER.
+
+    Raises:
+        FormatError: `ocsp.malformed`, `ocsp.too-large`.
+    """
+    if len(data) > MAX_OCSP_BYTES:
+        raise FormatError("ocsp.too-large", f"{len(data)} bytes are more than is read of an OCSP response")
+    try:
+        parsed = ocsp.load_der_ocsp_response(data)
+        is_answer = parsed.response_status is ocsp.OCSPResponseStatus.SUCCESSFUL
+        nonces = [e.value.nonce for e in parsed.extensions if isinstance(e.value, x509.OCSPNonce)] if is_answer else []
+        return OcspResponse(
+            der=bytes(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            status=parsed.response_status.name.lower(),
+            produced_at=parsed.produced_at_utc if is_answer else None,
+            nonce=nonces[0] if nonces else None,
+            x509=parsed,
+        )
+    except UNREADABLE as e:
+        reason = (str(e).splitlines() or [""])[0][:120]
+        raise FormatError("ocsp.malformed", f"this is not an OCSP response: {reason}") from e
+
+
+def make_ocsp_request(certificate: EidasCertificate, *, issuer: EidasCertificate, nonce: bytes | None = None) -> bytes:
+    """The DER of a question for one certificate's status.
+
+    The certificate is named by SHA-1 hashes, which every responder knows (RFC 5019 section 2.1.1); nothing rests on them.
+
+    Args:
+        certificate: whose status is asked for.
+        issuer: who issued it.
+        nonce: 1 to 128 bytes that the answer should repeat (RFC 9654), or None.
+    """
+    sha1 = hashes.SHA1()  # noqa: S303  # names a certificate only; the one hash that every responder knows (RFC 5019)
+    builder = ocsp.OCSPRequestBuilder().add_certificate_by_hash(
+        hashed(sha1, certificate.issuer_der), hashed(sha1, read_key_bits(issuer)), certificate.serial, sha1
+    )
+    if nonce is not None:
+        builder = builder.add_extension(x509.OCSPNonce(nonce), critical=False)
+    return builder.build().public_bytes(Encoding.DER)
+
+
+def hashed(algorithm: hashes.HashAlgorithm, data: bytes) -> bytes:
+    """The hash of data, as a question or an answer names a certificate's issuer."""
+    digest = hashes.Hash(algorithm)
+    digest.update(data)
+    return digest.finalize()
+
+
+def refused(code: str, message: str) -> VerificationError:
+    """The refusal of a response."""
+    return VerificationError(code, message, clause="RFC 6960 section 3.2")
+
+
+def basic_response(response: OcspResponse) -> Any:
+    """The BasicOCSPResponse of a successful response, for what `cryptography` does not show of it."""
+    return asn1_ocsp.OCSPResponse.load(response.der)["response_bytes"]["response"].parsed

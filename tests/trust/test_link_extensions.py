@@ -1,0 +1,145 @@
+"""Extensions of links: long names in other scripts, under the strictest handling of warnings, and malformed ones."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tppkit.certificates import EidasCertificate, der, oids
+from tppkit.errors import CertificateRejected, FormatError
+from tppkit.testpki.draft import Attribute, Draft, Extension, write_name
+from tppkit.testpki.issued import Issued
+from tppkit.trust import Anchors, PathVerifier
+from tppkit.trust.path.link_extensions import (
+    PolicyConstraints,
+    read_inhibit_any_policy,
+    read_issuing_point,
+    read_name_constraints,
+    read_points,
+    read_policy_constraints,
+)
+from tppkit.trust.path.links import read_link
+
+LONG = ["Ελληνικές Πληρωμές και Υπηρεσίες Πιστοποίησης Ηλεκτρονικών", "Български доставчик на платежни услуги"]
+COUNTRY = Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING)
+READERS = [read_name_constraints, read_policy_constraints, read_inhibit_any_policy, read_points, read_issuing_point]
+
+
+def directory(common_name: str) -> bytes:
+    name = write_name((COUNTRY, Attribute(oids.COMMON_NAME, common_name)))
+    return der.write_element(0xA4, name)
+
+
+def subtrees(*bases: bytes, tag: int = 0xA0) -> bytes:
+    return der.write_element(tag, *(der.write_element(der.SEQUENCE, base) for base in bases))
+
+
+def verify(pki, *, authority: tuple[Extension, ...], leaf: tuple[Extension, ...] = (), common_name: str) -> object:
+    """Verify a seal with further extensions below an authority with others."""
+    above, below = Draft.of(pki.qseal_ca.certificate), Draft.of(pki.qseal.certificate)
+    for extension in authority:
+        above = above.with_extension(extension)
+    others = tuple(a for a in below.subject if a.oid not in (oids.COUNTRY, oids.COMMON_NAME))
+    below = replace(below, subject=(COUNTRY, Attribute(oids.COMMON_NAME, common_name), *others))
+    for extension in leaf:
+        below = below.with_extension(extension)
+    certificates = [
+        EidasCertificate.from_der(draft.sign(issuer.key))
+        for draft, issuer in ((above, pki.root), (below, pki.qseal_ca))
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        verifier = PathVerifier(Anchors((pki.root.certificate,), ()))
+        return verifier.verify(certificates[1], at=pki.not_before, intermediates=certificates[:1])
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_name_in_another_script_is_judged_wherever_it_stands_without_a_warning(pki, name):
+    with pytest.warns(UserWarning, match="64"):  # which readers that check lengths in bytes give
+        x509.NameAttribute(NameOID.COMMON_NAME, name, _validate=False)
+    permitted = der.write_element(der.SEQUENCE, subtrees(directory(name)))
+    excluded = der.write_element(der.SEQUENCE, subtrees(directory(name), tag=0xA1))
+    alternative = Extension(oids.SUBJECT_ALTERNATIVE_NAME, der.write_element(der.SEQUENCE, directory(name)))
+    issuer = der.write_element(0xA1, directory(name))
+    named = Extension(oids.AUTHORITY_KEY_IDENTIFIER, der.write_element(der.SEQUENCE, issuer, b"\x82\x01\x07"))
+    point = der.write_element(der.SEQUENCE, der.write_element(0xA0, der.write_element(0xA0, directory(name))))
+    points = Extension(oids.CRL_DISTRIBUTION_POINTS, der.write_element(der.SEQUENCE, point))
+    constraints = Extension(oids.NAME_CONSTRAINTS, permitted, critical=True)
+    assert verify(pki, authority=(), leaf=(alternative,), common_name="Short")
+    assert verify(pki, authority=(constraints, named), leaf=(alternative, named, points), common_name=name)
+    for refused in (
+        {"authority": (constraints,), "common_name": "Other"},
+        {"authority": (replace_value(constraints, excluded),), "leaf": (alternative,), "common_name": "Other"},
+    ):
+        with pytest.raises(CertificateRejected) as error:
+            verify(pki, **refused)
+        assert error.value.code == "path.name-constraints"
+
+
+def replace_value(extension: Extension, value: bytes) -> Extension:
+    return extension._replace(value=value)
+
+
+MALFORMED = [
+    (oids.NAME_CONSTRAINTS, "3005a1033001"), (oids.NAME_CONSTRAINTS, "3002a200"), (oids.NAME_CONSTRAINTS, "3004a0023000"),
+    (oids.NAME_CONSTRAINTS, "3006a0043002a400"), (oids.NAME_CONSTRAINTS, "300aa0083006870401020304"),
+    (oids.SUBJECT_ALTERNATIVE_NAME, "3004a4023100"), (oids.SUBJECT_ALTERNATIVE_NAME, "300387010a"),
+    (oids.POLICY_CONSTRAINTS, "30038001ff"), (oids.POLICY_CONSTRAINTS, "3006810100800100"), (oids.INHIBIT_ANY_POLICY, "0201ff"),
+    (oids.CRL_DISTRIBUTION_POINTS, "3100"), (oids.KEY_USAGE, "0500"), (oids.BASIC_CONSTRAINTS, "0500"),
+    (oids.EXTENDED_KEY_USAGE, "30020500"), (oids.CERTIFICATE_POLICIES, "30023000"), (oids.SUBJECT_KEY_IDENTIFIER, "0500"),
+    (oids.AUTHORITY_KEY_IDENTIFIER, "0500"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("oid", "value"), MALFORMED)
+def test_a_malformed_extension_is_refused(pki, oid, value):
+    draft = Draft.of(pki.qseal.certificate).with_extension(Extension(oid, bytes.fromhex(value)))
+    with pytest.raises(CertificateRejected) as refused:
+        read_link(EidasCertificate.from_der(draft.sign(pki.qseal_ca.key)))
+    assert refused.value.code == "path.extension-malformed"
+
+
+@pytest.mark.parametrize("oid", [oids.QC_STATEMENTS, oids.AUTHORITY_INFORMATION_ACCESS, "2.999.7"])
+def test_an_extension_that_is_not_processed_makes_no_chain_unreadable(pki, oid):
+    draft = Draft.of(pki.qseal.certificate).with_extension(Extension(oid, b"\x30\x09"))
+    certificate = EidasCertificate.from_der(draft.sign(pki.qseal_ca.key))
+    assert certificate.extensions.findings
+    assert read_link(certificate).certificate == certificate
+
+
+@pytest.mark.parametrize("distance", ["800100", "800101", "810105"], ids=["minimum 0", "minimum", "maximum"])
+def test_a_subtree_at_a_distance_is_refused(pki, distance):
+    subtree = der.write_element(der.SEQUENCE, directory("Example"), bytes.fromhex(distance))
+    value = der.write_element(der.SEQUENCE, der.write_element(0xA0, subtree))
+    with pytest.raises(CertificateRejected) as refused:
+        verify(pki, authority=(Extension(oids.NAME_CONSTRAINTS, value, critical=True),), common_name="Example")
+    assert refused.value.code == "path.name-constraints"
+
+
+def test_policy_constraints_are_read():
+    assert read_policy_constraints(bytes.fromhex("3006800100810105")) == PolicyConstraints(0, 5)
+    assert read_policy_constraints(bytes.fromhex("3003810105")) == PolicyConstraints(None, 5)
+    assert read_inhibit_any_policy(bytes.fromhex("020103")) == 3
+
+
+@pytest.mark.parametrize("usages", [("digitalSignature",), ("keyCertSign", "digitalSignature")])
+def test_a_key_may_do_what_its_usage_says_and_without_one_all(pki, usages):
+    seal: Issued = pki.qseal
+    assert read_link(pki.qseal_ca.certificate).may("keyCertSign")
+    assert not read_link(seal.certificate).may(*usages)
+    without = Draft.of(seal.certificate).without_extension(oids.KEY_USAGE).sign(pki.qseal_ca.key)
+    assert read_link(EidasCertificate.from_der(without)).may(*usages)
+
+
+@given(st.sampled_from(READERS), st.binary(max_size=60))
+def test_only_format_errors_escape(read, raw):
+    for data in (raw, der.write_element(der.SEQUENCE, raw)):
+        with suppress(FormatError):
+            read(data)
