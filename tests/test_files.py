@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from tppkit._files import PRIVATE, make_folder, new_folder, read_bounded, write_new
+from tppkit._files import PRIVATE, make_folder, new_folder, read_bounded, touch_private, write_new
 from tppkit.errors import ConfigurationError, FormatError
 
 TOO_LONG = "n" * 300
@@ -171,6 +174,21 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name):
     with pytest.raises(ConfigurationError) as refused, new_folder(tmp_path / name):
         pytest.fail("the body must not run")
     assert refused.value.code == "file.unwritable"
+
+
+@pytest.mark.parametrize("mask", [0, 0o077])
+def test_a_file_for_a_database_is_its_owners_and_one_that_is_there_is_not_opened(tmp_path, mask):
+    file, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to(file)
+    with umask(mask):
+        touch_private(link)
+    assert mode_of(file) == 0o600
+    with file.open("r+b") as ours:
+        fcntl.lockf(ours, fcntl.LOCK_EX)
+        touch_private(file)
+        attempt = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        done = subprocess.run([sys.executable, "-c", attempt, str(file)], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in done.stderr
 
 
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tppkit.errors import ConfigurationError, FormatError
@@ -52,6 +52,19 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
     except OSError as e:
         path.unlink(missing_ok=True)
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+def touch_private(path: Path) -> None:
+    """Create an empty file for its owner only, where none is there; an SQLite file is made so before SQLite opens it.
+
+    A file that is there is not even opened: to close it again would end every lock that this process has on it (POSIX), and with
+    them those of SQLite's other connections.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(os.path.realpath(path), os.O_RDWR | os.O_CREAT | os.O_EXCL, PRIVATE))
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:

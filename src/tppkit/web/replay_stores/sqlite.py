@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import PRIVATE
+from tppkit._files import touch_private
 from tppkit.web.replay_stores.sql import TABLE, Rows, SqlReplayStore, Statements, Values
 
 _BUSY_S = 5.0
@@ -33,7 +32,7 @@ class SqliteReplayStore(SqlReplayStore):
 
     def _connect(self) -> sqlite3.Connection:
         # SQLite gives its side files the mode of the main one.
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE))
+        touch_private(self._path)
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
