@@ -686,7 +686,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "inbox.no-transaction": Code(
             "there is no transaction that the caller's writes could be part of",
-            "begin one; use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",
+            "begin one, on a connection or engine without AUTOCOMMIT; use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle`"
+            " and `accept`",
         ),
         "inbox.prefix": Code(
             "this cannot begin the names of the inbox's tables",
@@ -708,9 +709,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "SQLite is too old for the inbox",
             "use a Python with SQLite 3.35 or later",
         ),
+        "inbox.transaction-open": Code(
+            "the store was given a connection that has an open transaction, so it could not commit by itself",
+            "give the store connections of its own, from a pool; use `once` or `handle_within` for a transaction of yours",
+        ),
         "inbox.unavailable": Code(
             "the inbox's store fails",
-            "answer 503, so that the service repeats the callback; create the tables with create_tables(), look at the store's log",
+            "answer 503, so that the service repeats the callback; call create_tables() at first and after each upgrade, look at the"
+            " store's log",
         ),
         "internal.unexpected": Code(
             "something that nobody foresaw went wrong",
