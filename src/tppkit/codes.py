@@ -240,6 +240,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "body, target or headers are beyond the limits",
             "refuse it",
         ),
+        "callback.version-conflict": Code(
+            "a record came again with the same ver and other content; it was acknowledged and not applied",
+            "ask the service which of the two holds; the receipt has the second one's bytes and signature",
+        ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",
             "ask the issuer for a certificate without it",
@@ -699,7 +703,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "inbox.schema": Code(
             "the inbox's tables were made by another version of this program",
-            "use another prefix, or the version that made them until what waits is worked off",
+            "a newer version made them: use that one, or another prefix once what waits is worked off",
         ),
         "inbox.setting": Code(
             "a setting of the inbox cannot work",

@@ -3,11 +3,12 @@
 Three things are told apart. A **key** stands for environment, address and requestid: the service uses a requestid once for an
 address, and test and live each count for themselves. A **digest** stands for the signed bytes: a key that comes again with another
 digest is no repetition but a conflict. An **order** stands for what the event is about, so that a repetition under another
-requestid, or an older version that comes late, has no effect.
+requestid, or an older version that comes late, has no effect; and for what it says, so that two contents of one version are told.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -32,7 +33,7 @@ class Receipt(NamedTuple):
     """What became of a received callback.
 
     Attributes:
-        outcome: STORED, APPLIED, REPEATED, STALE, BUSY; from `handle_all` also FAILED.
+        outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY; from `handle_all` also FAILED.
         callback: what was proven about it.
     """
 
@@ -50,7 +51,7 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the callback as it was stored.
-        outcome: APPLIED, STALE, FAILED, or BUSY where another worker has it since its lease ended.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY where another worker has it since its lease ended.
     """
 
     entry: Entry
@@ -121,7 +122,7 @@ class Admission:
     def _order(self, callback: VerifiedCallback) -> Order | None:
         event = callback.event
         if isinstance(event, Transaction):  # assumption same-version
-            return Order(self._digest("transaction", event.id), event.ver)
+            return Order(self._digest("transaction", event.id), event.ver, _content(callback.body))
         if isinstance(event, AccessGranted):
             # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
             return Order(self._digest("access", event.token, format_time(event.expires_at)), 0)
@@ -130,6 +131,11 @@ class Admission:
     def _digest(self, *parts: str) -> bytes:
         # No part can hold a zero byte: ids and tokens are printable, and so are URLs.
         return sha256("\0".join((self._environment, *parts)).encode()).digest()
+
+
+def _content(body: bytes) -> bytes:
+    # Of an object that was read: spaces and the order of names make no other record.
+    return sha256(json.dumps(json.loads(body), sort_keys=True).encode()).digest()
 
 
 def admit_all(
