@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
-import sqlite3
 import stat
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
@@ -176,6 +176,21 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name):
     assert refused.value.code == "file.unwritable"
 
 
+@pytest.mark.parametrize("mask", [0, 0o077])
+def test_a_file_for_a_database_is_its_owners_and_one_that_is_there_is_not_opened(tmp_path, mask):
+    file, link = tmp_path / "file", tmp_path / "link"
+    link.symlink_to(file)
+    with umask(mask):
+        make_private(link)
+    assert mode_of(file) == 0o600
+    with file.open("r+b") as ours:
+        fcntl.lockf(ours, fcntl.LOCK_EX)
+        make_private(file)
+        attempt = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        done = subprocess.run([sys.executable, "-c", attempt, str(file)], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in done.stderr
+
+
 @pytest.mark.parametrize("mask", [0, 0o022, 0o077])
 def test_a_folder_is_for_its_owner_to_change_whatever_the_umask(tmp_path, mask):
     with umask(mask):
@@ -212,13 +227,3 @@ def test_a_file_in_the_place_of_another_is_not_the_same(tmp_path):
     make_private(path)
     assert not is_still_there(path, identity)
     assert is_still_there(tmp_path / "elsewhere", identity)
-
-
-def test_a_private_file_that_is_there_keeps_the_locks_that_sqlite_has_on_it(tmp_path):
-    path = tmp_path / "locked"
-    lock = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        make_private(path)
-        other = subprocess.run([sys.executable, "-c", lock, path], capture_output=True, text=True, check=False)
-    assert "database is locked" in other.stderr

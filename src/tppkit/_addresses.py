@@ -15,6 +15,8 @@ from tppkit._text import hidden_character
 from tppkit.errors import FormatError
 
 SCHEME = "https://"
+# The longest address in a login code (assumption qr-length): LOGIN: stands in the place of https:// there.
+MAX_ADDRESS = 2330 - len("LOGIN:") + len(SCHEME)
 _PARTS = re.compile(r"https://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?P<query>\?[^#]*)?(?P<fragment>#.*)?", re.DOTALL)
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 _PATH = re.compile(r"(?:/(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*)*")

@@ -240,6 +240,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "body, target or headers are beyond the limits",
             "refuse it",
         ),
+        "callback.version-conflict": Code(
+            "a record came again with the same ver and other content; it was acknowledged and not applied",
+            "ask the service which of the two holds; the receipt has the second one's bytes and signature",
+        ),
         "certificate.authority-extension": Code(
             "the certificate has an extension that only authorities may have",
             "ask the issuer for a certificate without it",
@@ -686,7 +690,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "inbox.no-transaction": Code(
             "there is no transaction that the caller's writes could be part of",
-            "begin one; use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle` and `accept`",
+            "begin one, on a connection or engine without AUTOCOMMIT; use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle`"
+            " and `accept`",
         ),
         "inbox.prefix": Code(
             "this cannot begin the names of the inbox's tables",
@@ -698,7 +703,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "inbox.schema": Code(
             "the inbox's tables were made by another version of this program",
-            "use another prefix, or the version that made them until what waits is worked off",
+            "a newer version made them: use that one, or another prefix once what waits is worked off",
         ),
         "inbox.setting": Code(
             "a setting of the inbox cannot work",
@@ -708,9 +713,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "SQLite is too old for the inbox",
             "use a Python with SQLite 3.35 or later",
         ),
+        "inbox.transaction-open": Code(
+            "the store was given a connection that has an open transaction, so it could not commit by itself",
+            "give the store connections of its own, from a pool; use `once` or `handle_within` for a transaction of yours",
+        ),
         "inbox.unavailable": Code(
             "the inbox's store fails",
-            "answer 503, so that the service repeats the callback; create the tables with create_tables(), look at the store's log",
+            "answer 503, so that the service repeats the callback; call create_tables() at first and after each upgrade, look at the"
+            " store's log",
         ),
         "internal.unexpected": Code(
             "something that nobody foresaw went wrong",

@@ -30,7 +30,7 @@ def address(url: str) -> CallbackAddress:
         "https://žalias.example/", "https://tpp.example/#", "https://tpp.example/a b", "https://tpp.example/a%20b", "https://tpp.example/%0A",
         "https://tpp.example/%7B", "https://tpp.example/{", "https://tpp.example/{token}/", "https://tpp.example/x{token}",
         "https://tpp.example/%25", "https://tpp.example/%", "https://tpp.example/%zz", "https://tpp.example/%ff", "https://tpp.example\\/",
-        "https://tpp.example/" + "a" * 1024, "https://tpp.example/\u202e", "https://tpp.example/\u3164",
+        "https://tpp.example/" + "a" * 2313, "https://tpp.example/\u202e", "https://tpp.example/\u3164",
         "https://tpp.example/a/../b", "https://tpp.example/%2e/{token}", "https://tpp.example:99999/", "https://tpp.example:080/",
         "https://tpp..example/", "https://[1:2]/", "https://127.1/", "https://tpp.example/a|b", "https://tpp.example?s={token}", "https://tpp.example/\udcff",
     ],
@@ -52,6 +52,21 @@ def test_what_a_provider_may_have_registered_is_taken(url):
     match = AddressBook([address(url)]).find(address(url).path + (UUID if "{token}" in url else ""))
     assert match is not None
     assert match.urls[0].decode().startswith(address(url).origin)
+
+
+def test_the_longest_address_that_a_login_code_can_hold_is_received():
+    url = "https://tpp.example/" + "a" * 2312
+    assert len(Login(url).text) == 2330
+    book = AddressBook([address(url)])
+    assert book.find(address(url).path) == book.find(url)
+    assert book.find(url).urls == (url.encode(),)  # type: ignore[union-attr]
+    with pytest.raises(FormatError):
+        Login(url + "a")
+
+
+def test_an_address_is_measured_as_it_arrives():
+    with pytest.raises(ConfigurationError, match="percent-encoded it has 3020 characters, at most 2332"):
+        address("https://tpp.example/" + "ž" * 500)
 
 
 def test_an_address_with_a_token_in_its_query_is_found():

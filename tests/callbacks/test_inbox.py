@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
@@ -69,6 +70,54 @@ def test_a_stale_version_is_acknowledged_and_not_applied(inbox: Inbox, case: Cas
         receipt = inbox.handle(outcome(f"r{number}", ver=ver), case.handler, at=AT)
         assert receipt.acknowledged
     assert case.effects() == ["t1 2", "t1 3", "t1 9000000000000000001"]
+
+
+def test_a_version_that_comes_with_other_content_is_told_and_not_applied(inbox: Inbox, case: Case):
+    inbox.handle(outcome("r1", tlc="posted"), case.handler, at=AT)
+    other = inbox.handle(outcome("r2", tlc="executed"), case.handler, at=AT)
+    assert (other.outcome, other.acknowledged) == (Outcome.VERSION_CONFLICT, True)
+    assert inbox.handle(outcome("r2", tlc="executed"), case.handler, at=AT).outcome is Outcome.REPEATED
+    assert inbox.handle(outcome("r3", tlc="posted"), case.handler, at=AT).outcome is Outcome.STALE
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_worker_tells_a_version_that_comes_with_other_content(inbox: Inbox, case: Case):
+    for n, tlc in enumerate(("posted", "executed", "posted")):
+        inbox.accept(outcome(f"r{n}", tlc=tlc), at=AT + n * SECOND)
+    worked = inbox.work(case.handler, at=AT + MINUTE)
+    assert outcomes(worked) == [Outcome.APPLIED, Outcome.VERSION_CONFLICT, Outcome.STALE]
+    assert b"executed" in worked[1].entry.body
+    assert case.effects() == ["t1 1"]
+
+
+def test_an_older_version_is_stale_whatever_it_says(inbox: Inbox, case: Case):
+    inbox.handle(outcome("r1", ver=2), case.handler, at=AT)
+    assert inbox.handle(outcome("r2", ver=1, tlc="executed"), case.handler, at=AT).outcome is Outcome.STALE
+    inbox.handle(outcome("r3", ver=3, tlc="executed"), case.handler, at=AT)
+    assert inbox.handle(outcome("r4", ver=3), case.handler, at=AT).outcome is Outcome.VERSION_CONFLICT
+
+
+def test_a_record_that_is_written_otherwise_is_the_same_content(inbox: Inbox, case: Case):
+    first = outcome("r1")
+    inbox.handle(first, case.handler, at=AT)
+    body = json.dumps(dict(reversed(json.loads(first.body).items())), indent=1).encode()
+    assert inbox.handle(received("r2", f"/cb/{UUID}", body), case.handler, at=AT).outcome is Outcome.STALE
+
+
+def test_a_field_that_the_document_does_not_name_is_content(inbox: Inbox, case: Case):
+    first = outcome("r1")
+    inbox.handle(first, case.handler, at=AT)
+    body = json.dumps(json.loads(first.body) | {"further": [1.5, "ž"]}).encode()
+    again = inbox.handle(received("r2", f"/cb/{UUID}", body), case.handler, at=AT)
+    assert again.outcome is Outcome.VERSION_CONFLICT
+
+
+def test_another_content_is_applied_where_the_first_one_failed(inbox: Inbox, case: Case):
+    with pytest.raises(LookupError):
+        inbox.handle(outcome("r1", tlc="posted"), raising, at=AT)
+    assert inbox.handle(outcome("r2", tlc="executed"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert outcomes(inbox.work(case.handler, at=AT + DAY)) == [Outcome.VERSION_CONFLICT]
+    assert case.effects() == ["t1 1"]
 
 
 def test_versions_out_of_order_are_applied_in_order_by_a_worker(inbox: Inbox, case: Case):

@@ -245,6 +245,22 @@ def test_a_callback_that_fails_in_a_worker_spoils_no_other(run):
     run(scenario)
 
 
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_a_connection_that_commits_each_statement_is_no_transaction(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        async with case.own() as own:
+            if hasattr(own, "set_autocommit"):
+                await own.set_autocommit(True)
+            else:
+                await own.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+            with pytest.raises(ConfigurationError) as caught:
+                await inbox.once(outcome("r1"), at=AT, within=own)
+            assert caught.value.code == "inbox.no-transaction"
+        assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("store", ["redis"])
 def test_redis_has_no_transaction_for_the_caller(run):
     async def scenario(inbox: AsyncInbox, case: Case) -> None:

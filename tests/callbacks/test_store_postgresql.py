@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from datetime import timedelta
 from functools import partial
 
 import psycopg
@@ -17,6 +18,8 @@ from psycopg.rows import dict_row
 from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
 from tppkit.callbacks.stores.postgresql import PostgresqlStore
 from tppkit.errors import ConfigurationError, InboxError
+
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -137,6 +140,71 @@ def test_a_connection_that_commits_each_statement_is_no_transaction(postgresql_u
         assert caught.value.code == "inbox.no-transaction"
         with connection.transaction():
             assert inbox.once(outcome("r1"), at=AT, within=connection).outcome is Outcome.APPLIED
+
+
+def test_a_store_is_refused_a_connection_with_a_transaction_that_it_could_not_commit(
+    postgresql_url: str,
+):
+    prefix = new_prefix("pgopen")
+    case = postgresql_case(postgresql_url, prefix)
+    with psycopg.connect(postgresql_url) as shared:
+        other = Inbox(receiver(), PostgresqlStore(lambda: nullcontext(shared), prefix=prefix))
+        shared.execute("SELECT 1")
+        for act in (other.handle, lambda *given, at: other.accept(given[0], at=at)):
+            with pytest.raises(ConfigurationError) as caught:
+                act(outcome("r1"), case.handler, at=AT)
+            assert caught.value.code == "inbox.transaction-open"
+        shared.rollback()
+        assert other.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+        shared.rollback()
+    assert Inbox(receiver(), case.store).handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.REPEATED
+    assert case.effects() == ["t1 1"]
+
+
+def test_a_worker_claims_no_more_than_it_takes_whatever_the_servers_plan(postgresql_url: str):
+    prefix = new_prefix("pgplan")
+    case = postgresql_case(postgresql_url, prefix)
+    for n in range(3):
+        Inbox(receiver(), case.store).accept(login(f"r{n}"), at=AT)
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(f"ANALYZE {prefix}callbacks")
+    # So a planner that thinks little of the table runs a subquery for each of its rows.
+    plain = (
+        "-c enable_material=off -c enable_hashjoin=off -c enable_hashagg=off -c enable_mergejoin=off -c enable_sort=off"
+    )
+    store = PostgresqlStore(lambda: psycopg.connect(postgresql_url, options=plain), prefix=prefix)
+    assert len(store.take(at=AT, until=AT + MINUTE, limit=1)) == 1
+    assert len(store.take(at=AT, until=AT + MINUTE, limit=2)) == 2
+
+
+def test_a_connection_that_is_lost_before_the_commit_leaves_nothing_acknowledged(
+    postgresql_url: str, inbox: Inbox, case: Case
+):
+    def cut(callback: object, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)  # type: ignore[arg-type]
+        with psycopg.connect(postgresql_url, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+
+    with pytest.raises(InboxError) as caught:
+        inbox.handle(outcome("r1"), cut, at=AT)
+    assert caught.value.code == "inbox.unavailable"
+    assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert case.effects() == ["t1 1"]
+
+
+def test_an_effect_that_only_the_commit_refuses_is_not_acknowledged(postgresql_url: str, inbox: Inbox, case: Case):
+    table = new_prefix("deferred") + "t"
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, other INT REFERENCES {table} DEFERRABLE INITIALLY DEFERRED)"
+        )
+
+    def dangling(callback: object, connection: psycopg.Connection) -> None:
+        connection.execute(f"INSERT INTO {table} VALUES (1, 2)")
+
+    with pytest.raises(InboxError):
+        inbox.handle(outcome("r1"), dangling, at=AT)
+    assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
 
 
 def test_a_drivers_error_in_a_handler_is_the_handlers(inbox: Inbox):

@@ -145,6 +145,51 @@ def test_a_handler_that_commits_is_found_out(inbox: Inbox):
     assert caught.value.code == "inbox.handler-committed"
 
 
+@pytest.mark.parametrize("where", ["engine", "session"])
+def test_an_engine_that_commits_each_statement_is_refused_before_anything_is_written(
+    make_session: sessionmaker[Session], where: str
+):
+    prefix = new_prefix("auto")
+    SqlalchemyStore(make_session, prefix=prefix).create_tables()
+    engine = make_session.kw["bind"]
+    autocommit = engine.execution_options(isolation_level="AUTOCOMMIT")
+    own = sessionmaker(autocommit if where == "engine" else engine)
+    with own() as session:
+        if where == "session":
+            session.connection(execution_options={"isolation_level": "AUTOCOMMIT"})
+        with pytest.raises(ConfigurationError) as caught:
+            Inbox(receiver(), SqlalchemyStore(make_session, prefix=prefix)).once(outcome("r1"), at=AT, within=session)
+        assert caught.value.code == "inbox.no-transaction"
+    inbox = Inbox(receiver(), SqlalchemyStore(make_session, prefix=prefix))
+    assert inbox.handle(outcome("r1"), pay, at=AT).outcome is Outcome.APPLIED
+    assert payments(make_session) == ["r1"]
+
+
+def test_a_store_over_an_engine_that_commits_each_statement_loses_no_effect(make_session: sessionmaker[Session]):
+    engine = make_session.kw["bind"].execution_options(isolation_level="AUTOCOMMIT")
+    store, usual = (SqlalchemyStore(make, prefix=new_prefix("auto")) for make in (sessionmaker(engine), make_session))
+    if engine.dialect.name == "sqlite":  # the store itself begins a transaction there
+        store.create_tables()
+        inbox = Inbox(receiver(), store)
+        with pytest.raises(LookupError):
+            inbox.handle(outcome("r1"), pay_and_fail, at=AT)
+        assert payments(make_session) == []
+        assert inbox.handle(outcome("r1"), pay, at=AT).outcome is Outcome.APPLIED
+        return
+    usual.create_tables()
+    for act in (store.create_tables, lambda: Inbox(receiver(), store).handle(outcome("r1"), pay, at=AT)):
+        with pytest.raises(ConfigurationError) as caught:
+            act()
+        assert caught.value.code == "inbox.no-transaction"
+    assert payments(make_session) == []
+
+
+def pay_and_fail(callback: Any, session: Session) -> None:
+    pay(callback, session)
+    session.flush()
+    raise LookupError
+
+
 def test_a_database_that_the_inbox_has_no_sql_for_is_refused():
     engine = create_mock_engine("mysql://", executor=None)
     with pytest.raises(ConfigurationError) as caught:

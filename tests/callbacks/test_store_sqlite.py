@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forking import look
 from inboxes import AT, Case, login, open_case, outcome, receiver
 
 from tppkit.callbacks import Inbox, Outcome
@@ -164,6 +167,70 @@ def test_a_forked_process_has_a_connection_of_its_own(inbox: Inbox, case: Case):
     inbox.accept(login("parent2"), at=AT)
     inbox.work(case.handler, at=AT)
     assert sorted(case.effects()) == ["child -", "parent -", "parent2 -"]
+
+
+def test_a_store_ends_no_lock_of_the_applications_own_connection(path: Path, inbox: Inbox, case: Case):
+    case.store.close()  # type: ignore[attr-defined]
+    with closing(sqlite3.connect(path)) as own:
+        own.execute("SELECT 1 FROM tppkit_inbox_callbacks").fetchall()
+        inbox.accept(login("r1"), at=AT)
+        assert look(path) == "['r1']"
+        inbox.accept(login("r2"), at=AT)
+        assert look(path) == "['r1', 'r2']"
+
+
+def test_a_child_that_outlives_its_parent_loses_nothing(path: Path, case: Case):
+    command = [sys.executable, "-W", "error", str(Path(__file__).with_name("forking.py")), str(path)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False
+    )  # until the child is gone, too
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout.splitlines() == ["['parent', 'r1']", "['parent', 'r1', 'r2']"]
+
+
+def test_a_file_is_closed_behind_what_is_under_way(inbox: Inbox, case: Case):
+    def closes(callback: Any, connection: Any) -> None:
+        case.store.close()  # type: ignore[attr-defined]
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), closes, at=AT)
+    assert caught.value.code == "inbox.nested"
+    begun, closed = threading.Event(), threading.Event()
+
+    def waits(callback: Any, connection: Any) -> None:
+        begun.set()
+        assert not closed.wait(0.2)
+        case.handler(callback, connection)
+
+    def close() -> None:
+        begun.wait()
+        case.store.close()  # type: ignore[attr-defined]
+        closed.set()
+
+    with ThreadPoolExecutor(1) as thread:
+        closing_it = thread.submit(close)
+        assert inbox.handle(login("r1"), waits, at=AT).outcome is Outcome.APPLIED
+        closing_it.result()
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.REPEATED
+    assert len(case.effects()) == 1
+
+
+def test_a_file_that_is_locked_for_long_is_told_and_received_later(path: Path, case: Case, monkeypatch):
+    monkeypatch.setattr("tppkit.callbacks.stores.sqlite._BUSY_MS", 50)
+    inbox = Inbox(receiver(), SqliteStore(path))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(4) as threads:
+        other.execute("BEGIN IMMEDIATE")
+
+        def code(n: int) -> str:
+            with pytest.raises(InboxError, match="locked") as caught:
+                inbox.handle(login(f"r{n}"), case.handler, at=AT)
+            return caught.value.code
+
+        assert set(threads.map(code, range(8))) == {"inbox.unavailable"}
+        other.execute("ROLLBACK")
+        again = threads.map(lambda n: inbox.handle(login(f"r{n}"), case.handler, at=AT).outcome, range(8))
+        assert set(again) == {Outcome.APPLIED}
+    assert len(case.effects()) == 8
 
 
 @pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.rename(path.with_name("elsewhere"))])

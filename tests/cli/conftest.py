@@ -16,10 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
+from programs import TPPKIT
 from tppkit.cli import main
 from tppkit.testpki import Pki
-
-TPPKIT = Path(sys.executable).with_name("tppkit")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from conftest import TPPKIT
+from programs import TPPKIT
 from tppkit.callbacks import ReceivedCallback, sign_callback
 from tppkit.cli.callback_kept import KeptCallbacks, load_kept
 from tppkit.cli.callback_sending import parse_place

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -14,12 +13,12 @@ import pytest
 from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from programs import TPPKIT
 from tppkit.callbacks import sign_callback
 from tppkit.seals import load_private_key
 from tppkit.testpki import write_pki
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TPPKIT = Path(sys.executable).with_name("tppkit")
 UUID = "4fZ0aB9" * 4
 ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2030-01-01 12:00:00"}'
 _NUMBERS = count()

@@ -55,6 +55,7 @@ ACCESS = b'{"token":"abcdefghijklmnopqrstuvwxyz","exp":"2026-12-01 12:00:00"}'
 RECEIVER = CallbackReceiver(
     [
         CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS),
+        CallbackAddress("https://tpp.example/cb/{token}", CallbackKind.PAYMENT),
         CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN),
     ],
     keys=[CallbackKey("live", SERVICE.public_key())],
@@ -150,6 +151,21 @@ def test_a_requestid_for_another_body_is_refused():
     other = callback(body=ACCESS.replace(b"2026", b"2027"))
     assert one.receive(other, LOCAL).status == 400
     assert refusals.code == "callback.request-id-reused"
+
+
+def test_a_record_whose_version_came_with_other_content_is_acknowledged_kept_and_warned_of(caplog):
+    kept: list[Receipt] = []
+    one, refusals = gate(keep=kept.append, handler=lambda *_: None)
+    record = '{"id":"t1","ver":1,"timeStamp":1,"tlc":"%s","acc":"x","amount":["EUR-1"]}'
+    for request_id, tlc in (("r-1", "posted"), ("r-2", "executed")):
+        path = "/cb/" + "a" * 20
+        assert one.receive(callback(request_id, path=path, body=(record % tlc).encode()), LOCAL).status == 200
+    assert [receipt.outcome for receipt in kept] == [Outcome.APPLIED, Outcome.VERSION_CONFLICT]
+    assert refusals == []
+    (logged,) = caplog.records
+    assert (logged.levelname, logged.name) == ("WARNING", "tppkit.web")
+    assert "callback r-2: " in logged.message
+    assert "[callback.version-conflict]" in logged.message
 
 
 @pytest.mark.parametrize(

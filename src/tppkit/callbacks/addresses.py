@@ -12,15 +12,14 @@ from enum import StrEnum
 from typing import NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-from tppkit._addresses import SCHEME, parse_signed_address
+from tppkit._addresses import MAX_ADDRESS, SCHEME, parse_signed_address
 from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.rules import is_token
 
 TOKEN = "{token}"  # noqa: S105  # the mark of a place, not a secret
-MAX_TARGET = 2048
+MAX_TARGET = 4096  # the longest address with a token, and room for needless percent-encoding
 
-_MAX_URL = 1024
 _PREFIX = re.compile(r"(?:/[0-9A-Za-z._~-]+)*")
 
 
@@ -52,8 +51,9 @@ class CallbackAddress:
     """One address of the receiver, as the service knows it.
 
     Attributes:
-        url: `https://…` as it was registered or stands in the LOGIN code; percent-encoded or plain UTF-8. Where a token
-            follows (20 to 40 letters and digits) it ends with `{token}`, behind a `/` or `=`.
+        url: `https://…` as it was registered or stands in the LOGIN code; percent-encoded or plain UTF-8, as long as what
+            fits into a LOGIN code (2,332 characters percent-encoded). Where a token follows (20 to 40 letters and digits) it ends
+            with `{token}`, behind a `/` or `=`.
         kind: what is sent there; a body of another kind is refused. `other` takes any JSON object and reads no event.
 
     Raises:
@@ -68,8 +68,6 @@ class CallbackAddress:
 
     def __post_init__(self) -> None:
         fixed = self.url.removesuffix(TOKEN)
-        if len(self.url) > _MAX_URL:
-            raise _unusable(self.url, f"it has {len(self.url)} characters, at most {_MAX_URL} are allowed")
         try:
             address = parse_signed_address(fixed, what="it", beyond_ascii=True)
         except FormatError as e:
@@ -79,6 +77,9 @@ class CallbackAddress:
             raise _unusable(self.url, f"{TOKEN} does not stand behind / or =")
         # Only what is beyond ASCII is encoded: everything else stands as it was registered.
         path = quote(address.path, safe=_ASCII_PATH)
+        length = len(address.origin) + len(path)
+        if length > MAX_ADDRESS:
+            raise _unusable(self.url, f"percent-encoded it has {length} characters, at most {MAX_ADDRESS} are allowed")
         for name, value in {"origin": address.origin, "path": path, "has_token": has_token}.items():
             object.__setattr__(self, name, value)
 

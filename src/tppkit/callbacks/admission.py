@@ -3,7 +3,7 @@
 Three things are told apart. A **key** stands for environment, address and requestid: the service uses a requestid once for an
 address, and test and live each count for themselves. A **digest** stands for the signed bytes: a key that comes again with another
 digest is no repetition but a conflict. An **order** stands for what the event is about, so that a repetition under another
-requestid, or an older version that comes late, has no effect.
+requestid, or an older version that comes late, has no effect; and for what it says, so that two contents of one version are told.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Receipt(NamedTuple):
     """What became of a received callback.
 
     Attributes:
-        outcome: STORED, APPLIED, REPEATED, STALE, BUSY; from `handle_all` also FAILED.
+        outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY; from `handle_all` also FAILED.
         callback: what was proven about it.
     """
 
@@ -50,7 +50,7 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the callback as it was stored.
-        outcome: APPLIED, STALE, FAILED, or BUSY where another worker has it since its lease ended.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY where another worker has it since its lease ended.
     """
 
     entry: Entry
@@ -121,7 +121,7 @@ class Admission:
     def _order(self, callback: VerifiedCallback) -> Order | None:
         event = callback.event
         if isinstance(event, Transaction):  # assumption same-version
-            return Order(self._digest("transaction", event.id), event.ver)
+            return Order(self._digest("transaction", event.id), event.ver, _content(event))
         if isinstance(event, AccessGranted):
             # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
             return Order(self._digest("access", event.token, format_time(event.expires_at)), 0)
@@ -130,6 +130,16 @@ class Admission:
     def _digest(self, *parts: str) -> bytes:
         # No part can hold a zero byte: ids and tokens are printable, and so are URLs.
         return sha256("\0".join((self._environment, *parts)).encode()).digest()
+
+
+def _content(record: Transaction) -> bytes:
+    # Of what was read, not of the body: spaces and the order of names make no other record.
+    amounts, fees = ([(one.currency, str(one.value)) for one in some] for some in (record.amounts, record.fees))
+    said = (
+        record.time_stamp, record.tlc, record.acc, amounts, fees, record.name, record.street, record.city, record.country,
+        record.msg, record.time, record.tcc, sorted(record.unknown.items()),
+    )  # fmt: skip
+    return sha256(repr(said).encode()).digest()
 
 
 def admit_all(

@@ -5,7 +5,7 @@ Steps, in this order, for every request:
 1. sizes, headers, rules, signature and event: `verify_callback`;
 2. the time window, both sides, where one is set;
 3. the store: has this requestid come to this address before, and with the same signed bytes?
-4. the version of the transaction: a stale one is acknowledged and has no effect;
+4. the version of the transaction: a stale one is acknowledged and has no effect, nor has a second content of one version;
 5. the effect.
 
 Nothing is remembered of what fails before step 3: else anybody could use up requestids. There are three ways from 3 on. `accept`
@@ -76,7 +76,7 @@ class Inbox:
         return Receipt(self._admission.require_same(self._store.add([entry])[0], entry), callback)
 
     def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
-        """Verify a callback and have its effect now: APPLIED, REPEATED, STALE or BUSY.
+        """Verify a callback and have its effect now: APPLIED, REPEATED, STALE, VERSION_CONFLICT or BUSY.
 
         The handler is called for APPLIED only. What it writes by its second argument is committed together with the mark that
         the callback is done, where the store's promise is exactly-once. What it raises is kept as the callback's failure (its
@@ -131,7 +131,7 @@ class Inbox:
         return receipts_of(self._admission, admitted, outcomes)
 
     def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
-        """Verify a callback and mark it done in the caller's own transaction: APPLIED, REPEATED, STALE or BUSY.
+        """Verify a callback and mark it done in the caller's own transaction: as by `handle`.
 
         Only APPLIED says that the caller shall have the effect, in the same transaction, and then commit. What is rolled back was
         never received. Until the commit, a second delivery waits in PostgreSQL.

@@ -234,8 +234,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-length", "legacy", "the lengths of codes and of their fields",
-        "at most 2330 bytes of UTF-8 for the whole text, no limit for one field",
-        "what the largest code holds in byte mode at level M with its character set named", "qr.characters",
+        "at most 2330 bytes of UTF-8 for the whole text, no limit for one field; so a callback address has at most 2332 characters",
+        "what the largest code holds in byte mode at level M with its character set named", "qr.characters, _addresses.MAX_ADDRESS",
     ),
     Assumption(
         "qr-charset", "legacy", "the character set inside the QR code",
@@ -298,8 +298,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
-        "no: it is taken for a repetition, acknowledged and without effect, and its content is not compared",
-        "a ver stands for one state of a record; a service that changes a record counts it up", "callbacks.admission",
+        "no: with the same content (JSON names in any order) it is a repetition; with another it is acknowledged, has no effect and is"
+        " told as version-conflict: in the receipt, to the evidence, in the log",
+        "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
+        " would only bring the same again",
+        "callbacks.admission, Outcome.VERSION_CONFLICT",
     ),
     Assumption(
         "access-repeats", "legacy", "whether the same token and exp under another requestid are a second grant",

@@ -5,11 +5,11 @@ One transaction a request; on SQLite it takes the write lock at its start, so tw
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
-from tppkit._files import PRIVATE
+from tppkit._files import make_private
 from tppkit.errors import ConfigurationError
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
@@ -237,7 +237,7 @@ class Transaction:
 def _make_private(file: str | None) -> None:
     # The database holds payments and live approval links; SQLite gives its side files the mode of the main one.
     if file and not file.startswith((":", "file:")):
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT, PRIVATE))
+        make_private(Path(file))
 
 
 def _prepare_sqlite(engine: Engine) -> None:

@@ -9,6 +9,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from tppkit.callbacks.stores.driving import require_over
 from tppkit.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -30,7 +31,10 @@ def require_function(name: str, function: Callable[..., object] | None, *, await
     wrong = _NOT_RUN if awaited else (*_NOT_RUN, inspect.iscoroutinefunction)
     # An object that can be called is what its __call__ is.
     if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
-        raise _would_not_run(name, "a coroutine or generator function")
+        raise ConfigurationError(
+            "callback.function",
+            f"{name} is a coroutine or generator function, which nobody would run: a coroutine function belongs to AsyncCallbackGate",
+        )
 
 
 class OwnFunctions:
@@ -51,7 +55,7 @@ class OwnFunctions:
         """
         try:
             result = function(*given)
-            _require_done(result)
+            require_over(result)
         except Exception as e:
             self.error = e
             raise
@@ -77,25 +81,11 @@ class OwnFunctions:
                     "callback.function",
                     f"{_name_of(function)} gave nothing to be awaited: give AsyncCallbackGate a coroutine function",
                 )
-            _require_done(result)
+            require_over(result)
         except Exception as e:
             self.error = e
             raise
         return result
-
-
-def _require_done(result: object) -> None:
-    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-        if inspect.iscoroutine(result):
-            result.close()  # it was never started, and is told of here
-        raise _would_not_run("a function", type(result).__name__)
-
-
-def _would_not_run(name: str, what: str) -> ConfigurationError:
-    return ConfigurationError(
-        "callback.function",
-        f"{name} is or gave {what}, which nobody would run: a coroutine function belongs to AsyncCallbackGate",
-    )
 
 
 def _name_of(function: object) -> str:

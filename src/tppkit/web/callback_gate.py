@@ -17,6 +17,7 @@ from tppkit._clock import Clock, utc_now
 from tppkit.callbacks import (
     AsyncInbox,
     Inbox,
+    Outcome,
     Receipt,
     ReceivedCallback,
     VerifiedCallback,
@@ -117,6 +118,15 @@ class _Gate:
             self._peers.require(source)
         require_length(source, max_bytes=self.receiver.max_body)
 
+    def tell(self, receipt: Receipt) -> None:
+        """Warn of what is acknowledged and should not have come (assumption same-version)."""
+        if receipt.outcome is Outcome.VERSION_CONFLICT:
+            _LOG.warning(
+                "callback %s: its record came before with the same ver and other content, so it is acknowledged and not"
+                " applied [%s]",
+                receipt.callback.request_id, "callback.version-conflict",
+            )  # fmt: skip
+
     def refuse(
         self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, own: bool = False
     ) -> Answer:
@@ -177,6 +187,7 @@ class CallbackGate(_Gate):
         own = OwnFunctions()
         try:
             receipt = self._take(received, own)
+            self.tell(receipt)
             if not receipt.acknowledged:
                 return AGAIN
             if self._keep is not None:
@@ -232,6 +243,7 @@ class AsyncCallbackGate(_Gate):
         own = OwnFunctions()
         try:
             receipt = await self._take(received, own)
+            self.tell(receipt)
             if not receipt.acknowledged:
                 return AGAIN
             if self._keep is not None:

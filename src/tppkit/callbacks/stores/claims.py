@@ -22,7 +22,7 @@ class Claim(NamedTuple):
 
 
 class Begin(NamedTuple):
-    """See that the claim is still held and the version is new: APPLIED, STALE (then it is done), or BUSY.
+    """See that the claim is still held and the version is new: APPLIED, STALE or VERSION_CONFLICT (then it is done), or BUSY.
 
     While another callback that set this version or a newer one is neither done nor failed, it is BUSY too and waits.
     """

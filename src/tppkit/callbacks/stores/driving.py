@@ -98,5 +98,5 @@ def require_over(result: object) -> None:
             result.close()  # it was never started, and is told of here
         raise ConfigurationError(
             "callback.function",
-            f"a handler gave a {type(result).__name__}, which nobody would run: a coroutine function belongs to AsyncInbox",
+            f"a function gave a {type(result).__name__}, which nobody would run: a coroutine function belongs to AsyncInbox",
         )

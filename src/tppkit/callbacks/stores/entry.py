@@ -49,6 +49,7 @@ class Outcome(StrEnum):
         APPLIED: its effect happened now.
         REPEATED: it was stored or handled before.
         STALE: a version as new or newer was applied before; it is done, without effect.
+        VERSION_CONFLICT: the same version was applied before with other content; it is done, without effect.
         BUSY: somebody else holds a claim on it; the sender should repeat it.
         FAILED: its handler failed (only workers say so; elsewhere the handler's exception is raised).
         CONFLICT: its key was used for other signed bytes.
@@ -58,6 +59,7 @@ class Outcome(StrEnum):
     APPLIED = "applied"
     REPEATED = "repeated"
     STALE = "stale"
+    VERSION_CONFLICT = "version-conflict"
     BUSY = "busy"
     FAILED = "failed"
     CONFLICT = "conflict"
@@ -69,10 +71,16 @@ class Order(NamedTuple):
     Attributes:
         subject: 32 bytes that stand for the thing.
         version: its version, a signed 64-bit integer; only a greater one is applied.
+        content: 32 bytes that stand for what this version says, or None where that is not compared.
     """
 
     subject: bytes
     version: int
+    content: bytes | None = None
+
+    def contradicts(self, version: int, content: bytes | None) -> bool:
+        """Whether another content of the same version is known."""
+        return self.version == version and None not in (self.content, content) and self.content != content
 
 
 class Lifetimes(NamedTuple):

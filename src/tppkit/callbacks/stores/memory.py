@@ -11,7 +11,7 @@ from typing import NamedTuple, assert_never
 
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
 from tppkit.callbacks.stores.driving import EffectFailed, drive, have_effect
-from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, State, Taken
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, Promise, State, Taken
 from tppkit.callbacks.stores.store import Effect, Retry
 
 
@@ -33,7 +33,7 @@ class _Pending(NamedTuple):
 
 @dataclass(slots=True)
 class _Version:
-    settled: int | None
+    settled: Order | None
     pending: _Pending | None
     set_at: datetime
 
@@ -200,9 +200,9 @@ class MemoryStore:
         if order is None:
             return Outcome.APPLIED
         known = self._versions.setdefault(order.subject, _Version(None, None, at))
-        if known.settled is not None and order.version <= known.settled:
+        if known.settled is not None and order.version <= known.settled.version:
             self._finish(row, at)
-            return Outcome.STALE
+            return Outcome.VERSION_CONFLICT if order.contradicts(*known.settled[1:]) else Outcome.STALE
         if self._is_hindered(known, _Pending(order.version, taken.entry.key), at):
             row.state, row.attempts = State.WAITING, row.attempts - 1  # this was no attempt
             return Outcome.BUSY
@@ -222,8 +222,8 @@ class MemoryStore:
         known = self._versions.get(entry.order.subject) if entry.order else None
         if known is None or entry.order is None:
             return
-        if applied:
-            known.settled = entry.order.version if known.settled is None else max(known.settled, entry.order.version)
+        if applied and (known.settled is None or known.settled.version < entry.order.version):
+            known.settled = entry.order
         if known.pending is not None and known.pending.setter == entry.key:
             known.pending = None
         if known.settled is None and known.pending is None:

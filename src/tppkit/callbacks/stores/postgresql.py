@@ -11,7 +11,7 @@ from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, no_transaction
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
-from tppkit.errors import InboxError
+from tppkit.errors import ConfigurationError, InboxError
 
 try:
     import psycopg
@@ -78,7 +78,7 @@ class PostgresqlStore(SqlStore):
         prefix: of the tables' names.
 
     Raises:
-        ConfigurationError: `inbox.prefix`; `extra.missing` when the module is imported.
+        ConfigurationError: `inbox.prefix`; `extra.missing` when the module is imported; later `inbox.transaction-open`.
     """
 
     def __init__(
@@ -89,8 +89,10 @@ class PostgresqlStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
-        with _told(), self._connect() as connection, connection.transaction():
-            yield _Session(connection)
+        with _told(), self._connect() as connection:
+            _require_idle(connection)
+            with connection.transaction():
+                yield _Session(connection)
 
     def _within(self, connection: Any) -> _Session:
         _require_transaction(connection)
@@ -114,10 +116,12 @@ class AsyncPostgresqlStore(AsyncSqlStore):
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[_AsyncSession]:
         with _told():
-            async with self._connect() as connection, connection.transaction():
-                yield _AsyncSession(connection)
+            async with self._connect() as connection:
+                _require_idle(connection)
+                async with connection.transaction():
+                    yield _AsyncSession(connection)
 
-    def _within(self, connection: Any) -> _AsyncSession:
+    async def _within(self, connection: Any) -> _AsyncSession:
         _require_transaction(connection)
         return _AsyncSession(connection)
 
@@ -126,6 +130,14 @@ def _require_transaction(connection: Connection | AsyncConnection) -> None:
     # Without autocommit the first statement begins one.
     if connection.autocommit and connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
         raise no_transaction()
+
+
+def _require_idle(connection: Connection | AsyncConnection) -> None:
+    # Within another transaction psycopg's is only a savepoint: what is acknowledged would be committed later, or never.
+    if connection.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
+        raise ConfigurationError(
+            "inbox.transaction-open", "the store was given a connection that somebody else has a transaction on"
+        )
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from tppkit.errors import ConfigurationError, InboxError
 
 Rows = Sequence[Sequence[Any]]
 T = TypeVar("T")
+_WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
 
 class Mark(StrEnum):
@@ -41,7 +42,7 @@ class Programs:
         self._sql = statements
 
     def create_tables(self) -> Program[None]:
-        """Create what is absent.
+        """Create what is absent, and bring tables of version 1 up to date.
 
         Raises:
             ConfigurationError: `inbox.schema`, the tables are of another version.
@@ -50,9 +51,14 @@ class Programs:
             yield Statement(sql, {})
         yield Statement(self._sql.set_schema, {"version": SCHEMA_VERSION})
         rows: Rows = yield Statement(self._sql.schema, {})
-        if rows[0][0] != SCHEMA_VERSION:
+        version = rows[0][0]
+        if version == 1:
+            for sql in self._sql.upgrade:
+                yield Statement(sql, {})
+            yield Statement(self._sql.upgraded, {"version": SCHEMA_VERSION})
+        elif version != SCHEMA_VERSION:
             raise ConfigurationError(
-                "inbox.schema", f"the inbox's tables have version {rows[0][0]}, this program knows {SCHEMA_VERSION}"
+                "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
             )
 
     def add(self, entries: Sequence[Entry]) -> Program[list[Outcome]]:
@@ -77,8 +83,8 @@ class Programs:
         if not rows:
             known = yield from self._known(entry)
             return known
-        newest = yield from self._advance(entry, now)
-        return Outcome.APPLIED if newest else Outcome.STALE
+        outcome = yield from self._advance(entry, now)
+        return outcome
 
     def run(self, entry: Entry, *, at: datetime) -> Program[Outcome]:
         """Mark an entry done and have its effect."""
@@ -116,9 +122,9 @@ class Programs:
         if oldest and oldest[0][0] == State.CLAIMED:
             lapsed: Rows = yield Statement(self._sql.take_lapsed, values | {"limit": 1})
             if lapsed:  # else another worker was quicker
-                return [Taken(_entry(lapsed[0]), lapsed[0][12], lapsed=True)]
+                return [Taken(_entry(lapsed[0]), lapsed[0][_WIDTH], lapsed=True)]
         rows: Rows = yield Statement(self._sql.take, values)
-        taken = [Taken(_entry(row), row[12]) for row in rows]
+        taken = [Taken(_entry(row), row[_WIDTH]) for row in rows]
         return sorted(taken, key=lambda one: one.entry.received_at)  # RETURNING has no order
 
     def resume(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
@@ -146,9 +152,7 @@ class Programs:
     def failed(self, *, limit: int) -> Program[list[Failure]]:
         """The failed entries, oldest first."""
         rows: Rows = yield Statement(self._sql.failed, {"limit": limit})
-        return [
-            Failure(_entry(row), row[12], row[13] or "", None if row[14] is None else moment(row[14])) for row in rows
-        ]
+        return [_failure(row) for row in rows]
 
     def release(self, key: bytes, *, at: datetime) -> Program[bool]:
         """Let a failed entry be taken again."""
@@ -167,18 +171,23 @@ class Programs:
         rows: Rows = yield Statement(self._sql.finish, {"key": entry.key, "attempt": attempt, "at": now})
         if not rows:
             return Outcome.BUSY  # the lease ended and somebody else has it
-        if not (yield from self._advance(entry, now)):
-            return Outcome.STALE
-        yield entry
-        return Outcome.APPLIED
+        outcome = yield from self._advance(entry, now)
+        if outcome is Outcome.APPLIED:
+            yield entry
+        return outcome
 
-    def _advance(self, entry: Entry, at: int) -> Program[bool]:
+    def _advance(self, entry: Entry, at: int) -> Program[Outcome]:
+        """Set the version: APPLIED when it is new, else STALE or VERSION_CONFLICT."""
         if entry.order is None:
-            return True
-        subject, version = entry.order
-        values = {"subject": subject, "version": version, "at": at}
+            return Outcome.APPLIED
+        subject, version, content = entry.order
+        values = {"subject": subject, "version": version, "content": content, "at": at}
         rows: Rows = yield Statement(self._sql.advance, values)
-        return bool(rows)
+        if rows:
+            return Outcome.APPLIED
+        known: Rows = yield Statement(self._sql.version, {"subject": subject})
+        other = any(entry.order.contradicts(last, _bytes(said)) for last, said in known)
+        return Outcome.VERSION_CONFLICT if other else Outcome.STALE
 
     def _known(self, entry: Entry) -> Program[Outcome]:
         rows: Rows = yield Statement(self._sql.known, {"key": entry.key})
@@ -191,24 +200,32 @@ class Programs:
 
 
 def _values(entry: Entry) -> dict[str, Any]:
-    subject, version = entry.order or (None, None)
+    subject, version, content = entry.order or (None, None, None)
     return {
         "key": entry.key, "digest": entry.digest, "environment": entry.environment, "key_name": entry.key_name,
         "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body, "signature": entry.signature,
         "received_at": microseconds(entry.received_at), "subject": subject, "version": version,
-        "reason": None,
+        "content": content, "reason": None,
     }  # fmt: skip
 
 
 def _entry(row: Sequence[Any]) -> Entry:
-    key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version = row[
-        :12
-    ]
-    order = None if subject is None else Order(bytes(subject), version)
+    key, digest, environment, key_name, request_id, method, url, body, signature, received_at, *ordered = row[:_WIDTH]
+    subject, version, content = ordered
+    order = None if subject is None else Order(bytes(subject), version, _bytes(content))
     return Entry(
         bytes(key), bytes(digest), environment, key_name, request_id, method, url, bytes(body or b""), signature or "",
         moment(received_at), order,
     )  # fmt: skip
+
+
+def _failure(row: Sequence[Any]) -> Failure:
+    attempts, reason, due_at = row[_WIDTH:]
+    return Failure(_entry(row), attempts, reason or "", None if due_at is None else moment(due_at))
+
+
+def _bytes(value: Any) -> bytes | None:
+    return None if value is None else bytes(value)  # PostgreSQL's drivers may give a memoryview
 
 
 def _optional(at: datetime | None) -> int | None:

@@ -65,10 +65,10 @@ class _Calls:
                 return self._call("CLAIM", entry.key.hex(), entry.digest.hex(), *times, *_fields(entry))
             case Begin(taken, at):
                 subject = _subject(taken)
-                args = microseconds(at), _version(taken), subject, self._hashes
+                args = microseconds(at), _version(taken), subject, self._hashes, _content(taken)
                 return self._call("BEGIN", *_claim_of(taken), *args, subject=subject)
             case Finish(taken, at):
-                marked = microseconds(at), _version(taken)
+                marked = microseconds(at), _version(taken), _content(taken)
                 return self._call("FINISH", *_claim_of(taken), *marked, subject=_subject(taken))
             case Fail(taken, reason, due_at):
                 due = "" if due_at is None else microseconds(due_at)
@@ -261,16 +261,22 @@ def _version(taken: Taken) -> str:
     return "" if order is None else f"{order.version + _OFFSET:020d}"
 
 
+def _content(taken: Taken) -> str:
+    order = taken.entry.order
+    return "" if order is None or order.content is None else order.content.hex()
+
+
 def _outcome(answer: Any) -> Any:
     return Outcome(answer.decode()) if isinstance(answer, bytes) else answer
 
 
 def _fields(entry: Entry) -> list[str | int | bytes]:
-    subject, version = entry.order or (b"", "")
+    subject, version, content = entry.order or (b"", "", None)
     fields: Mapping[str, str | int | bytes] = {
         "key": entry.key, "digest": entry.digest.hex(), "environment": entry.environment, "key_name": entry.key_name,
         "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body,
         "signature": entry.signature, "received_at": microseconds(entry.received_at), "subject": subject, "version": version,
+        "content": content or b"",
     }  # fmt: skip
     return [part for field in fields.items() for part in field]
 
@@ -310,5 +316,5 @@ def _entry(row: Mapping[str, bytes]) -> Entry:
     return Entry(
         key=row["key"], digest=bytes.fromhex(row["digest"].decode()), body=row["body"],
         received_at=moment(int(row["received_at"])),
-        order=Order(row["subject"], int(row["version"])) if row["subject"] else None, **text,
+        order=Order(row["subject"], int(row["version"]), row.get("content") or None) if row["subject"] else None, **text,
     )  # fmt: skip

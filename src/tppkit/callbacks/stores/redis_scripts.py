@@ -46,16 +46,18 @@ return attempts
 
 # A version is pending until the callback that set it is done or failed; what is as old or older waits meanwhile. When that callback's
 # lease has ended, its process may have died behind the effect: the same version may have it again, an older one must not follow it.
-# member, attempt, at, version as twenty digits or empty, subject, prefix of hashes
+# The content is kept with the version that it belongs to.
+# member, attempt, at, version as twenty digits or empty, subject, prefix of hashes, content or empty
 BEGIN = (
     _DONE
     + """
 if not held() then return 'busy' end
 if ARGV[4] ~= '' then
-  local known = redis.call('HMGET', KEYS[6], 'version', 'pending', 'key')
+  local known = redis.call('HMGET', KEYS[6], 'version', 'pending', 'key', 'content')
   if known[1] and ARGV[4] <= known[1] then
     done(ARGV[3])
-    return 'stale'
+    local told = ARGV[7] ~= '' and known[4] and string.sub(known[4], 1, 21) == ARGV[4] .. ':'
+    return told and known[4] ~= ARGV[4] .. ':' .. ARGV[7] and 'version-conflict' or 'stale'
   end
   if known[3] and known[3] ~= ARGV[1] and ARGV[4] <= known[2] then
     local other = redis.call('HMGET', ARGV[6] .. known[3], 'state', 'due')
@@ -71,7 +73,7 @@ return 'applied'
 """
 )
 
-# member, attempt, at, version as twenty digits or empty
+# member, attempt, at, version as twenty digits or empty, content or empty
 FINISH = (
     _DONE
     + """
@@ -79,7 +81,9 @@ if held() then
   done(ARGV[3])
   if ARGV[4] ~= '' then
     local known = redis.call('HMGET', KEYS[6], 'version', 'key')
-    if not known[1] or known[1] < ARGV[4] then redis.call('HSET', KEYS[6], 'version', ARGV[4]) end
+    if not known[1] or known[1] < ARGV[4] then
+      redis.call('HSET', KEYS[6], 'version', ARGV[4], 'content', ARGV[5] ~= '' and ARGV[4] .. ':' .. ARGV[5] or '')
+    end
     if known[2] == ARGV[1] then redis.call('HDEL', KEYS[6], 'pending', 'key') end
   end
 end

@@ -170,7 +170,7 @@ class AsyncSqlStore(ABC):
         """A transaction of its own: committed at the end, undone when the body fails."""
 
     @abstractmethod
-    def _within(self, connection: Any) -> AsyncSession:
+    async def _within(self, connection: Any) -> AsyncSession:
         """The caller's transaction."""
 
     async def create_tables(self) -> None:
@@ -179,12 +179,12 @@ class AsyncSqlStore(ABC):
 
     async def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.once`."""
-        session = self._within(within)
+        session = await self._within(within)
         return await drive_async(self._programs.once(entry, at=at), lambda step: perform_async(step, session, None))
 
     async def run_within(self, entry: Entry, effect: AsyncEffect, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.run_within`."""
-        session = self._within(within)
+        session = await self._within(within)
         try:
             return await drive_async(
                 self._programs.run(entry, at=at), lambda step: perform_async(step, session, effect)
@@ -307,5 +307,6 @@ def transaction_ended() -> ConfigurationError:
 def no_transaction() -> ConfigurationError:
     """The caller's connection commits each statement by itself."""
     return ConfigurationError(
-        "inbox.no-transaction", "the connection is in no transaction, so the mark would be committed before the effect"
+        "inbox.no-transaction",
+        "the connection commits each statement by itself, so the mark would be committed before the effect",
     )

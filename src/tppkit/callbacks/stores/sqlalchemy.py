@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, transaction_ended
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, no_transaction, transaction_ended
+from tppkit.callbacks.stores.sqlite import require_transaction
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -105,7 +106,8 @@ class SqlalchemyStore(SqlStore):
         prefix: of the tables' names.
 
     Raises:
-        ConfigurationError: `inbox.prefix`, `inbox.dialect`; `extra.missing` when the module is imported.
+        ConfigurationError: `inbox.prefix`, `inbox.dialect`; `extra.missing` when the module is imported; later
+            `inbox.no-transaction`, the engine or session has the isolation level AUTOCOMMIT.
     """
 
     def __init__(self, make_session: Callable[[], Session], *, prefix: str = "tppkit_inbox_") -> None:
@@ -118,9 +120,12 @@ class SqlalchemyStore(SqlStore):
     def _transaction(self) -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
             _begin(session.connection())
+            _require_transaction(session.connection())
             yield _Session(session)
 
     def _within(self, connection: Any) -> _Session:
+        with _told():
+            _require_transaction(connection.connection())
         return _Session(connection)
 
 
@@ -140,10 +145,14 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
     async def _transaction(self) -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
-                await (await session.connection()).run_sync(_begin)
+                connection = await session.connection()
+                await connection.run_sync(_begin)
+                await connection.run_sync(_require_transaction)
                 yield _AsyncSession(session)
 
-    def _within(self, connection: Any) -> _AsyncSession:
+    async def _within(self, connection: Any) -> _AsyncSession:
+        with _told():
+            await (await connection.connection()).run_sync(_require_transaction)
         return _AsyncSession(connection)
 
 
@@ -161,6 +170,15 @@ def _begin(connection: Connection) -> None:
     # one that begins by reading could fail where it comes to write.
     if connection.dialect.name == Dialect.SQLITE and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _require_transaction(connection: Connection) -> None:
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == Dialect.SQLITE:
+        require_transaction(driver)
+    # asyncpg's own connection knows no autocommit, what SQLAlchemy puts around it does.
+    elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+        raise no_transaction()
 
 
 @contextmanager

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -108,13 +110,37 @@ class SqliteStore(SqlStore):
         self._connection: sqlite3.Connection | None = None
         self._file: FileIdentity | None = None
         self._inherited: sqlite3.Connection | None = None
+        os.register_at_fork(before=partial(_close_before_fork, weakref.ref(self)))
 
     def close(self) -> None:
-        """Close the file."""
+        """Commit what is under way and close the file; the next use opens it again.
+
+        Raises:
+            ConfigurationError: `inbox.nested`, a handler called it.
+        """
+        self._check_process()
+        self._refuse_nested()
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self._close()
+
+    def _close(self) -> None:
+        self._end_group()
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _close_before_fork(self) -> None:
+        """Leave nothing open for a child to inherit.
+
+        SQLite in the child would count on locks that only the parent has; when the parent ends, another process may take the log
+        away under the child. A handler that forks, or one that is busy for long, keeps the connection open.
+        """
+        own = self._process == os.getpid() and self._holder != threading.get_ident()
+        if own and self._connection is not None and self._lock.acquire(timeout=_BUSY_MS / 1000):
+            try:
+                self._close()
+            finally:
+                self._lock.release()
 
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
@@ -136,10 +162,7 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _turn(self) -> Iterator[_Group]:
-        if self._holder == threading.get_ident():
-            raise ConfigurationError(
-                "inbox.nested", "a handler used the inbox that called it; it would wait for itself"
-            )
+        self._refuse_nested()
         with self._counting:
             self._waiting += 1
         try:
@@ -162,14 +185,23 @@ class SqliteStore(SqlStore):
             self._holder = None
             self._lock.release()
 
+    def _refuse_nested(self) -> None:
+        if self._holder == threading.get_ident():
+            raise ConfigurationError(
+                "inbox.nested", "a handler used the inbox that called it; it would wait for itself"
+            )
+
     def _leave_queue(self) -> None:
         with self._counting:
             self._waiting -= 1
 
     def _end_unless_awaited(self) -> None:
-        group = self._group
-        if group is not None and (self._waiting == 0 or group.size >= _LARGEST_GROUP):
-            self._group = None
+        if self._group is not None and (self._waiting == 0 or self._group.size >= _LARGEST_GROUP):
+            self._end_group()
+
+    def _end_group(self) -> None:
+        group, self._group = self._group, None
+        if group is not None:
             self._end(group)
 
     def _begin(self) -> _Group:
@@ -195,9 +227,7 @@ class SqliteStore(SqlStore):
             group.ended.set()
 
     def _within(self, connection: Any) -> _Session:
-        mode = getattr(connection, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level tells
-        if not connection.in_transaction and ((mode == -1 and connection.isolation_level is None) or mode is True):
-            raise no_transaction()
+        require_transaction(connection)
         return _Session(connection)
 
     def _check_process(self) -> None:
@@ -223,13 +253,38 @@ class SqliteStore(SqlStore):
                 )
             except (OSError, sqlite3.Error) as e:
                 raise _unavailable(e) from e
-            _run(connection, "PRAGMA journal_mode = WAL")
-            _run(connection, f"PRAGMA synchronous = {self._synchronous.value}")
-            _run(connection, f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
-            _run(connection, f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-            _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
+            try:
+                self._set_up(connection)
+            except InboxError:
+                connection.close()
+                raise
             self._connection = connection
         return self._connection
+
+    def _set_up(self, connection: sqlite3.Connection) -> None:
+        _run(connection, "PRAGMA journal_mode = WAL")
+        _run(connection, f"PRAGMA synchronous = {self._synchronous.value}")
+        _run(connection, f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
+        _run(connection, f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+        _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
+
+
+def _close_before_fork(store: weakref.ref[SqliteStore]) -> None:
+    # What is registered stays so for ever; it must not keep the store alive.
+    alive = store()
+    if alive is not None:
+        alive._close_before_fork()
+
+
+def require_transaction(connection: sqlite3.Connection) -> None:
+    """Refuse a connection that is in no transaction and begins none with its next statement.
+
+    Raises:
+        ConfigurationError: `inbox.no-transaction`.
+    """
+    mode = getattr(connection, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level tells
+    if not connection.in_transaction and ((mode == -1 and connection.isolation_level is None) or mode is True):
+        raise no_transaction()
 
 
 def _run(connection: sqlite3.Connection, sql: str) -> None:

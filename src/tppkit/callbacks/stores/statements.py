@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from tppkit.errors import ConfigurationError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
-_COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version"
+_COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
 
 
 class Dialect(StrEnum):
@@ -56,12 +56,19 @@ class Statements:
         self.set_schema = self._text(
             "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
         )
+        # From version 1, which compared no contents; what it kept has none.
+        self.upgrade = tuple(
+            self._text(f"ALTER TABLE {{{table}}} ADD COLUMN content {_octets(dialect)}")
+            for table in ("callbacks", "versions")
+        )
+        self.upgraded = self._text("UPDATE {schema} SET version = :version")
         self.add = self._text(_INSERT + " ON CONFLICT (key) DO NOTHING RETURNING 1")
         self.once = self._text(_ONCE)
         self.keep_failed = self._text(_INSERT + _FAIL_AGAIN)
         self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
         self.attempts = self._text("SELECT attempts FROM {callbacks} WHERE key = :key")
         self.advance = self._text(_ADVANCE)
+        self.version = self._text("SELECT version, content FROM {versions} WHERE subject = :subject")
         self.finish = self._text(
             "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
@@ -73,11 +80,13 @@ class Statements:
         self.oldest = self._text(
             "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"
         )
+        # In a WITH the rows are picked once; PostgreSQL may run a subquery for each row, and it would claim others each time.
         self.take, self.take_lapsed = (
             self._text(
-                "UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until WHERE key IN"
-                f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at AND state {which} 'claimed'"
-                f" ORDER BY due_at, received_at LIMIT :limit {locking}) RETURNING {_COLUMNS}, attempts"
+                f"WITH picked AS (SELECT key FROM {{callbacks}} WHERE due_at <= :at AND state {which} 'claimed'"
+                f" ORDER BY due_at, received_at LIMIT :limit {locking})"
+                " UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until"
+                f" WHERE key IN (SELECT key FROM picked) RETURNING {_COLUMNS}, attempts"
             )
             for which in ("<>", "=")
         )
@@ -105,7 +114,7 @@ class Statements:
 _INSERT = (
     f"INSERT INTO {{callbacks}} ({_COLUMNS}, state, attempts, due_at, done_at, reason) VALUES"
     " (:key, :digest, :environment, :key_name, :request_id, :method, :url, :body, :signature, :received_at, :subject, :version,"
-    " :state, :attempts, :due_at, NULL, :reason)"
+    " :content, :state, :attempts, :due_at, NULL, :reason)"
 )
 # A delivery may take over what waits, what failed, and a claim whose lease has ended; never other signed bytes.
 _UNLESS_HELD = (
@@ -125,14 +134,18 @@ _FAIL_AGAIN = (
 )
 # One statement decides, so two versions that come at once are put in order by the database.
 _ADVANCE = (
-    "INSERT INTO {versions} (subject, version, set_at) VALUES (:subject, :version, :at)"
-    " ON CONFLICT (subject) DO UPDATE SET version = excluded.version, set_at = excluded.set_at"
+    "INSERT INTO {versions} (subject, version, content, set_at) VALUES (:subject, :version, :content, :at)"
+    " ON CONFLICT (subject) DO UPDATE SET version = excluded.version, content = excluded.content, set_at = excluded.set_at"
     " WHERE excluded.version > {versions}.version RETURNING 1"
 )
 
 
+def _octets(dialect: Dialect) -> str:
+    return "BYTEA" if dialect is Dialect.POSTGRESQL else "BLOB"
+
+
 def _tables(dialect: Dialect) -> tuple[str, ...]:
-    octets = "BYTEA" if dialect is Dialect.POSTGRESQL else "BLOB"
+    octets = _octets(dialect)
     by_key = " WITHOUT ROWID" if dialect is Dialect.SQLITE else ""  # one tree to write to instead of two
     # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
     lock = ("SELECT pg_advisory_xact_lock(1953525867)",) if dialect is Dialect.POSTGRESQL else ()
@@ -142,11 +155,11 @@ def _tables(dialect: Dialect) -> tuple[str, ...]:
         f"CREATE TABLE IF NOT EXISTS {{callbacks}} (key {octets} PRIMARY KEY, digest {octets} NOT NULL,"
         " request_id TEXT NOT NULL, received_at BIGINT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,"
         " due_at BIGINT, done_at BIGINT, reason TEXT, environment TEXT, key_name TEXT, method TEXT, url TEXT,"
-        f" body {octets}, signature TEXT, subject {octets}, version BIGINT)",
+        f" body {octets}, signature TEXT, subject {octets}, version BIGINT, content {octets})",
         "CREATE INDEX IF NOT EXISTS {callbacks}_due ON {callbacks} (due_at) WHERE due_at IS NOT NULL",
         "CREATE INDEX IF NOT EXISTS {callbacks}_done ON {callbacks} (done_at) WHERE done_at IS NOT NULL",
         "CREATE INDEX IF NOT EXISTS {callbacks}_failed ON {callbacks} (received_at) WHERE state = 'failed'",
         f"CREATE TABLE IF NOT EXISTS {{versions}} (subject {octets} PRIMARY KEY, version BIGINT NOT NULL,"
-        f" set_at BIGINT NOT NULL){by_key}",
+        f" set_at BIGINT NOT NULL, content {octets}){by_key}",
         "CREATE INDEX IF NOT EXISTS {versions}_set ON {versions} (set_at)",
     )

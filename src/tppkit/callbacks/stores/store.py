@@ -38,7 +38,7 @@ class Store(Protocol):
         """
 
     def run(self, entry: Entry, effect: Effect, *, at: datetime, until: datetime, retry: Retry) -> Outcome:
-        """Have the effect of an entry now, once: APPLIED, REPEATED, STALE, BUSY or CONFLICT.
+        """Have the effect of an entry now, once: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
 
         When the effect raises, the failure is kept and the exception goes on.
 
@@ -59,7 +59,10 @@ class Store(Protocol):
         """Claim at most `limit` entries that are due, until a time; alone what was claimed before (`Taken.lapsed`)."""
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
-        """Have the effects of claimed entries: APPLIED, STALE, FAILED or BUSY (somebody overtook the claim) for each."""
+        """Have the effects of claimed entries.
+
+        For each: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY when somebody overtook the claim.
+        """
 
     def failed(self, *, limit: int) -> list[Failure]:
         """Failed entries, oldest first."""
