@@ -36,7 +36,7 @@ class EmptyBody(Enum):
 
     HASHED = "digest of no bytes"
     ABSENT = "no Digest header"
-    BRACES = "digest of `{}`; taken for GET, HEAD and DELETE only"
+    BRACES = "digest of `{}`"
 
 
 class Order(Enum):
@@ -52,7 +52,6 @@ _CARRIERS: Mapping[Format, tuple[str, ...]] = MappingProxyType(
 )
 
 _ALGORITHM_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 _IN_BRACKETS: Mapping[Format, frozenset[str]] = MappingProxyType(
     {Format.CAVAGE: frozenset({REQUEST_TARGET, CREATED, EXPIRES}), Format.JWS: frozenset({REQUEST_TARGET})}
 )
@@ -271,9 +270,10 @@ class SealProfile:
         names = (*self.covered, *self.covered_if_present)
         return Reading(any_case=any(name != name.lower() for name in names), bare_signature=not self.signature_quoted)
 
-    def empty_content(self, method: str) -> bytes:
-        """What a verifier hashes for a request without body."""
-        return b"{}" if self.empty_body is EmptyBody.BRACES and method in _WITHOUT_BODY else b""
+    @property
+    def empty_content(self) -> bytes:
+        """What both sides hash for a request without body, whatever its method."""
+        return b"{}" if self.empty_body is EmptyBody.BRACES else b""
 
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
         """The header that carries this seal certificate, if the dialect has one."""

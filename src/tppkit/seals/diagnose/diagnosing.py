@@ -47,7 +47,7 @@ from tppkit.seals.diagnose.telling import (
     tell_refusal,
     tell_step,
 )
-from tppkit.seals.profile import EmptyBody, Format, SealProfile
+from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.seals.read import read_seal
 
@@ -171,7 +171,7 @@ def _judge_digest(case: _Case) -> tuple[bool, DigestFinding | None]:
     value = case.readings[0].values.get(case.profile.digest_name)
     if value is None:  # which is a fault of the headers where the dialect wants one
         return True, None
-    body = case.message.body or (b"{}" if case.profile.empty_body is EmptyBody.BRACES else b"")
+    body = case.message.body or case.profile.empty_content
     verify = verify_content_digest if case.profile.format is Format.RFC9421 else verify_digest
     try:
         verify(value, body)
