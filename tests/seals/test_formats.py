@@ -17,12 +17,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
-from tppkit.httpsig.algorithms import ALGORITHMS
+from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Scheme
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
 from tppkit.seals import (
     PROFILES,
+    PSD2_V1,
+    KeyIdForm,
+    KeyIdStyle,
     KeySigner,
     Message,
     Seal,
@@ -70,6 +73,49 @@ def profile_of(name: str) -> SealProfile:
         return row
     wire = "ES256" if row.format is Format.JWS else "ecdsa-p256-sha256"
     return replace(row, algorithms=(*row.algorithms, (wire, "ecdsa-p256-sha256")))
+
+
+OTHER_FORMATS: Mapping[Format, dict[str, Any]] = {
+    Format.RFC9421: {
+        "label": "sig1", "digest_field": "content-digest", "digest_algorithm": "sha-256",
+        "covered": ("@method", "@request-target", "content-digest", "x-request-id"),
+    },
+    Format.JWS: {"carrier": "x-jws-signature", "covered": ("(request-target)", "digest", "x-request-id")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", OTHER_FORMATS, ids=lambda format_: format_.name)
+def test_a_row_without_algorithms_has_those_of_its_format(format_: Format, pki: Pki) -> None:
+    own = {"key_id": KeyIdStyle(form=KeyIdForm.CLIENT_ID), "certificate_header": None, "source": "a letter"}
+    row = SealProfile(name="own", format=format_, **OTHER_FORMATS[format_], **own)
+    names = {Format.RFC9421: RFC9421, Format.JWS: JWS}[format_]
+    assert dict(row.algorithms) == {wire: algorithm.name for wire, algorithm in names.items()}
+    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=row, key_id="key-1")
+    sealed = sign_request(REQUEST, seal=seal, at=AT)
+    assert seal.signer.algorithm.scheme is Scheme.ECDSA_RAW
+    paths = PathVerifier(make_anchors(pki.authorities))
+    policy = SealPolicy(paths, profile=row, certificates={"key-1": pki.qseal.certificate})
+    assert verify_request(sealed, qwac=None, at=AT, policy=policy).body == REQUEST.body
+
+
+@pytest.mark.parametrize("format_", OTHER_FORMATS, ids=lambda format_: format_.name)
+@pytest.mark.parametrize(
+    "algorithms",
+    [
+        PSD2_V1.algorithms,
+        (("ecdsa-p256-sha256", "ecdsa-sha256"),),
+        (("ES256", "ecdsa-sha256"),),
+        (("hs2019", "rsa-pss-sha512"),),
+        (("ES256", "ecdsa-p384-sha384"),),
+    ],
+)
+def test_a_row_whose_format_does_not_have_its_algorithms_is_refused(
+    format_: Format, algorithms: tuple[tuple[str, str], ...]
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=algorithms)
+    assert caught.value.code == "profile.malformed"
+    assert replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=())
 
 
 def make_policy(pki: Pki, profile: SealProfile, *known: EidasCertificate, **options: Any) -> SealPolicy:
