@@ -326,6 +326,15 @@ def test_a_thumbprint_that_is_not_the_certificates_is_refused(pki: Pki) -> None:
     )
 
 
+def test_a_jws_without_the_thumbprint_that_the_row_demands_is_refused(pki: Pki) -> None:
+    named_otherwise = replace(OPEN_FINANCE, key_id=KeyIdStyle())
+    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=named_otherwise)
+    message = sign_request(REQUEST, seal=seal, at=AT)
+    assert "x5t" not in str(decode_base64url(message.values("x-jws-signature")[0].partition(".")[0], what="header"))
+    verify_request(message, qwac=None, at=AT, policy=make_policy(pki, named_otherwise))
+    assert code_of(pki, "open-finance", message) == "signature.missing-parameter"
+
+
 def test_a_jws_without_a_certificate_is_refused(pki: Pki) -> None:
     value = sealed(pki, "open-finance").values("x-jws-signature")[0]
     header = json.loads(decode_base64url(value.partition(".")[0], what="header"))
