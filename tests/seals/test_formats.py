@@ -266,6 +266,32 @@ def test_a_doubled_covered_header_is_refused(pki: Pki, name: str) -> None:
         assert code_of(pki, name, message.with_headers((covered, "second"))) == "header.duplicate"
 
 
+ANOTHERS = ('other=("@method");made=1.5;at=@1780315200;by=%"f%c3%bc"', "other=:YQ==:")
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("lines", ["one line", "a line each"])
+def test_anothers_signature_may_stand_beside_ours(pki: Pki, lines: str, first: bool) -> None:
+    message = sealed(pki, "amazon")
+    fields = list(zip(("Signature-Input", "Signature"), ANOTHERS, strict=True))
+    if lines == "one line":
+        for name, other in fields:
+            ours = message.values(name)[0]
+            message = with_header(message, name, f"{other}, {ours}" if first else f"{ours}, {other}")
+    else:
+        message = message._replace(headers=(*fields, *message.headers) if first else (*message.headers, *fields))
+    assert verify(pki, "amazon", message).body == BODY
+    assert code_of(pki, "amazon", message._replace(body=b"evil")) == "digest.mismatch"
+
+
+def test_a_label_that_stands_on_two_lines_is_refused(pki: Pki) -> None:
+    message = sealed(pki, "amazon")
+    twice = message.with_headers(("Signature", message.values("signature")[0]))
+    assert code_of(pki, "amazon", twice) == "structured.duplicate"
+    twice = message.with_headers(("Signature-Input", message.values("signature-input")[0]))
+    assert code_of(pki, "amazon", twice) == "structured.duplicate"
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("left_out", ["digest", "target", "token"])
 def test_a_seal_that_leaves_out_what_is_demanded_is_refused(pki: Pki, name: str, left_out: str) -> None:

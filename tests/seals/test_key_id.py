@@ -124,7 +124,8 @@ def test_another_issuer_is_refused(issuer: str) -> None:
     [
         "", "SN=,CA=CN=A", "SN=9FA1,CA=", "SN=9FA1;CA=CN=A", "SN=0x9FA1,CA=CN=A", "SN= 9FA1,CA=CN=A", "sn=9FA1,ca=CN=A",
         "SN=-9FA1,CA=CN=A", f"SN={'0' * 65},CA=CN=A", "CA=CN=A,SN=9FA1", "SN=9FA1,CA=D-Trust", "SN=9FA1,CA=CN=A,",
-        "SN=9FA1,CA=XX=A", "SN=9FA1,CA=OID.=A", 'SN=9FA1,CA=CN="A', "SN=9FA1,CA=/", "SN=9FA1,CA=/x/C=DE", "SN=9FA1,CA=CN=A\\", "SN=9FA1,CA=CN=A\nO=B",
+        "SN=9FA1,CA=/x/C=DE",        "SN=9FA1,CA=XX=A", "SN=9FA1,CA=OID.=A", 'SN=9FA1,CA=CN="A', "SN=9FA1,CA=/",
+        "SN=9FA1,CA=CN=A\\", "SN=9FA1,CA=CN=A\nO=B",
     ],
 )  # fmt: skip
 def test_what_is_not_in_the_form_is_malformed(text: str) -> None:

@@ -154,7 +154,7 @@ class Pkcs11Signer:
             return token.open()  # a log-in counts for the whole process, and another part of it was first
 
     def _ask_pin(self) -> str:
-        pin = self._pin()
+        pin: object = self._pin()
         if not isinstance(pin, str) or not pin:  # without one a session is opened that shows no private key
             given = "an empty text" if isinstance(pin, str) else f"a {type(pin).__name__} and no text"
             raise ConfigurationError(
