@@ -820,6 +820,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this cannot happen in this state",
             "read the state again",
         ),
+        "message.address": Code(
+            "what a request is for is no http or https address",
+            "give the whole address as it was called: https://host/path?query, percent-encoded",
+        ),
         "message.content-encoding": Code(
             "a sealed body is compressed or otherwise encoded",
             "send the body without Content-Encoding",
@@ -827,10 +831,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "message.content-type": Code(
             "the body has another content type than expected",
             "send application/json",
-        ),
-        "message.address": Code(
-            "what a request is for is no http or https address",
-            "give the whole address as it was called: https://host/path?query, percent-encoded",
         ),
         "message.length": Code(
             "a body is not as long as its request announces, or came in a transfer coding",
@@ -1735,6 +1735,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "seal.other-organisation": Code(
             "seal and QWAC have different organizationIdentifiers",
             "use certificates of one provider",
+        ),
+        "seal.other-origin": Code(
+            "a seal was made for one origin, and its requests go to another",
+            "give the seal, and the client or SealAuth that uses it, the same origin",
         ),
         "seal.own-signature": Code(
             "the signer's signature does not verify with the certificate's key",

@@ -115,7 +115,7 @@ def trickling(context: ssl.SSLContext, *, every_s: float, first: bytes = b"") ->
     def serve() -> None:
         with suppress(OSError):
             plain, _ = listener.accept()
-            plain.settimeout(10)
+            plain.settimeout(60)
             with suppress(OSError), context.wrap_socket(plain, server_side=True) as connection:
                 connection.sendall(first)
                 while not end.wait(every_s):

@@ -79,23 +79,22 @@ def test_no_cookie_is_kept(driver: HttpDriver, identity: Identity, bank_pki_fold
         assert not any(b"ookie" in request for request in bank.requests)
 
 
+@pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"], ids=["head", "body"])
 def test_an_answer_that_trickles_ends_with_the_call(
-    driver: HttpDriver, identity: Identity, bank_pki_folder: Path
+    first: bytes, driver: HttpDriver, identity: Identity, bank_pki_folder: Path
 ) -> None:
-    with trickling(server_context(bank_pki_folder), every_s=0.05) as port:
-        begun = time.monotonic()
-        with pytest.raises(driver.library.ReadTimeout):
-            driver.run(identity, lambda client: client.get(f"https://localhost:{port}/"), timeout_s=1.0)
-        assert time.monotonic() - begun < 4
-
-
-def test_a_body_that_trickles_ends_with_the_call(driver: HttpDriver, identity: Identity, bank_pki_folder: Path) -> None:
-    head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
-    with (
-        trickling(server_context(bank_pki_folder), every_s=0.05, first=head) as port,
-        pytest.raises(driver.library.ReadTimeout),
-    ):
-        driver.run(identity, lambda client: client.get(f"https://localhost:{port}/"), timeout_s=1.0)
+    context = server_context(bank_pki_folder)
+    # A machine may be too slow for a handshake within its share of the call; then the next call has more time.
+    for timeout_s in (1.0, 4.0, 16.0, 64.0):
+        with trickling(context, every_s=0.05, first=first) as port:
+            begun = time.monotonic()
+            with pytest.raises(driver.library.TimeoutException) as caught:
+                driver.run(identity, lambda client: client.get(f"https://localhost:{port}/"), timeout_s=timeout_s)
+            took_s = time.monotonic() - begun
+        if isinstance(caught.value, driver.library.ReadTimeout):
+            break
+    assert isinstance(caught.value, driver.library.ReadTimeout)
+    assert took_s < timeout_s + 10
 
 
 def test_a_renewed_identity_is_shown_on_the_next_connection_of_an_old_client(

@@ -14,16 +14,19 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from tppkit.client import Identity
+from tppkit._clock import utc_now
+from tppkit.client import Identity, Psd2Client, SealAuth
 from tppkit.client.sealing import DATE_LIFETIME, MAX_READING, WINDOW, Sealing
-from tppkit.errors import LocalProtocolError, TppkitError, TransportError
+from tppkit.errors import ConfigurationError, LocalProtocolError, TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
+from tppkit.httpsig.components import Origin
 from tppkit.seals import PROFILES, PSD2_V1, KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.testpki import Pki, make_pki
 from tppkit.trust import PathVerifier, make_anchors
 
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+ORIGIN = Origin("https", "bank.example")
 
 
 def message(
@@ -46,7 +49,7 @@ def sealing_in(
 
 def sealing(identity: Identity, *, clock: list[datetime] | None = None, **options: Any) -> Sealing:
     now = (lambda: AT) if clock is None else (lambda: clock[0])
-    return Sealing(identity, now=now, **{"new_request_id": uuid4} | options)
+    return Sealing(identity, now=now, **{"origin": ORIGIN, "new_request_id": uuid4} | options)
 
 
 class SlowSigner:
@@ -337,3 +340,31 @@ def test_a_request_without_an_id_gets_one_under_the_dialects_name(rid: str | Non
 
 def test_both_ways_of_sealing_take_the_same_arguments() -> None:
     assert inspect.signature(Sealing.seal).parameters.keys() == inspect.signature(Sealing.seal_async).parameters.keys()
+
+
+def made_for(pki: Pki, origin: Origin | None) -> Identity:
+    return identity_with(pki, Seal.for_key(pki.qseal.certificate, pki.qseal.key, origin=origin))
+
+
+def test_a_seal_for_another_origin_is_refused_before_anything_is_sealed(bank_pki: Pki) -> None:
+    other = made_for(bank_pki, Origin("https", "other.example"))
+    for contradicting in (
+        lambda: sealing(other),
+        lambda: SealAuth(other, origin="https://bank.example"),
+        lambda: Psd2Client("https://bank.example/prefix", identity=other),
+    ):
+        with pytest.raises(ConfigurationError) as caught:
+            contradicting()
+        assert caught.value.code == "seal.other-origin"
+    for origin in (None, ORIGIN):
+        SealAuth(made_for(bank_pki, origin), origin="https://BANK.example:443/")
+        Psd2Client("https://BANK.example:443/prefix", identity=made_for(bank_pki, origin)).close()
+
+
+def test_a_renewed_seal_for_another_origin_is_refused_when_it_would_sign(bank_pki: Pki) -> None:
+    identity = made_for(bank_pki, ORIGIN)
+    ready = sealing(identity)
+    identity.renew(made_for(bank_pki, Origin("https", "other.example")), at=utc_now())
+    with pytest.raises(ConfigurationError) as caught:
+        ready.seal(message())
+    assert caught.value.code == "seal.other-origin"

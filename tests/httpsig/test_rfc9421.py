@@ -22,7 +22,6 @@ from tppkit.httpsig import KeySigner, Message
 from tppkit.httpsig.algorithms import RFC9421, PrivateKey, make_verifiers
 from tppkit.httpsig.components import Component, Origin
 from tppkit.httpsig.rfc9421 import (
-    choose_algorithm,
     make_signature_base,
     make_signature_fields,
     make_signature_input,
@@ -355,13 +354,6 @@ def test_a_time_without_zone_is_no_time() -> None:
         make_signature_input((), created=datetime(2026, 6, 1))
     with pytest.raises(ConfigurationError):
         verify(sign(), at=datetime(2026, 6, 1))
-
-
-def test_the_agreed_algorithm_comes_before_the_named_one() -> None:
-    verifiers = make_verifiers(RSA.public_key(), names=RFC9421)
-    named = make_signature_input((), algorithm="rsa-pss-sha512")
-    assert choose_algorithm(named, verifiers) == "rsa-pss-sha512"
-    assert choose_algorithm(make_signature_input(()), verifiers, agreed="rsa-v1_5-sha256") == "rsa-v1_5-sha256"
 
 
 TEXTS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=12)

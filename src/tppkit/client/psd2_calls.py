@@ -17,6 +17,7 @@ from tppkit.client.calls import Call
 from tppkit.client.identity import Identity
 from tppkit.client.sealing import Sealing
 from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig.components import parse_origin
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PaymentDetails, PaymentInitiated, PaymentInitiation, PaymentProduct, PaymentStatus
@@ -37,7 +38,7 @@ class Psd2Calls:
         now: the present time, aware.
 
     Raises:
-        ConfigurationError: `client.base-url`.
+        ConfigurationError: `client.base-url`, `seal.other-origin`.
     """
 
     def __init__(
@@ -49,7 +50,8 @@ class Psd2Calls:
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self.origin, self._prefix = _split_base_url(base_url)
-        self._sealing = Sealing(identity, new_request_id=new_request_id, now=now)
+        origin = parse_origin(self.origin)
+        self._sealing = Sealing(identity, origin=origin, new_request_id=new_request_id, now=now)
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -125,7 +127,8 @@ def _split_base_url(base_url: str) -> tuple[str, str]:
     """Origin and path prefix, when the HTTP library will send the prefix as it stands."""
     try:
         parts = urlsplit(base_url)
-        origin, prefix = f"https://{parts.netloc}", parts.path.rstrip("/")
+        origin, prefix = f"https://{parts.netloc.removesuffix(':')}", parts.path.rstrip("/")
+        parse_origin(origin)
         usable = (
             parts.scheme == "https"
             and bool(parts.hostname)
@@ -135,7 +138,7 @@ def _split_base_url(base_url: str) -> tuple[str, str]:
             and not any(mark in base_url for mark in "@?# ")
             and httpx.URL(f"{origin}{prefix}/").raw_path == f"{prefix}/".encode("ascii")
         )
-    except (ValueError, httpx.InvalidURL):
+    except (ValueError, FormatError, httpx.InvalidURL):
         usable = False
     if not usable:
         raise ConfigurationError("client.base-url", "the base address is not https://host[:port][/prefix]")

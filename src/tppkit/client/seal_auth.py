@@ -46,7 +46,7 @@ class SealAuth(_Auth):
         now: the present time, aware.
 
     Raises:
-        ConfigurationError: `client.base-url`, `seal.absent`.
+        ConfigurationError: `client.base-url`, `seal.absent`, `seal.other-origin`.
     """
 
     requires_request_body = True
@@ -62,7 +62,7 @@ class SealAuth(_Auth):
         if identity.seal is None:
             raise ConfigurationError("seal.absent", "this identity has no seal")
         self._origin = _parse_origin(origin)
-        self._sealing = Sealing(identity, new_request_id=new_request_id, now=now)
+        self._sealing = Sealing(identity, origin=self._origin, new_request_id=new_request_id, now=now)
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Seal the request, send it once, and refuse a redirect.

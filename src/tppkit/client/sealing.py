@@ -20,7 +20,8 @@ from uuid import UUID
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.client.identity import Identity
-from tppkit.errors import LocalProtocolError
+from tppkit.errors import ConfigurationError, LocalProtocolError
+from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Header, Message
 from tppkit.seals import PreparedRequest, Seal, SealProfile, prepare_request
@@ -29,7 +30,7 @@ WINDOW = timedelta(hours=1)
 MAX_CHANGING = 100_000
 MAX_READING = 1024
 WAIT_S = 30.0
-DATE_LIFETIME = timedelta(minutes=5)  # how far a Date may be off for a bank is told by none
+DATE_LIFETIME = timedelta(minutes=5)  # assumption age-of-a-date
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})  # RFC 9110 section 9.2.1
 
@@ -92,20 +93,28 @@ class Sealing:
 
     Args:
         identity: whose seal signs.
+        origin: where the requests go.
         new_request_id: makes X-Request-IDs.
         now: the present time, aware.
         wait_s: how long a second arrival waits for the first one's signature, in seconds.
+
+    Raises:
+        ConfigurationError: `seal.other-origin`, the seal was made for another origin.
     """
 
     def __init__(
         self,
         identity: Identity,
         *,
+        origin: Origin,
         new_request_id: Callable[[], UUID],
         now: Callable[[], datetime],
         wait_s: float = WAIT_S,
     ) -> None:
         self._identity, self._new_request_id, self._now, self._wait_s = identity, new_request_id, now, wait_s
+        self._origin = origin
+        if identity.seal is not None:
+            self._require_origin(identity.seal)
         self._reading: OrderedDict[str, _Place] = OrderedDict()
         self._changing: OrderedDict[str, _Place] = OrderedDict()
         self._lock = Lock()
@@ -124,7 +133,8 @@ class Sealing:
             LocalProtocolError: `seal.absent`, `seal.request-id-reused`, `seal.request-id-in-use`, `seal.header-present`.
             SignatureRejected: `signature.header-absent`.
             FormatError: as `prepare_request`.
-            ConfigurationError, TransportError: of the signer.
+            ConfigurationError: `seal.other-origin`, of a renewed seal; and of the signer.
+            TransportError: of the signer.
         """
         ready = self._prepare(message, request_id)
         seal = ready.prepared.seal
@@ -158,6 +168,7 @@ class Sealing:
             raise LocalProtocolError(
                 "seal.absent", f"{message.method} {shown(message.target)} must be sealed, and this identity has no seal"
             )
+        self._require_origin(seal)
         name = seal.profile.request_id or "x-request-id"
         rid = ", ".join(message.values(name))
         added: Headers = ()
@@ -176,6 +187,14 @@ class Sealing:
             date = format_http_date(at)
             message = message.with_headers(("Date", date))
         return _Ready(rid.lower(), prepare_request(message, seal=seal, at=at), at, given, date, added)
+
+    def _require_origin(self, seal: Seal) -> None:
+        """What a seal covers of the origin is told by the seal, what is called by the client: both are one."""
+        if seal.origin is not None and seal.origin != self._origin:
+            raise ConfigurationError(
+                "seal.other-origin",
+                f"the seal is made for {_text(seal.origin)}, its requests go to {_text(self._origin)}",
+            )
 
     def _find(self, request_id: str) -> _Place | None:
         return self._changing.get(request_id) or self._reading.get(request_id)
@@ -248,6 +267,10 @@ class Sealing:
             "seal.request-id-in-use",
             f"the request with the id {shown(ready.request_id)} is still being signed after {self._wait_s:g} seconds",
         )
+
+
+def _text(origin: Origin) -> str:
+    return f"{origin.scheme}://{shown(origin.authority)}"
 
 
 def _keep(place: _Place, ready: _Ready, signature: bytes) -> Headers:

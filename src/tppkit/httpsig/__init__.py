@@ -1,9 +1,11 @@
 """HTTP message signatures as the drafts and RFCs have them; what PSD2 makes of them is in `tppkit.seals`."""
 
-from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, make_verifiers
 from tppkit.httpsig.cavage import SignatureParameters, make_signing_string, parse_signature_header
 from tppkit.httpsig.digest import make_digest, parse_digest, verify_digest
+from tppkit.httpsig.jws import VerifiedJws, verify_detached_jws
 from tppkit.httpsig.message import Message, message_components
+from tppkit.httpsig.rfc9421 import VerifiedSignature, verify_message_signature
 from tppkit.httpsig.signers import (
     CallableSigner,
     KeyFile,
@@ -17,6 +19,7 @@ from tppkit.httpsig.signers import (
 
 __all__ = [
     "ALGORITHMS", "Algorithm", "CallableSigner", "KeyFile", "KeySigner", "KmsSigner", "Message", "Pkcs11Signer",
-    "SignatureParameters", "Signer", "load_pkcs12", "load_private_key", "make_digest", "make_signing_string",
-    "message_components", "parse_digest", "parse_signature_header", "verify_digest",
+    "SignatureParameters", "Signer", "VerifiedJws", "VerifiedSignature", "load_pkcs12", "load_private_key", "make_digest",
+    "make_signing_string", "make_verifiers", "message_components", "parse_digest", "parse_signature_header",
+    "verify_detached_jws", "verify_digest", "verify_message_signature",
 ]  # fmt: skip

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from tppkit._encoding import decode_base64, shown
 from tppkit.errors import FormatError, SignatureRejected
-from tppkit.httpsig import times
 from tppkit.httpsig.message import REQUEST_TARGET, is_covered_field, require_field_value
-from tppkit.httpsig.times import CLOCK_SKEW
 
 MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
@@ -176,23 +173,6 @@ def time_components(parameters: SignatureParameters) -> Mapping[str, str]:
     """The values of `(created)` and `(expires)` in the signing string, where the header gives them."""
     times = {CREATED: parameters.created, EXPIRES: parameters.expires}
     return {name: str(value) for name, value in times.items() if value is not None}
-
-
-def verify_times(parameters: SignatureParameters, *, at: datetime, skew: timedelta = CLOCK_SKEW) -> None:
-    """Check that a signature was made before `at` and has not expired.
-
-    Args:
-        parameters: of the signature.
-        at: the time to judge at, aware.
-        skew: how far the two clocks may be apart.
-
-    Raises:
-        SignatureRejected: `signature.created`, `signature.expired`.
-        ConfigurationError: `time.naive`.
-
-    Source: draft-cavage-http-signatures-12 section 2.1.
-    """
-    times.verify_times(parameters.created, parameters.expires, at=at, skew=skew)
 
 
 def make_signing_string(covered: Sequence[str], components: Mapping[str, str]) -> bytes:

@@ -7,16 +7,15 @@ Source: RFC 9530 section 2. Only sha-256 and sha-512 prove anything.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from tppkit._encoding import encode_base64, shown
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.digest import BodyDigest
+from tppkit.httpsig.digest import HASHES, BodyDigest, require_length
 from tppkit.httpsig.structured import Item, parse_dictionary
 
-_HASHES = MappingProxyType({"sha-256": hashlib.sha256, "sha-512": hashlib.sha512})
+_HASHES = MappingProxyType({name.lower(): function for name, function in HASHES.items()})
 
 
 def make_content_digest(body: bytes, *, algorithm: str = "sha-256") -> str:
@@ -52,20 +51,13 @@ def parse_content_digest(value: str) -> Mapping[str, bytes]:
         if not (isinstance(member, Item) and isinstance(member.value, bytes)) or member.parameters:
             raise FormatError("digest.malformed", f"the Content-Digest field's {name} is not one byte sequence")
         if name in _HASHES:
-            hashes[name] = _checked(name, member.value)
+            hashes[name] = require_length(name, member.value)
     if not hashes:
         raise FormatError(
             "digest.unsupported",
             f"the Content-Digest field offers {shown(', '.join(members))}, none of it sha-256 or sha-512",
         )
     return MappingProxyType(hashes)
-
-
-def _checked(name: str, raw: bytes) -> bytes:
-    length = _HASHES[name]().digest_size
-    if len(raw) != length:
-        raise FormatError("digest.malformed", f"the {name} digest has {len(raw)} bytes, not {length}")
-    return raw
 
 
 def verify_content_digest(value: str, body: bytes) -> tuple[str, ...]:

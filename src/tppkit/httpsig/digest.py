@@ -19,13 +19,11 @@ from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 
 MAX_DIGEST_LENGTH = 1024
 
-_HASHES: Mapping[str, Callable[..., hashlib._Hash]] = MappingProxyType(
-    {
-        "SHA-256": hashlib.sha256,
-        "SHA-512": hashlib.sha512,
-    }
+# Content-Digest has the same ones, in lower case.
+HASHES: Mapping[str, Callable[..., hashlib._Hash]] = MappingProxyType(
+    {"SHA-256": hashlib.sha256, "SHA-512": hashlib.sha512}
 )
-_LENGTHS: Mapping[str, int] = MappingProxyType({"SHA-256": 32, "SHA-512": 64})
+_LENGTHS: Mapping[str, int] = MappingProxyType({name: function().digest_size for name, function in HASHES.items()})
 
 
 def make_digest(body: bytes, *, algorithm: str = "SHA-256") -> str:
@@ -49,7 +47,7 @@ def digest_hash(algorithm: str) -> Callable[..., hashlib._Hash]:
     Raises:
         ConfigurationError: `digest.unknown-algorithm`.
     """
-    hashed = _HASHES.get(algorithm.upper())
+    hashed = HASHES.get(algorithm.upper())
     if hashed is None:
         raise ConfigurationError(
             "digest.unknown-algorithm", f"{shown(algorithm)} is not a digest algorithm; write SHA-256 or SHA-512"
@@ -78,8 +76,8 @@ def parse_digest(value: str) -> Mapping[str, bytes]:
         if name in seen:
             raise FormatError("digest.duplicate-algorithm", f"the Digest header gives {shown(name)} twice")
         seen.add(name)
-        if name in _HASHES:
-            hashes[name] = _hash(name, encoded)
+        if name in HASHES:
+            hashes[name] = require_length(name, decode_base64(encoded, what=f"the {name} digest"))
     if not hashes:
         raise FormatError(
             "digest.unsupported",
@@ -88,10 +86,15 @@ def parse_digest(value: str) -> Mapping[str, bytes]:
     return hashes
 
 
-def _hash(name: str, encoded: str) -> bytes:
-    raw = decode_base64(encoded, what=f"the {name} digest")
-    if len(raw) != _LENGTHS[name]:
-        raise FormatError("digest.malformed", f"the {name} digest has {len(raw)} bytes, not {_LENGTHS[name]}")
+def require_length(name: str, raw: bytes) -> bytes:
+    """The hash that stands in a header, if it is as long as one of its algorithm is.
+
+    Raises:
+        FormatError: `digest.malformed`.
+    """
+    length = _LENGTHS[name.upper()]
+    if len(raw) != length:
+        raise FormatError("digest.malformed", f"the {name} digest has {len(raw)} bytes, not {length}")
     return raw
 
 

@@ -253,14 +253,14 @@ def verify_message_signature(
     """
     signature_input, signature = (", ".join(message.values(name)) for name in ("signature-input", "signature"))
     parameters, raw = parse_signature_fields(signature_input, signature, label=label)
-    name = choose_algorithm(parameters, verifiers, agreed=algorithm)
+    name = _choose_algorithm(parameters, verifiers, agreed=algorithm)
     verify_times(parameters.created, parameters.expires, at=at, skew=skew, max_age=max_age)
     base = make_signature_base(parameters, request_values(message, origin=origin))
     verify_signature(verifiers, name, raw, base)
     return VerifiedSignature(parameters, base)
 
 
-def choose_algorithm(parameters: SignatureInput, verifiers: Mapping[str, Verify], *, agreed: str | None = None) -> str:
+def _choose_algorithm(parameters: SignatureInput, verifiers: Mapping[str, Verify], *, agreed: str | None) -> str:
     """The name of the algorithm to verify with: what was agreed, else `alg`, else the key's only one.
 
     Raises:

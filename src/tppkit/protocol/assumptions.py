@@ -57,6 +57,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "five minutes", "what the field's specifications of signed requests take", "seals.SealPolicy(clock_skew=)",
     ),
     Assumption(
+        "age-of-a-date", "psd2", "for how long a seal whose only time is a covered Date counts; then a provider makes a new one for the "
+        "same request",
+        "five minutes", "as far as clock-skew lets a Date be off", "client.sealing.DATE_LIFETIME",
+    ),
+    Assumption(
         "pem-in-header", "psd2", "how a certificate in PEM stands in a header, which holds no line break",
         "without its line breaks when written; spaces in their places are read", "both are seen", "seals.CertificateForm",
     ),

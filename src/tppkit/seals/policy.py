@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
@@ -14,7 +14,7 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.times import CLOCK_SKEW
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
-from tppkit.trust import PathVerifier, TrustedPath, Window
+from tppkit.trust import TrustedPath, Window
 
 _REMEMBERED = 256
 _NOTHING: Mapping[str, EidasCertificate] = MappingProxyType({})
@@ -119,6 +119,19 @@ class SealMemory:
             self.heads[head, named] = parameters
 
 
+class Paths(Protocol):
+    """Believes certificates: a `trust.PathVerifier`."""
+
+    def verify_use(
+        self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
+    ) -> TrustedPath:
+        """The chain of a certificate that fits its use and is believed at a time.
+
+        Raises:
+            CertificateRejected: as `PathVerifier.verify_use`.
+        """
+
+
 class SealPolicy:
     """What a relying party demands of a seal.
 
@@ -145,7 +158,7 @@ class SealPolicy:
 
     def __init__(
         self,
-        paths: PathVerifier,
+        paths: Paths,
         *,
         profile: SealProfile = PSD2_V1,
         clock_skew: timedelta = CLOCK_SKEW,

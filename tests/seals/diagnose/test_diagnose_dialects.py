@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import UTC, datetime
 
 import pytest
@@ -86,6 +87,16 @@ def test_what_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki: Pki) -> N
     (cause,) = diagnosis.causes
     assert "(request-target)" in " ".join(cause.evidence)
     assert "Cover it" in cause.mend
+
+
+@pytest.mark.parametrize("system", [0, 3, 255], ids=["Java 15", "gzip", "Java 16"])
+def test_a_body_that_was_hashed_compressed_is_found_whichever_writer_compressed_it(system: int, pki: Pki) -> None:
+    def compressed(body: bytes) -> bytes:
+        whole = gzip.compress(body, compresslevel=6, mtime=0)
+        return whole[:8] + bytes((0, system)) + whole[10:]
+
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, hashed=compressed))
+    assert [cause.name for cause in diagnosis.causes] == ["body-gzipped"]
 
 
 OTHERS = [row.name for row in PROFILES.values() if row.format is not Format.CAVAGE]

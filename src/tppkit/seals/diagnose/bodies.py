@@ -21,8 +21,13 @@ from tppkit.seals.diagnose.mistake import BodyMistake, Part
 MAX_JSON_BYTES = 1024 * 1024
 MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
 
+MAX_GZIPPED_BYTES = 256 * 1024
+
+# RFC 1952 section 2.3.1: level, the flags that tell of it, and what is written for the operating system.
+_GZIP_WRITERS = ((6, 0, (0, 3, 255)), (9, 2, (3, 255)))
 _CODE_PAGES = ("cp1257", "iso8859-13", "cp1250", "iso8859-2", "iso8859-15", "iso8859-4")
 _BOM = b"\xef\xbb\xbf"
+_GZIP = "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."
 _RAW = "Hash the very bytes that are sent: serialise once, keep them, and hand the same bytes to the digest and to the HTTP client."
 
 Apply = Callable[[bytes], Iterable[bytes]]
@@ -106,6 +111,18 @@ def _gzipped_away(body: bytes) -> Iterator[bytes]:
             return
         if reader.eof:
             yield inside
+
+
+def _gzipped(body: bytes) -> Iterator[bytes]:
+    """The body compressed as usual writers do it without a time: those of Java, Node.js, Python and gzip itself."""
+    if not body or len(body) > MAX_GZIPPED_BYTES:
+        return
+    end = zlib.crc32(body).to_bytes(4, "little") + len(body).to_bytes(4, "little")
+    for level, flags, systems in _GZIP_WRITERS:
+        writer = zlib.compressobj(level, zlib.DEFLATED, -zlib.MAX_WBITS)
+        content = writer.compress(body) + writer.flush()
+        for system in systems:
+            yield b"\x1f\x8b\x08\0\0\0\0\0" + bytes((flags, system)) + content + end
 
 
 def _without_nulls(value: Any) -> Any:
@@ -199,7 +216,8 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
          lambda body: (changed for name in _CODE_PAGES for changed in _text(str, encoding=name)(body)),
          "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."),
     _row("body-gzip", "The body that arrived is compressed (gzip), and what was hashed is what it holds.", _gzipped_away,
-         "Hash the bytes that are sent, compressed or not; better, send the body uncompressed."),
+         _GZIP),
+    _row("body-gzipped", "The body arrived uncompressed, and what was hashed is the same body compressed (gzip).", _gzipped, _GZIP),
     _row("body-from-latin-1", "The body is Latin-1, and what was hashed is the same text in UTF-8.",
          lambda body: (body.decode("latin-1").encode("utf-8"), body.decode("cp1252", "replace").encode("utf-8")),
          "Send the text in the character set that was hashed; say UTF-8 explicitly where text becomes bytes."),

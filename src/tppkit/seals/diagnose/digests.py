@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import ENCODINGS, decode_any
+from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 64 * 1024 * 1024  # bytes that one search hashes or rewrites
 
-_SIZES = {16: "MD5", 20: "SHA-1", 28: "SHA-224", 32: "SHA-256", 48: "SHA-384", 64: "SHA-512"}
-_HASHES = {
-    "MD5": "md5",
-    "SHA-1": "sha1",
-    "SHA-224": "sha224",
-    "SHA-256": "sha256",
-    "SHA-384": "sha384",
-    "SHA-512": "sha512",
-}
 _SPELLINGS = {"SHA": "SHA-1", "SHA1": "SHA-1", "SHA256": "SHA-256", "SHA512": "SHA-512", "SHA384": "SHA-384", "SHA_256": "SHA-256",
               "SHA_512": "SHA-512", "SHA-256": "SHA-256", "SHA-512": "SHA-512", "SHA-1": "SHA-1", "MD5": "MD5",
               "SHA-384": "SHA-384"}  # fmt: skip
@@ -124,9 +115,7 @@ def _fitting(
     """What is wrong with how the hash of a candidate is written, and which hash it is; None when it is none of its hashes."""
     for reading in readings:
         if reading.algorithm not in hashes:
-            hashes[reading.algorithm] = hashlib.new(
-                _HASHES[reading.algorithm], candidate, usedforsecurity=False
-            ).digest()
+            hashes[reading.algorithm] = KNOWN[reading.algorithm].digest(candidate)
         number = _as_number(hashes[reading.algorithm], reading.raw)
         if number is not None:
             return (*reading.deviations, *number), reading.algorithm
@@ -174,7 +163,7 @@ def _readings(part: str) -> Iterator[Reading]:
     if label is None or not separator:
         yield from _read_hash(part, None, (_ROWS["digest-bare"],))
     else:
-        plain = name.upper() in (*_HASHES, "SHA")
+        plain = name.upper() in (*KNOWN, "SHA")
         spelling = () if plain else (_ROWS["digest-name"],)
         yield from _read_hash(encoded, label, spelling)
 
@@ -190,17 +179,17 @@ def _read_hash(encoded: str, label: str | None, deviations: tuple[Mistake, ...])
 
 def _algorithms(size: int) -> Iterator[str]:
     """The hashes that a value of this size can be, with or without a zero too many or up to two too few."""
-    for length, name in _SIZES.items():
+    for length, row in BY_SIZE.items():
         if size == length or size == length + 1 or length - 2 <= size < length:
-            yield name
+            yield row.name
 
 
 def possible_digests(body: bytes, *, algorithm: str) -> tuple[tuple[str, str], ...]:
     """Digest values that may have been signed in place of the one that was sent: (what was done to the body, the value)."""
-    hashed = _HASHES.get(algorithm.upper(), "sha256")
-    name = algorithm if algorithm.upper() in _HASHES else "SHA-256"
-    found: dict[str, str] = {f"{name}={encode_base64(hashlib.new(hashed, body).digest())}": ""}
+    hashed = KNOWN.get(algorithm.upper(), KNOWN["SHA-256"])
+    name = algorithm if algorithm.upper() in KNOWN else hashed.name
+    found: dict[str, str] = {f"{name}={encode_base64(hashed.digest(body))}": ""}
     for mistake in BODY_MISTAKES if len(body) <= _MAX_SIGNED else ():
         for changed in changed_bodies(body, mistake=mistake):
-            found.setdefault(f"{name}={encode_base64(hashlib.new(hashed, changed).digest())}", mistake.name)
+            found.setdefault(f"{name}={encode_base64(hashed.digest(changed))}", mistake.name)
     return tuple((done, value) for value, done in found.items())

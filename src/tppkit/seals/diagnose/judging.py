@@ -17,12 +17,12 @@ from tppkit.seals.diagnose.form import Fault, fault
 from tppkit.seals.diagnose.mistake import Mistake, Part
 from tppkit.seals.diagnose.recover import Made
 from tppkit.seals.diagnose.signing import signing_fault
-from tppkit.seals.key_id import verify_key_id
+from tppkit.seals.key_id import KeyIdForm, verify_key_id
 from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy, demands_of
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 from tppkit.seals.verify import verify_request
-from tppkit.trust import PathVerifier, TrustedPath, Window
+from tppkit.trust import TrustedPath, Window
 
 UNCOVERED = Mistake(
     "uncovered", Part.COVERAGE, "The signature does not cover a header that the dialect demands.",
@@ -49,11 +49,8 @@ _CREATED = re.compile(r"""[,; ]created=([0-9]{1,11})(?![0-9])""")
 Refusal = FormatError | VerificationError
 
 
-class _Unjudged(PathVerifier):
+class _Unjudged:
     """Believes whatever it is shown: trust is not what is asked here."""
-
-    def __init__(self) -> None:
-        pass
 
     def verify_use(
         self, certificate: EidasCertificate, *, as_: Use, at: datetime, intermediates: Sequence[EidasCertificate] = ()
@@ -137,10 +134,24 @@ def _own_time(message: Message) -> datetime:
 
 
 def other_dialects(
-    message: Message, *, certificate: EidasCertificate, profile: SealProfile, at: datetime | None
+    message: Message,
+    *,
+    certificate: EidasCertificate,
+    key_id: str,
+    profile: SealProfile,
+    refused: Refusal,
+    at: datetime | None,
 ) -> tuple[SealProfile, ...]:
-    """The other dialects in which the request verifies."""
-    rows = (row for row in PROFILES.values() if row.name != profile.name)
+    """The other dialects in which the request verifies.
+
+    Nothing here proves a client id. So a keyId that names a certificate, or is refused for naming none, is not taken for one.
+    """
+    is_client_id = not (key_id.startswith("SN=") or refused.code.startswith("key-id."))
+    rows = (
+        row
+        for row in PROFILES.values()
+        if row.name != profile.name and (is_client_id or row.key_id.form is not KeyIdForm.CLIENT_ID)
+    )
     return tuple(row for row in rows if refusal(message, certificate=certificate, profile=row, at=at) is None)
 
 

@@ -8,8 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tppkit.certificates import EidasCertificate
 from tppkit.seals.diagnose.encodings import MAX_ENCODED, decode_any
-
-_HMAC_SIZES = {20: "SHA-1", 32: "SHA-256", 48: "SHA-384", 64: "SHA-512"}
+from tppkit.seals.diagnose.hashes import BY_SIZE, SIGNED
 
 
 def tell_malformed(text: str, certificates: Sequence[EidasCertificate]) -> Iterator[str]:
@@ -30,8 +29,9 @@ def tell_malformed(text: str, certificates: Sequence[EidasCertificate]) -> Itera
         raw = decoded[0].raw
         wanted = dict.fromkeys(_wanted(certificate, raw) for certificate in certificates)
         yield f"The signature has {len(raw)} bytes; {'; '.join(wanted)}."
-        if len(raw) in _HMAC_SIZES:
-            yield f"{len(raw)} bytes are as long as an HMAC with {_HMAC_SIZES[len(raw)]}: was it made with a shared secret?"
+        row = BY_SIZE.get(len(raw))
+        if row in SIGNED:
+            yield f"{len(raw)} bytes are as long as an HMAC with {row.name}: was it made with a shared secret?"
 
 
 def _odd_one(text: str) -> str:

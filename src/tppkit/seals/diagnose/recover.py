@@ -8,34 +8,17 @@ Source: RFC 8017 sections 8.1.2, 9.1.2 and 9.2; RFC 3279 section 2.2.3.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_dss_signature, encode_dss_signature
 
-_HASHERS: dict[str, Callable[[bytes], bytes]] = {
-    "SHA-256": lambda data: hashlib.sha256(data).digest(),
-    "SHA-512": lambda data: hashlib.sha512(data).digest(),
-    "SHA-384": lambda data: hashlib.sha384(data).digest(),
-    "SHA-1": lambda data: hashlib.sha1(data, usedforsecurity=False).digest(),
-    "SHA-224": lambda data: hashlib.sha224(data).digest(),
-    "MD5": lambda data: hashlib.md5(data, usedforsecurity=False).digest(),
-}
-_DIGEST_INFO = {
-    "SHA-256": "3031300d060960864801650304020105000420",
-    "SHA-512": "3051300d060960864801650304020305000440",
-    "SHA-384": "3041300d060960864801650304020205000430",
-    "SHA-224": "302d300d06096086480165030402040500041c",
-    "SHA-1": "3021300906052b0e03021a05000414",
-    "MD5": "3020300c06082a864886f70d020505000410",
-}
-_SIZES = {32: "SHA-256", 64: "SHA-512", 48: "SHA-384", 20: "SHA-1", 28: "SHA-224", 16: "MD5"}
+from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN, SIGNED, KnownHash
+
 _PRIMES = {
     "secp256r1": 2**256 - 2**224 + 2**192 + 2**96 - 1,
     "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
@@ -48,9 +31,6 @@ _ORDERS = {
     "secp521r1": 2**521 - 0x5AE79787C40D069948033FEB708F65A2FC44A36477663B851449048E16EC79BF7,
     "secp256k1": 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141,
 }
-_PREHASHED: dict[str, hashes.HashAlgorithm] = {
-    "SHA-256": hashes.SHA256(), "SHA-512": hashes.SHA512(), "SHA-384": hashes.SHA384(), "SHA-1": hashes.SHA1(),  # noqa: S303
-}  # fmt: skip
 
 
 class Made(NamedTuple):
@@ -107,7 +87,7 @@ class Pkcs1Oracle:
 
     def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare the recovered hash with that of the bytes."""
-        expected = _HASHERS[self.made.hash](data) if self.made.hash else data
+        expected = KNOWN[self.made.hash].digest(data) if self.made.hash else data
         return self.made if expected == self.made.recovered else None
 
 
@@ -122,8 +102,8 @@ class PssOracle:
 
     def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Repeat the salted check over the hash of the bytes."""
-        hasher = _HASHERS[self.made.hash]
-        return self.made if hasher(b"\0" * 8 + hasher(data) + self.salt) == self.made.recovered else None
+        hasher = KNOWN[self.made.hash]
+        return self.made if hasher.digest(b"\0" * 8 + hasher.digest(data) + self.salt) == self.made.recovered else None
 
 
 @dataclass
@@ -148,18 +128,21 @@ class EcOracle:
     def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare, with the usual hash of the key or with every one."""
         points = {} if points is None else points
-        for name in dict.fromkeys((self.usual, *(_PREHASHED if any_hash else ()))):
-            digest = _HASHERS[name](data)
-            place = self.shares, name
+        others = [row for row in SIGNED if row.name != self.usual] if any_hash else ()
+        for row in (KNOWN[self.usual], *others):
+            digest = row.digest(data)
+            place = self.shares, row.name
             if place not in points:
                 points[place] = _times_base(self.key, digest)
-            if points[place] in self._wanted and self._verifies(digest, name):
-                return self.made._replace(hash=name)
+            if points[place] in self._wanted and self._verifies(digest, row):
+                return self.made._replace(hash=row.name)
         return None
 
-    def _verifies(self, digest: bytes, name: str) -> bool:
+    def _verifies(self, digest: bytes, row: KnownHash) -> bool:
+        if row.signed is None:
+            return False
         try:
-            self.key.verify(self.der, digest, ec.ECDSA(Prehashed(_PREHASHED[name])))
+            self.key.verify(self.der, digest, ec.ECDSA(Prehashed(row.signed)))
         except InvalidSignature:
             return False
         return True
@@ -265,8 +248,8 @@ def _unpad_pkcs1(block: bytes) -> bytes | None:
 
 
 def _read_digest_info(content: bytes) -> Made:
-    for name, prefix in _DIGEST_INFO.items():
-        start = bytes.fromhex(prefix)
+    for name, row in KNOWN.items():
+        start = row.digest_info
         if content.startswith(start) and len(content) == len(start) + start[-1]:
             return Made("PKCS#1", name, content[len(start) :], certain=True)
         bare = bytes([0x30, start[1] - 2, 0x30, start[3] - 2]) + start[4:-4] + start[-2:]
@@ -274,8 +257,8 @@ def _read_digest_info(content: bytes) -> Made:
             return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :], certain=True)
     # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
     is_text = content.isascii() and content.decode("latin-1").isprintable()
-    name = "" if is_text else _SIZES.get(len(content), "")
-    return Made("PKCS#1 without DigestInfo", name, content, certain=True)
+    bare_hash = None if is_text else BY_SIZE.get(len(content))
+    return Made("PKCS#1 without DigestInfo", bare_hash.name if bare_hash else "", content, certain=True)
 
 
 def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
@@ -285,23 +268,20 @@ def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
     block = block[-size:]
     if block[-1] != 0xBC:
         return ()
-    for name in ("SHA-256", "SHA-512", "SHA-384", "SHA-1"):
-        length = len(_HASHERS[name](b""))
-        if size < length + 10:
+    for row in SIGNED:
+        if size < row.size + 10:
             continue
-        masked, check = block[: -length - 1], block[-length - 1 : -1]
-        for mgf_name in ("SHA-256", "SHA-512", "SHA-384", "SHA-1"):
-            salt = _unmask(masked, check, _HASHERS[mgf_name], unused_bits=8 * size - (bits - 1))
+        masked, check = block[: -row.size - 1], block[-row.size - 1 : -1]
+        for mgf in SIGNED:
+            salt = _unmask(masked, check, mgf, unused_bits=8 * size - (bits - 1))
             if salt is not None:
-                proof = size - length - 2 - len(salt) >= 8
-                found.append(PssOracle(Made("PSS", name, check, len(salt), mgf_name, certain=proof), salt))
+                proof = size - row.size - 2 - len(salt) >= 8
+                found.append(PssOracle(Made("PSS", row.name, check, len(salt), mgf.name, certain=proof), salt))
     return found
 
 
-def _unmask(masked: bytes, seed: bytes, hasher: Callable[[bytes], bytes], *, unused_bits: int) -> bytes | None:
-    mask = b"".join(
-        [hasher(seed + counter.to_bytes(4, "big")) for counter in range(len(masked) // len(hasher(b"")) + 1)]
-    )
+def _unmask(masked: bytes, seed: bytes, mgf: KnownHash, *, unused_bits: int) -> bytes | None:
+    mask = b"".join([mgf.digest(seed + counter.to_bytes(4, "big")) for counter in range(len(masked) // mgf.size + 1)])
     number = int.from_bytes(masked, "big") ^ int.from_bytes(mask[: len(masked)], "big")
     number &= (1 << (8 * len(masked) - unused_bits)) - 1
     zeros, one, salt = number.to_bytes(len(masked), "big").partition(b"\1")

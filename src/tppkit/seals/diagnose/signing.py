@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit.httpsig.algorithms import Algorithm, Scheme
 from tppkit.seals.diagnose.encodings import ENCODINGS
 from tppkit.seals.diagnose.form import Fault
+from tppkit.seals.diagnose.hashes import KNOWN, SIGNED
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 from tppkit.seals.diagnose.recover import Made
 
@@ -114,7 +115,7 @@ def _faults_of_scheme(made: Made, expected: Algorithm | None) -> Iterator[Fault]
     elif made.scheme == "ECDSA, DER" and scheme is Scheme.ECDSA_RAW:
         yield signing_fault("der-for-raw", told)
     if made.scheme == "PSS" and scheme is Scheme.PSS:
-        size = {"SHA-1": 20, "SHA-256": 32, "SHA-384": 48, "SHA-512": 64}[made.hash]
+        size = KNOWN[made.hash].size
         if made.salt_length != size:
             yield signing_fault("pss-salt-length", f"{made.salt_length} bytes, the hash has {size}")
         if made.mgf_hash != made.hash:
@@ -134,7 +135,7 @@ def hmac_secrets(key: CertificatePublicKeyTypes, certificate_der: bytes) -> Iter
 
 def is_hmac(signature: bytes, data: bytes, secret: bytes) -> str | None:
     """The hash of an HMAC that a signature is, or None."""
-    for name in ("sha256", "sha512", "sha1", "sha384"):
-        if hmac.compare_digest(hmac.digest(secret, data, name), signature):
-            return name
+    for row in SIGNED:
+        if hmac.compare_digest(hmac.digest(secret, data, row.function), signature):
+            return row.name
     return None

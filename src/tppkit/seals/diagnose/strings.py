@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
@@ -10,6 +9,7 @@ from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import FormatError
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.draft import Draft, Seen
+from tppkit.seals.diagnose.hashes import KNOWN
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 _MAX_BODY = 256 * 1024
@@ -21,15 +21,15 @@ Apply = Callable[[Draft, Seen], Iterator[Draft]]
 # What was done to the bytes before they were signed.
 WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
     {
-        "sha256": lambda data: hashlib.sha256(data).digest(),
-        "sha512": lambda data: hashlib.sha512(data).digest(),
-        "sha1": lambda data: hashlib.sha1(data, usedforsecurity=False).digest(),
-        "sha384": lambda data: hashlib.sha384(data).digest(),
-        "sha256 in hexadecimal": lambda data: hashlib.sha256(data).hexdigest().encode(),
-        "sha256 in capital hexadecimal": lambda data: hashlib.sha256(data).hexdigest().upper().encode(),
-        "sha512 in hexadecimal": lambda data: hashlib.sha512(data).hexdigest().encode(),
-        "sha256 in base64": lambda data: encode_base64(hashlib.sha256(data).digest()).encode(),
-        "sha512 in base64": lambda data: encode_base64(hashlib.sha512(data).digest()).encode(),
+        "sha256": KNOWN["SHA-256"].digest,
+        "sha512": KNOWN["SHA-512"].digest,
+        "sha1": KNOWN["SHA-1"].digest,
+        "sha384": KNOWN["SHA-384"].digest,
+        "sha256 in hexadecimal": lambda data: KNOWN["SHA-256"].digest(data).hex().encode(),
+        "sha256 in capital hexadecimal": lambda data: KNOWN["SHA-256"].digest(data).hex().upper().encode(),
+        "sha512 in hexadecimal": lambda data: KNOWN["SHA-512"].digest(data).hex().encode(),
+        "sha256 in base64": lambda data: encode_base64(KNOWN["SHA-256"].digest(data)).encode(),
+        "sha512 in base64": lambda data: encode_base64(KNOWN["SHA-512"].digest(data)).encode(),
         "base64": lambda data: encode_base64(data).encode(),
         "hexadecimal": lambda data: data.hex().encode(),
         "lower case": bytes.lower,

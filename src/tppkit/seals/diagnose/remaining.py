@@ -1,0 +1,53 @@
+"""What the verifier still refuses in a request once every cause that was found is mended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tppkit.seals.diagnose.examining import Case, Found
+from tppkit.seals.diagnose.judging import Refusal, refusal
+from tppkit.seals.diagnose.mending import mend_request
+from tppkit.seals.diagnose.report import Cause
+from tppkit.seals.profile import Format
+
+_TIMES = ("signature.created", "signature.expired")
+
+
+def still_refused(case: Case, found: Found, causes: Sequence[Cause]) -> Iterator[Refusal]:
+    """What the verifier refuses, the signature left out of account."""
+    message = case.message
+    if case.profile.format is Format.CAVAGE:
+        message = mend_request(
+            message,
+            parameters=found.seen.parameters,
+            certificate=case.certificate,
+            profile=case.profile,
+            mistakes=frozenset(cause.name for cause in causes),
+        )
+    for at in dict.fromkeys((case.at, None)):
+        refused = refusal(message, certificate=case.certificate, profile=case.profile, at=at, any_signature=True)
+        if refused is None:
+            return
+        if refused.code in _TIMES:
+            if at is not None:
+                yield refused
+            continue
+        if not _is_told(refused.code, found, causes):
+            yield refused
+        return
+
+
+def _is_told(code: str, found: Found, causes: Sequence[Cause]) -> bool:
+    """A refusal that cannot be mended away but stands among the causes already, or among what is not explained."""
+    family = {
+        "digest": ("digest-", "body-", "json-"),
+        "key-id": ("key-id-",),
+        "key": ("key-",),
+        "certificate": ("key-", "cert"),
+    }
+    if code.startswith(("digest.", "base64.")) and not found.digest_holds:
+        return found.digest is None or bool(found.digest.left or found.digest.mistakes)
+    beginnings = family.get(code.partition(".")[0], ())
+    if code == "signature.algorithm":
+        beginnings = ("algorithm-", "key-unusable")
+    return any(cause.name.startswith(beginnings) for cause in causes) if beginnings else False
