@@ -1,4 +1,4 @@
-"""Who we are to a bank: the QWAC with its key, the seal, and one TLS context made from them."""
+"""Who we are to a bank: the QWAC with its key, the seal, and the TLS that is made from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tppkit.client.identity_sources import (
     read_files,
     read_material,
 )
-from tppkit.client.tls_context import IdentityContext, make_context
+from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.client.validity import check_validity
 from tppkit.errors import ConfigurationError, Finding
 from tppkit.seals import Seal
@@ -49,7 +49,7 @@ class _Present:
 
 
 class Identity:
-    """A provider's certificates and keys, and the TLS context of its connections (made once, then shared).
+    """A provider's certificates and keys, and the TLS of its connections (made once, then shared).
 
     Args:
         qwac: the website certificate.
@@ -57,9 +57,6 @@ class Identity:
         chain: authorities to send with it, the nearest first.
         seal: seals requests, with a signer of any kind; None when only reading.
         server_anchors: authorities that the bank's server certificate must chain to; None takes the system's.
-
-    Attributes:
-        tls_context: give it to any HTTP library. It stays the same object when the identity is renewed.
 
     Raises:
         ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`,
@@ -78,13 +75,21 @@ class Identity:
         anchors = None if server_anchors is None else tuple(server_anchors)
         material = Material(qwac, qwac_key, tuple(chain), seal, anchors)
         self._present = _check(material)
-        self._context = make_context((qwac, *chain), qwac_key, server_anchors=anchors)
-        self.tls_context = IdentityContext(self._context)
+        self._contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
         self._read: Read | None = None
         self._renewing = Lock()
 
     def __repr__(self) -> str:
         return f"Identity(qwac={str(self.qwac.subject)!r}, sealed={self.seal is not None})"
+
+    @property
+    def tls_context(self) -> IdentityContext:
+        """Give it to an HTTP library; take another one for each client, because each sets the protocols (HTTP/2) that it speaks.
+
+        It makes connections with the identity's present certificate, after a renewal too. Clients that speak the same protocols share
+        the sessions that are resumed.
+        """
+        return IdentityContext(lambda: self._contexts)
 
     @property
     def qwac(self) -> EidasCertificate:
@@ -273,7 +278,7 @@ class Identity:
 
         Raises:
             ConfigurationError: `identity.no-source`, it was not made of files or the environment; `identity.not-valid`,
-                `identity.other-organisation`; else as for `from_files` and `Identity`.
+                `identity.other-organisation`, `identity.seal-lost`; else as for `from_files` and `Identity`.
             FormatError: as for `from_files`.
         """
         with self._renewing:
@@ -297,7 +302,7 @@ class Identity:
             at: the present time, aware.
 
         Raises:
-            ConfigurationError: `identity.not-valid`, `identity.other-organisation`; the identity stays as it was.
+            ConfigurationError: `identity.not-valid`, `identity.other-organisation`, `identity.seal-lost`; the identity stays as it was.
         """
         with self._renewing:
             self._take(other, as_utc(at))
@@ -312,9 +317,13 @@ class Identity:
                 "identity.other-organisation",
                 f"the renewed QWAC is {new.qwac.organization_identifier}'s, the present one {self.qwac.organization_identifier}'s",
             )
-        self._context = other._context
+        if self.seal is not None and new.seal is None:
+            raise ConfigurationError(
+                "identity.seal-lost",
+                f"the renewed identity of {new.qwac.organization_identifier} has no seal, the present one has",
+            )
+        self._contexts = other._contexts
         self._present = new
-        self.tls_context.renew(other._context)
 
 
 def _check(material: Material) -> _Present:
