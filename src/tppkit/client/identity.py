@@ -16,6 +16,7 @@ from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_sources import (
     Material,
     Password,
+    Passwords,
     SealOptions,
     SealSigner,
     read_environment,
@@ -111,6 +112,8 @@ class Identity:
         qseal_key: Path | None = None,
         server_anchors: Path | None = None,
         password: Password = None,
+        qwac_password: Password = None,
+        qseal_password: Password = None,
         signer: SealSigner = None,
         **options: Unpack[SealOptions],
     ) -> Self:
@@ -122,7 +125,9 @@ class Identity:
             qseal: the seal certificate; absent when only reading.
             qseal_key: its private key, PEM or DER.
             server_anchors: authorities of the bank's server certificate; absent takes the system's.
-            password: of encrypted keys, or a function that gives it.
+            password: of encrypted keys, or a function that gives it; a key that is not encrypted needs none.
+            qwac_password: of `qwac_key`, where it is another one.
+            qseal_password: of `qseal_key`, where it is another one.
             signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
                 when there is a new one.
             options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
@@ -138,7 +143,7 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._from_paths(paths, password, signer, options)
+        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options)
 
     @classmethod
     def from_pkcs12(
@@ -148,6 +153,8 @@ class Identity:
         qseal: Path | None = None,
         server_anchors: Path | None = None,
         password: Password = None,
+        qwac_password: Password = None,
+        qseal_password: Password = None,
         signer: SealSigner = None,
         **options: Unpack[SealOptions],
     ) -> Self:
@@ -158,6 +165,8 @@ class Identity:
             qseal: the seal certificate with its key, or without when there is a `signer`; absent when only reading.
             server_anchors: as for `from_files`.
             password: of both files, or a function that gives it.
+            qwac_password: of the file `qwac`, where it is another one.
+            qseal_password: of the file `qseal`, where it is another one.
             signer: as for `from_files`.
             options: as for `from_files`.
 
@@ -166,7 +175,7 @@ class Identity:
             ConfigurationError: as for `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
-        return cls._from_paths(paths, password, signer, options)
+        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options)
 
     @classmethod
     def from_environment(
@@ -180,8 +189,8 @@ class Identity:
         """Read certificates and keys from environment variables, or from files that they name.
 
         `TPPKIT_QWAC`, `TPPKIT_QWAC_KEY`, `TPPKIT_QSEAL`, `TPPKIT_QSEAL_KEY` and `TPPKIT_SERVER_ANCHORS` hold PEM (line
-        breaks may be written as backslash and n) or base64 of DER or PKCS#12; `TPPKIT_PASSWORD` a text. Each with `_FILE` behind its
-        name holds a path.
+        breaks may be written as backslash and n) or base64 of DER or PKCS#12; `TPPKIT_PASSWORD` a text, and `TPPKIT_QWAC_PASSWORD` and
+        `TPPKIT_QSEAL_PASSWORD` where they differ. Each with `_FILE` behind its name holds a path. An empty variable is an absent one.
 
         Args:
             environment: `os.environ`; `reload` reads it again.
@@ -195,8 +204,8 @@ class Identity:
         """
 
         def read(present: Seal | None) -> Material:
-            found, password = read_environment(environment, prefix=prefix)
-            return read_material(found, password=password, signer=signer, options=options, present=present)
+            found, passwords = read_environment(environment, prefix=prefix)
+            return read_material(found, passwords=passwords, signer=signer, options=options, present=present)
 
         return cls._from(read)
 
@@ -210,6 +219,8 @@ class Identity:
         qseal_key: bytes | None = None,
         server_anchors: bytes | None = None,
         password: Password = None,
+        qwac_password: Password = None,
+        qseal_password: Password = None,
         signer: SealSigner = None,
         **options: Unpack[SealOptions],
     ) -> Self:
@@ -224,15 +235,16 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._made_of(read_material(found, password=password, signer=signer, options=options))
+        passwords = Passwords(password, qwac_password, qseal_password)
+        return cls._made_of(read_material(found, passwords=passwords, signer=signer, options=options))
 
     @classmethod
     def _from_paths(
-        cls, paths: Mapping[str, Path | None], password: Password, signer: SealSigner, options: SealOptions
+        cls, paths: Mapping[str, Path | None], passwords: Passwords, signer: SealSigner, options: SealOptions
     ) -> Self:
         return cls._from(
             lambda present: read_material(
-                read_files(paths), password=password, signer=signer, options=options, present=present
+                read_files(paths), passwords=passwords, signer=signer, options=options, present=present
             )
         )
 
