@@ -259,7 +259,7 @@ def test_an_unknown_parameter_is_ignored_in_every_form(form: str) -> None:
         assert fault(f"{value},foo={form}") == "signature.duplicate-parameter"
 
 
-@pytest.mark.parametrize("form", ["a b", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb"])
+@pytest.mark.parametrize("form", ["a b", "'", "'a'", "`", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb"])
 def test_an_unknown_parameter_in_no_form_is_malformed(form: str) -> None:
     assert fault(f"{GOOD},foo={form}") == "signature.malformed"
     assert fault(f"foo={form},{GOOD}") == "signature.malformed"

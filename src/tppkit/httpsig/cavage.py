@@ -23,7 +23,8 @@ MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
 AUTHORIZATION_SCHEME = "Signature "
 
-_BARE = r"[A-Za-z0-9+/]+={0,2}|[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # base64, or a token of RFC 9110 section 5.6.2
+# Base64, or a token of RFC 9110 section 5.6.2; without the quotes in it, between which another reader may see a text.
+_BARE = r"[A-Za-z0-9+/]+={0,2}|[!#$%&*+.^_|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(
     r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])'
     rf"|({_BARE}))(?:,[ \t]{{0,8}}|$)"
