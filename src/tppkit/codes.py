@@ -664,6 +664,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a certificate of the identity states another use than it is given",
             "give the website certificate as qwac and the seal certificate as qseal; they may be swapped",
         ),
+        "identity.seal-lost": Code(
+            "a renewal has no seal, and the identity has one",
+            "give the seal's certificate and key again; make another identity where none shall be sealed any more",
+        ),
         "identity.tls": Code(
             "TLS does not take the certificate or key",
             "see the reason in the message",

@@ -104,6 +104,9 @@ def test_only_format_error_escapes_from_der(raw, name, place, change):
         ("CN=a\\2Cb", (((CN, "a,b"),),)),
         ("CN=  a  b  ", (((CN, "a  b"),),)),
         ("CN=", (((CN, ""),),)),
+        ('CN="a, b+c;<d>=#" , O = "e"', (((ORG, "e"),), ((CN, "a, b+c;<d>=#"),))),
+        ('CN=" a "+OU="\\"b\\"\\\\\\C3\\A9"', (((CN, " a "), ("2.5.4.11", '"b"\\é')),)),
+        ('CN=""', (((CN, ""),),)),
         ("", ()),
     ],
 )
@@ -114,8 +117,9 @@ def test_rfc_4514_text_is_read(text, expected):
 @pytest.mark.parametrize(
     "text",
     [
-        "CN", "=a", "CN=a,", "CN=a+", ",CN=a", " ", "XYZ=a", "CN=a\\", "CN=a\\x", "CN=\\FF", 'CN="a"', "CN=a;O=b", "CN=<a>",
+        "CN", "=a", "CN=a,", "CN=a+", ",CN=a", " ", "XYZ=a", "CN=a\\", "CN=a\\x", "CN=\\FF", "CN=a;O=b", "CN=<a>",
         "CN=#", "CN=#0", "CN=#zz", "CN=#0c", "CN=#0c01", "CN=#0cff", "CN=#0c016161", "CN=#0c0161xO=b", "CN=#0c0161 x",
+        'CN="', 'CN="a', 'CN="a"b', 'CN="a""b"', 'CN=a"b"', 'CN="a\\"', 'CN="\\x"', 'CN="\\FF"', 'CN="a",', 'CN="a";O=b',
         "CN=" + "a" * MAX_NAME_LENGTH,
     ],
 )  # fmt: skip

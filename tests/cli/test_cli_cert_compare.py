@@ -7,6 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from tppkit.testpki import Pki, certificate_pem, make_provider
 
@@ -107,3 +108,19 @@ def test_wrong_usage_is_told(tppkit, folder, command: str) -> None:
 def test_one_of_the_two_may_be_standard_input(tppkit, folder) -> None:
     seal = (folder / "qseal.pem").read_bytes()
     assert tppkit("cert", "pair", "qwac.pem", "-", stdin=seal).exit_code == 0
+
+
+def test_two_pkcs12_files_may_have_two_passwords(tppkit, folder, pki) -> None:
+    for name, issued in (("qwac", pki.qwac), ("qseal", pki.qseal)):
+        encryption = BestAvailableEncryption(name.encode())
+        held = pkcs12.serialize_key_and_certificates(b"x", issued.key, issued.certificate.x509, None, encryption)
+        (folder / f"{name}.p12").write_bytes(held)
+        (folder / f"{name}.password").write_bytes(name.encode() + b"\n")
+    first, second = ("--password-file", "qwac.password"), ("--password-file", "qseal.password")
+    pair = ("cert", "pair", "qwac.p12", "qseal.p12", "--json")
+    assert tppkit(*pair, *first, *second).exit_code == 0
+    for wrong in (first, (*second, *first)):
+        refused = tppkit(*pair, *wrong)
+        assert (refused.exit_code, refused.json["error"]["code"]) == (3, "pkcs12.unreadable")
+    assert tppkit(*pair, *first, *second, *second).exit_code == 2
+    assert tppkit("cert", "renewal", "qwac.p12", "qwac.p12", *first).exit_code in (0, 1)

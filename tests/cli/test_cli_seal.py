@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+
+from tppkit.httpsig import load_private_key
 
 BODY = b'{"instructedAmount":{"currency":"EUR","amount":"12.50"}}'
 
@@ -54,6 +57,19 @@ def test_a_key_of_another_certificate_is_refused(tppkit, request_file):
     )
     assert result.exit_code == 2
     assert "seal.key-mismatch" in result.stderr
+
+
+def test_an_encrypted_key_is_read_with_its_password(tppkit, tmp_path, request_file):
+    key = load_private_key((tmp_path / "certs/qseal.key").read_bytes())
+    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    (tmp_path / "own.key").write_bytes(encrypted)
+    (tmp_path / "password").write_bytes(b"secret\n")
+    sign = ("seal", "sign", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/", "--key")
+    assert tppkit(*sign, "own.key", "--password-file", "password").exit_code == 0
+    assert tppkit(*sign, "certs/qseal.key", "--password-file", "password").exit_code == 0
+    without = tppkit(*sign, "own.key")
+    assert without.exit_code != 0
+    assert "key.unreadable" in without.stderr
 
 
 def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_path, request_file):

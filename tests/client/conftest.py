@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dialects import Dialect, make_dialects
 
 from tppkit._clock import utc_now
 from tppkit.client import AsyncPsd2Client, Identity, Psd2Client
@@ -77,6 +78,12 @@ def identity(bank_pki: Pki) -> Identity:
     seal = Seal(bank_pki.qseal.certificate, KeySigner(bank_pki.qseal.key))
     qwac = bank_pki.qwac
     return Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[bank_pki.root.certificate])
+
+
+@pytest.fixture(scope="session")
+def dialects(bank_pki: Pki) -> Mapping[str, Dialect]:
+    """Every row of the table."""
+    return make_dialects(bank_pki, make_pki(at=utc_now(), seed=22, key="rsa2048"))
 
 
 @pytest.fixture

@@ -272,9 +272,9 @@ def renewable(bank_pki: Pki, tmp_path: Path) -> tuple[Identity, Path]:
 
 def test_files_that_did_not_change_change_nothing(renewable: tuple[Identity, Path]) -> None:
     identity, _ = renewable
-    before = (identity.seal, identity._context)
+    before = (identity.seal, identity._contexts)
     assert identity.reload(at=utc_now()) is False
-    assert (identity.seal, identity._context) == before
+    assert (identity.seal, identity._contexts) == before
 
 
 def test_a_renewed_certificate_and_seal_are_used_from_the_next_connection_on(
@@ -376,6 +376,24 @@ def test_a_renewed_certificate_of_another_organisation_is_not_taken(renewable: A
     assert identity.qwac == bank_pki.qwac.certificate
 
 
+def test_a_renewal_that_loses_the_seal_is_not_taken(renewable: Any, bank_pki: Pki, bank_pki_folder: Path) -> None:
+    identity, _ = renewable
+    before = (identity.qwac, identity.seal)
+    new = bank_pki.issue_qwac(bank_pki.provider, label="no seal")
+    with pytest.raises(ConfigurationError) as caught:
+        identity.renew(Identity(new.certificate, new.key), at=utc_now())
+    assert caught.value.code == "identity.seal-lost"
+    assert (identity.qwac, identity.seal) == before
+    names = {"QWAC": "qwac.pem", "QWAC_KEY": "qwac.key", "QSEAL": "qseal.pem", "QSEAL_KEY": "qseal.key"}
+    environment = {f"TPPKIT_{name}": (bank_pki_folder / file).read_text() for name, file in names.items()}
+    identity = Identity.from_environment(environment)
+    del environment["TPPKIT_QSEAL"], environment["TPPKIT_QSEAL_KEY"]
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now())
+    assert caught.value.code == "identity.seal-lost"
+    assert identity.seal is not None
+
+
 def test_an_identity_of_memory_is_renewed_by_another_one(bank_pki: Pki) -> None:
     identity = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key)
     with pytest.raises(ConfigurationError) as caught:
@@ -391,7 +409,7 @@ def test_what_was_renewed_is_not_undone_by_reading_the_old_files(
 ) -> None:
     identity, _ = renewable
     new = bank_pki.issue_qwac(bank_pki.provider, label="new")
-    identity.renew(Identity(new.certificate, new.key), at=utc_now())
+    identity.renew(Identity(new.certificate, new.key, seal=identity.seal), at=utc_now())
     with pytest.raises(ConfigurationError) as caught:
         identity.reload(at=utc_now())
     assert caught.value.code == "identity.no-source"

@@ -6,6 +6,7 @@ import base64
 import logging
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,10 @@ from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
 PASSWORD = b"correct horse"
 
 
-def p12(issued: Issued, *, key: bool = True) -> bytes:
+def p12(issued: Issued, *, key: bool = True, password: bytes = PASSWORD) -> bytes:
     return pkcs12.serialize_key_and_certificates(
         b"x", issued.key if key else None, issued.certificate.x509, [c.x509 for c in issued.chain],
-        BestAvailableEncryption(PASSWORD),
+        BestAvailableEncryption(password),
     )  # fmt: skip
 
 
@@ -68,13 +69,15 @@ def written(parts: Mapping[str, bytes], folder: Path) -> dict[str, Any]:
     """Paths of files that hold the parts; the password stays as it is."""
     for name, data in parts.items():
         (folder / name).write_bytes(data)
-    return {name: data if name == "password" else folder / name for name, data in parts.items()}
+    return {name: data if name.endswith("password") else folder / name for name, data in parts.items()}
 
 
 def variables(parts: Mapping[str, bytes], *, escaped: bool = False) -> dict[str, str]:
     found = {}
     for name, data in parts.items():
-        text = data.decode() if data.startswith(b"-----") or name == "password" else base64.b64encode(data).decode()
+        text = (
+            data.decode() if data.startswith(b"-----") or name.endswith("password") else base64.b64encode(data).decode()
+        )
         found[f"TPPKIT_{name.upper()}"] = text.replace("\n", "\\n") if escaped else text
     return found
 
@@ -101,6 +104,76 @@ def test_every_source_gives_the_same_identity(source: str, bank_pki: Pki, tmp_pa
     assert identity.qwac == bank_pki.qwac.certificate
     assert identity.seal is not None
     assert identity.seal.certificate == bank_pki.qseal.certificate
+
+
+def in_two_passwords(pki: Pki) -> dict[str, bytes]:
+    both = {"qwac": p12(pki.qwac, password=b"one"), "qseal": p12(pki.qseal, password=b"two")}
+    return both | {"qwac_password": b"one", "qseal_password": b"two"}
+
+
+def one_key_encrypted(pki: Pki) -> dict[str, bytes]:
+    encrypted = pki.qseal.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(PASSWORD))
+    return in_pem(pki) | {"qseal_key": encrypted, "password": PASSWORD}
+
+
+BY_PARTS: dict[str, Callable[[Pki], dict[str, bytes]]] = {
+    "two passwords": in_two_passwords,
+    "one for both, and one of its own": lambda pki: (
+        {name: data for name, data in in_two_passwords(pki).items() if name != "qseal_password"} | {"password": b"two"}
+    ),
+    "one key is encrypted": one_key_encrypted,
+    "one key is encrypted, with a password of its own": lambda pki: (
+        {("qseal_password" if name == "password" else name): data for name, data in one_key_encrypted(pki).items()}
+    ),
+    "an empty password": lambda pki: in_pem(pki) | {"password": b""},
+    "an empty password of its own": lambda pki: in_pkcs12(pki) | {"qwac_password": b""},
+}
+
+
+@pytest.mark.parametrize("where", ["memory", "files", "environment"])
+@pytest.mark.parametrize("parts", BY_PARTS)
+def test_each_part_may_have_a_password_of_its_own(parts: str, where: str, bank_pki: Pki, tmp_path: Path) -> None:
+    found = BY_PARTS[parts](bank_pki)
+    if where == "memory":
+        identity = Identity.from_memory(**found)
+    elif where == "files":
+        make = Identity.from_files if "qwac_key" in found else Identity.from_pkcs12
+        identity = make(**written(found, tmp_path))
+    else:
+        identity = Identity.from_environment(variables(found))
+    assert identity.seal is not None
+    assert (identity.qwac, identity.seal.certificate) == (bank_pki.qwac.certificate, bank_pki.qseal.certificate)
+
+
+def test_a_password_of_a_part_is_not_tried_on_the_other(bank_pki: Pki) -> None:
+    for left_out in ("qwac_password", "qseal_password"):
+        found = {name: data for name, data in in_two_passwords(bank_pki).items() if name != left_out}
+        with pytest.raises(TppkitError) as caught:
+            Identity.from_memory(**found)
+        assert caught.value.message.startswith(left_out.partition("_")[0].upper())
+
+
+def test_a_function_that_gives_a_password_is_asked_once(bank_pki: Pki) -> None:
+    asked: list[str] = []
+
+    def give(name: str, password: bytes) -> bytes:
+        asked.append(name)
+        return password
+
+    found = in_two_passwords(bank_pki)
+    passwords = {name: partial(give, name, found[name]) for name in ("qwac_password", "qseal_password")}
+    unasked = partial(give, "password", b"")
+    Identity.from_memory(**found | passwords, password=unasked)  # type: ignore[arg-type]
+    assert sorted(asked) == ["qseal_password", "qwac_password"]
+    asked.clear()
+    Identity.from_memory(**in_pkcs12(bank_pki) | {"password": partial(give, "password", PASSWORD)})  # type: ignore[arg-type]
+    assert asked == ["password"]
+
+
+def test_an_empty_variable_is_an_absent_one(bank_pki: Pki) -> None:
+    empty = {f"TPPKIT_{name}": "" for name in ("PASSWORD", "PASSWORD_FILE", "QSEAL_PASSWORD", "QSEAL", "QSEAL_FILE")}
+    found = {name: text for name, text in variables(in_pem(bank_pki)).items() if "QSEAL" not in name} | empty
+    assert Identity.from_environment(found).seal is None
 
 
 def test_a_password_may_be_given_by_a_function(bank_pki: Pki) -> None:

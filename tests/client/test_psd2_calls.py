@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from uuid import UUID
 import httpx
 import httpx2
 import pytest
+from dialects import Dialect
 from rogue_bank import as_json, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
@@ -131,6 +133,22 @@ def test_a_bank_may_be_called_in_its_dialect(name: str, driver: Any, bank_pki: P
     assert verified.body == PAYMENT.to_wire()
     if profile.request_id:
         assert bank.message().values(profile.request_id) == (str(ID),)
+
+
+def test_a_payment_is_sealed_as_each_row_of_the_table_has_it(
+    driver: Any, dialects: Mapping[str, Dialect], bank_pki_folder: Path
+) -> None:
+    # All but Amazon's, whose requests carry a token of its own.
+    rows = [dialect for name, dialect in dialects.items() if name != "amazon"]
+    further = {"psu_ip_address": "192.0.2.7", "redirect_uri": "https://tpp.example/back"}
+    with rogue_bank(server_context(bank_pki_folder), as_json(201, INITIATED)) as bank:
+        for number, dialect in enumerate(rows):
+            driver.run(bank.url, dialect.identity, lambda client: client.initiate_payment(PAYMENT, **further))
+            qwac = dialect.identity.qwac
+            verified = verify_request(bank.message(number), qwac=qwac, at=utc_now(), policy=dialect.policy)
+            assert verified.body == PAYMENT.to_wire()
+            assert verified.profile.name == dialect.profile.name
+    assert len(bank.requests) == len(rows)
 
 
 @pytest.mark.parametrize("library", [httpx, httpx2])

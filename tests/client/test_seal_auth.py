@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,11 +10,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from dialects import Dialect
 from http_drivers import HTTP_DRIVERS, HttpDriver
 from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
+from tppkit.client.sealing import MAX_READING
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
 from tppkit.seals import PSD2_V1, Seal, SealPolicy, verify_request
@@ -63,6 +65,28 @@ def test_what_goes_over_the_wire_is_sealed(
     driver.run(identity, lambda client: client.request(method, server.url + target, content=body, auth=auth))
     require_seal(server.message())
     assert server.message().body == body
+
+
+@pytest.mark.parametrize("body", [b'{"a": 1}', b""], ids=["body", "no body"])
+@pytest.mark.parametrize("method", ["POST", "GET"])
+def test_a_request_is_sealed_as_each_row_of_the_table_has_it(
+    method: str, body: bytes, driver: HttpDriver, dialects: Mapping[str, Dialect], server: RogueBank
+) -> None:
+    headers = {
+        "Content-Type": "application/json", "x-amz-access-token": "Atza|x", "PSU-ID": "max",
+        "TPP-Redirect-URI": "https://tpp.example/back",
+    }  # fmt: skip
+    for number, dialect in enumerate(dialects.values()):
+        auth = SealAuth(dialect.identity, origin=server.url)
+        driver.run(
+            dialect.identity,
+            lambda client, auth=auth: client.request(
+                method, server.url + "/x?y=%2F", content=body, headers=headers, auth=auth
+            ),
+        )
+        qwac = dialect.identity.qwac
+        verified = verify_request(server.message(number), qwac=qwac, at=utc_now(), policy=dialect.policy)
+        assert (verified.body, verified.profile.name) == (body, dialect.profile.name)
 
 
 def test_a_client_may_seal_all_its_requests(
@@ -116,6 +140,59 @@ def test_a_request_that_is_sent_again_has_the_same_signed_bytes(
     require_seal(server.message(1))
 
 
+def test_a_read_that_is_sent_again_after_it_was_forgotten_is_sealed_anew(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth, kept = SealAuth(identity, origin=server.url), []
+
+    def send(client: Any) -> Any:
+        kept[:] = kept or [client.build_request("GET", server.url)]
+        return client.send(kept[0], auth=auth)
+
+    def forget(client: Any) -> None:
+        for _ in range(MAX_READING + 1):
+            next(auth.sync_auth_flow(client.build_request("GET", server.url)))
+
+    driver.run(identity, send, forget, send, send)
+    assert len({server.message(number).values("X-Request-ID") for number in range(3)}) == 1
+    assert seals(server, 1) == seals(server, 2)
+    for number in range(3):
+        require_seal(server.message(number))
+
+
+def test_a_request_that_another_auth_sealed_before_is_sealed_anew(
+    driver: HttpDriver, identity: Identity, server: RogueBank, dialects: Mapping[str, Dialect], require_seal: Any
+) -> None:
+    other = dialects["open-finance"]
+    auths = [SealAuth(identity, origin=server.url), SealAuth(other.identity, origin=server.url)]
+    kept: list[Any] = []
+
+    def send(client: Any, auth: Any) -> Any:
+        kept[:] = kept or [client.build_request("POST", server.url, content=b"{}")]
+        return client.send(kept[0], auth=auth)
+
+    driver.run(identity, *[lambda client, auth=auth: send(client, auth) for auth in (*auths, auths[0], *auths)])
+    for number in (0, 2, 3):
+        require_seal(server.message(number))
+        assert server.message(number).values("x-jws-signature") == ()
+    for number in (1, 4):
+        sent = server.message(number)
+        verify_request(sent, qwac=other.identity.qwac, at=utc_now(), policy=other.policy)
+        assert sent.values("Signature") == sent.values("TPP-Signature-Certificate") == ()
+    assert seals(server, 0) == seals(server, 2) == seals(server, 3)
+
+
+def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Identity) -> None:
+    httpx = HTTP_DRIVERS["httpx sync"].library
+    request = next(
+        SealAuth(identity, origin="https://bank.example").sync_auth_flow(httpx.Request("GET", "https://bank.example"))
+    )
+    request.headers["Digest"] = "SHA-256=x"
+    with pytest.raises(LocalProtocolError) as caught:
+        next(SealAuth(identity, origin="https://bank.example").sync_auth_flow(request))
+    assert caught.value.code == "seal.header-present"
+
+
 def test_the_same_id_and_body_have_the_same_signed_bytes(
     driver: HttpDriver, identity: Identity, server: RogueBank
 ) -> None:
@@ -165,6 +242,23 @@ def test_a_request_to_another_origin_is_not_sealed(url: str, driver: HttpDriver,
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(identity, lambda client: client.get(url, auth=auth))
     assert caught.value.code == "seal.origin"
+
+
+@pytest.mark.parametrize("host", ["other.example", "bank.example:8443", "bank.example, other.example", "", "a b"])
+def test_a_request_whose_host_header_names_another_is_not_sealed(
+    host: str, driver: HttpDriver, identity: Identity
+) -> None:
+    auth = SealAuth(identity, origin="https://bank.example")
+    with pytest.raises(LocalProtocolError) as caught:
+        driver.run(identity, lambda client: client.get("https://bank.example/", headers={"Host": host}, auth=auth))
+    assert caught.value.code == "seal.origin"
+
+
+def test_a_host_header_may_write_the_origin_in_another_way(identity: Identity) -> None:
+    httpx, auth = HTTP_DRIVERS["httpx sync"].library, SealAuth(identity, origin="https://bank.example")
+    for host in ("BANK.example", "bank.example:443"):
+        request = httpx.Request("GET", "https://bank.example", headers={"Host": host})
+        assert "Signature" in next(auth.sync_auth_flow(request)).headers
 
 
 @pytest.mark.parametrize("url", ["https://bank.example", "https://BANK.example:443/x", "https://bank.example/a?b"])

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
+import platform
 import ssl
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from rogue_bank import http, rogue_bank, server_context
 
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
-from tppkit.errors import TppkitError, TransportError
+from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import Pki
 
 
@@ -50,15 +57,16 @@ def test_the_context_itself_believes_nobody(identity: Identity) -> None:
 
 def test_what_a_library_sets_does_not_weaken_its_connections(bank_pki: Pki, bank_pki_folder: Path) -> None:
     other = Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, server_anchors=[bank_pki.qwac.certificate])
-    other.tls_context.load_verify_locations(bank_pki_folder / "root.pem")
-    other.tls_context.check_hostname = False
-    other.tls_context.verify_mode = ssl.CERT_NONE
+    context = other.tls_context
+    context.load_verify_locations(bank_pki_folder / "root.pem")
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     with (
         rogue_bank(server_context(bank_pki_folder), http(404)) as bank,
-        Psd2Client(bank.url, identity=other) as client,
-        pytest.raises(TransportError),
+        httpx.Client(verify=context, trust_env=False) as client,
+        pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
-        client.payment_status("1")
+        client.get(bank.url)
     assert bank.requests == []
 
 
@@ -71,6 +79,49 @@ def test_a_key_is_never_written_in_the_clear(in_memory: bool, bank_pki: Pki) -> 
     assert b"BEGIN PRIVATE KEY" not in written
     assert load_pem_private_key(written, password).public_key() == bank_pki.qwac.certificate.public_key  # type: ignore[comparison-overlap]
     assert not Path(path).exists()
+
+
+def refuse_memory_files() -> None:
+    """Has the kernel refuse memfd_create to this thread from now on, as the sandbox of a container may."""
+    number = {"x86_64": 319, "aarch64": 279}[platform.machine()]
+    refused = 0x00050000 | errno.EPERM  # SECCOMP_RET_ERRNO
+    filters = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, refused), (0x06, 0, 0, 0x7FFF0000)]
+    code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in filters))
+    program = ctypes.create_string_buffer(struct.pack("HP", len(filters), ctypes.addressof(code)))
+    libc = ctypes.CDLL(None, use_errno=True)
+    for arguments in ((38, 1, 0, 0, 0), (22, 2, program, 0, 0)):  # PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP with a filter
+        assert libc.prctl(*arguments) == 0, os.strerror(ctypes.get_errno())
+
+
+@pytest.mark.skipif(platform.machine() not in {"x86_64", "aarch64"}, reason="the numbers of system calls are of these")
+def test_where_the_system_refuses_a_file_of_memory_a_temporary_one_is_taken(
+    bank_pki: Pki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def make() -> tuple[Path, bool]:
+        refuse_memory_files()
+        with pytest.raises(PermissionError):
+            os.memfd_create("refused")
+        with _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key) as (path, _):
+            found, encrypted = Path(path), b"BEGIN ENCRYPTED PRIVATE KEY" in Path(path).read_bytes()
+        Identity(bank_pki.qwac.certificate, bank_pki.qwac.key)
+        return found, encrypted
+
+    with ThreadPoolExecutor(1) as thread:  # the filter ends with it
+        path, encrypted = thread.submit(make).result(30)
+    assert (path.parent, encrypted) == (tmp_path, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_where_there_is_no_file_at_all_the_error_is_ours(bank_pki: Pki, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere/at/all")
+    with (
+        pytest.raises(ConfigurationError) as caught,
+        _as_file((bank_pki.qwac.certificate,), bank_pki.qwac.key, in_memory=False),
+    ):
+        pass
+    assert caught.value.code == "identity.tls"
 
 
 def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_folder: Path) -> None:

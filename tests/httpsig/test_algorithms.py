@@ -101,8 +101,8 @@ def test_the_usual_algorithm_of_a_key_comes_first(keys: Keys) -> None:
         (
             JWS,
             {
-                "rsa": ["RS256", "RS512", "PS256", "PS512"], "P-256": ["ES256"], "P-384": ["ES384"],
-                "ed25519": ["EdDSA", "Ed25519"],
+                "rsa": ["PS256", "PS512", "RS256", "RS512"], "P-256": ["ES256"], "P-384": ["ES384"],
+                "ed25519": ["Ed25519", "EdDSA"],
             },
         ),
     ],

@@ -251,6 +251,20 @@ def test_a_signature_without_quotes_is_read_only_where_a_dialect_writes_it() -> 
         parse_signature_header(GOOD.replace('"rsa-sha256"', "rsa"), reading=Reading(bare_signature=True))
 
 
+@pytest.mark.parametrize("form", ["bar", "1", "a.b~c", '"a, b"', '""', "YWI="])
+def test_an_unknown_parameter_is_ignored_in_every_form(form: str) -> None:
+    # -10 section 2.2 and RFC 9110 section 11.2: a parameter's value is a token or between quotes.
+    for value in (f"foo={form},{GOOD}", f"{GOOD},foo={form}"):
+        assert parse_signature_header(value) == parse_signature_header(GOOD)
+        assert fault(f"{value},foo={form}") == "signature.duplicate-parameter"
+
+
+@pytest.mark.parametrize("form", ["a b", "'", "'a'", "`", "a;b", "a(b)", "a@b", 'a"b"', "é", "a\tb"])
+def test_an_unknown_parameter_in_no_form_is_malformed(form: str) -> None:
+    assert fault(f"{GOOD},foo={form}") == "signature.malformed"
+    assert fault(f"foo={form},{GOOD}") == "signature.malformed"
+
+
 def signing_string(covered: tuple[str, ...], *headers: tuple[str, str], target: str = "/a?b=%2F") -> bytes:
     return make_signing_string(covered, message_components(Message("POST", target, headers))[0])
 

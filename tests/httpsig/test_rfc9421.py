@@ -282,7 +282,7 @@ def test_labels_without_their_other_half_are_refused(name: str) -> None:
         ('sig1=("x";bs;key="a" "x";key="a";bs)', "signature.covered-names"),
         ('sig1=("@signature-params")', "signature.covered-names"),
         (f"sig1=({' '.join(chr(34) + f'h{n}' + chr(34) for n in range(65))})", "signature.covered-names"),
-        ("sig1=();created=1.5", "structured.malformed"),
+        ("sig1=();created=1.5", "signature.malformed"),
         ('sig1=();created="1"', "signature.malformed"),
         ("sig1=();created", "signature.malformed"),
         ("sig1=();expires=:YQ==:", "signature.malformed"),

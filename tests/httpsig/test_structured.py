@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import http_sf
@@ -13,6 +15,8 @@ from hypothesis import strategies as st
 from tppkit.errors import FormatError
 from tppkit.httpsig.structured import (
     BareItem,
+    Date,
+    DisplayString,
     InnerList,
     Item,
     Token,
@@ -26,7 +30,10 @@ NAMES = st.from_regex(r"[a-z*][a-z0-9_.*-]{0,12}", fullmatch=True)
 TEXTS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20)
 TOKENS = st.from_regex(r"[A-Za-z*][A-Za-z0-9:/.~-]{0,9}", fullmatch=True).map(Token)
 INTEGERS = st.integers(-(10**15) + 1, 10**15 - 1)
-BARE = st.one_of(INTEGERS, st.booleans(), TEXTS, st.binary(max_size=20), TOKENS)
+DECIMALS = st.decimals(-(10**12) + 1, 10**12 - 1, places=3)
+DATES = st.integers(0, 2**32).map(Date)
+DISPLAYED = st.text(st.characters(exclude_categories=["Cs"]), max_size=8).map(DisplayString)
+BARE = st.one_of(INTEGERS, st.booleans(), TEXTS, st.binary(max_size=20), TOKENS, DECIMALS, DATES, DISPLAYED)
 PARAMETERS = st.dictionaries(NAMES, BARE, max_size=3).map(lambda found: tuple(found.items()))
 ITEMS = st.builds(Item, BARE, PARAMETERS)
 MEMBERS = st.one_of(ITEMS, st.builds(InnerList, st.lists(ITEMS, max_size=4).map(tuple), PARAMETERS))
@@ -51,6 +58,20 @@ def test_a_dictionary_is_read() -> None:
     }
 
 
+def test_decimals_dates_and_display_strings_are_read_and_written_as_the_rfc_has_them() -> None:
+    text = 'a=1.50, b=-0012.003;c=@1659578233, d=%"f%c3%bc %25 %22", e=@-1, f=0.0'
+    read = parse(text)
+    assert read == {
+        "a": Item(Decimal("1.5")),
+        "b": Item(Decimal("-12.003"), (("c", Date(1659578233)),)),
+        "d": Item(DisplayString('fü % "')),
+        "e": Item(Date(-1)),
+        "f": Item(Decimal(0)),
+    }
+    written = ", ".join(f"{name}={write_member(member)}" for name, member in read.items())
+    assert written == 'a=1.5, b=-12.003;c=@1659578233, d=%"f%c3%bc %25 %22", e=@-1, f=0.0'
+
+
 def test_an_empty_field_is_an_empty_dictionary() -> None:
     assert parse("") == parse("  ") == {}
 
@@ -68,8 +89,10 @@ def test_a_name_that_stands_twice_is_refused(value: str) -> None:
     "value",
     [
         ",", "a,", "a=1,", "a=1,,b", "a=1 b=2", "a=1;", "a= 1", "a =1", "A=1", "1=a", "a=", "=1", "a=(1 2", "a=(1,2)",
-        "a=((1))", "a=()()", "a=(1)2", 'a=("x""y")', 'a="x', 'a="\\n"', 'a="é"', 'a="\x7f"', 'a="\t"', "a=1.5", "a=1.",
-        "a=1234567890123456", "a=--1", "a=-", "a=?2", "a=?", "a=:Y Q==:", "a=:YQ==", "a=@1", 'a=%"x"', "a=\xa0", "a=1\n",
+        "a=((1))", "a=()()", "a=(1)2", 'a=("x""y")', 'a="x', 'a="\\n"', 'a="é"', 'a="\x7f"', 'a="\t"', "a=1.", "a=.5", "a=1.2345",
+        "a=1.5.2",
+        "a=1234567890123456", "a=--1", "a=-", "a=?2", "a=?", "a=:Y Q==:", "a=:YQ==", "a=@", "a=@1.5", "a=@x",
+        'a=%"x', 'a=%x', 'a=%"%C3%BC"', 'a=%"%c3"', 'a=%"%2"', 'a=%"ü"', "a=1234567890123.1", "a=\xa0", "a=1\n",
         "\ta=1", "a=1;X=1", "a=1; ;b", "a=(1\t2)", "a=$x",
     ],
 )  # fmt: skip
@@ -99,7 +122,9 @@ def test_true_and_one_are_written_apart() -> None:
     assert write_member(Item(1, (("a", 1), ("b", True), ("c", False)))) == "1;a=1;b;c=?0"
 
 
-@pytest.mark.parametrize("value", [10**15, -(10**15), "é", "a\nb", "\x7f", 1.5])
+@pytest.mark.parametrize(
+    "value", [10**15, -(10**15), "é", "a\nb", "\x7f", 1.5, Decimal("1.2345"), Decimal(10**12), Date(10**15)]
+)
 def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
     with pytest.raises(FormatError) as caught:
         write_bare_item(value)
@@ -128,14 +153,25 @@ def test_only_format_error_escapes(text: str) -> None:
 
 
 def plain(value: BareItem) -> Any:
-    return ("token", value.text) if isinstance(value, Token) else (type(value), value)
+    match value:
+        case Token() | DisplayString():
+            return type(value).__name__, value.text
+        case Date():
+            return datetime, datetime.fromtimestamp(value.seconds, UTC)
+    return type(value), value
 
 
 def theirs(value: Any) -> Any:
-    return ("token", str(value)) if type(value).__name__ == "Token" else (type(value), value)
+    if isinstance(value, datetime):
+        return datetime, value.astimezone(UTC)
+    return (
+        (type(value).__name__, str(value))
+        if isinstance(value, http_sf.Token | http_sf.DisplayString)
+        else (type(value), value)
+    )
 
 
-@given(st.one_of(st.text('ab=;,"\\:()?1-* ', max_size=40), st.dictionaries(NAMES, MEMBERS, min_size=1, max_size=4).map(
+@given(st.one_of(st.text('ab=;,"\\:()?1.-* %', max_size=40), st.dictionaries(NAMES, MEMBERS, min_size=1, max_size=4).map(
     lambda members: ", ".join(f"{name}={write_member(member)}" for name, member in members.items()))))  # fmt: skip
 def test_what_is_read_another_reader_reads_alike(text: str) -> None:
     try:

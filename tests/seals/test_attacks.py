@@ -1,16 +1,22 @@
-"""Attacks on HTTP signatures that were found in the field, one test each; those on servers and proxies are in `tests/web`.
+"""Attacks on HTTP signatures that were found in the field, and the tests that make them.
 
-The numbers are those of the list that the project keeps of them.
+`ATTACKS` numbers them as the list does that they were taken from. Those on a client or a server are tests of theirs.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import hmac
+import re
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, padding
@@ -36,13 +42,76 @@ from sealing import (
     without,
 )
 
+from tppkit._clock import utc_now
 from tppkit._encoding import decode_base64, encode_base64
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
+from tppkit.client import Identity, SealAuth, make_client
+from tppkit.client.sealing import Sealing
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError, SignatureRejected
 from tppkit.httpsig import Message, make_digest
+from tppkit.httpsig.components import parse_origin
 from tppkit.seals import PROFILES, PSD2_V1, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Issued, Pki
+from tppkit.testpki import Issued, Pki, make_pki, write_pki
 
+WEB, CLIENT = "web/test_seal.py::", "client/test_seal_auth.py::"
+# By number: what the attack is, and where it is made; tests of this file by their number, others by name.
+ATTACKS: Mapping[int, tuple[str, tuple[str, ...]]] = {
+    1: ("algorithm confusion, HMAC with the public key", ()),
+    2: ("names of headers not covered by the signature", ()),
+    3: ("digest not covered or not compared", ()),
+    4: ("body removed, digest of the real one kept", ()),
+    5: ("query missing or path decoded in the target", (f"{WEB}test_a_server_that_decodes_the_path_gets_no_request_through",)),
+    6: ("signed header doubled, first and last differ", ()),
+    7: ("parameters doubled", ("httpsig/test_rfc9421.py::test_a_signature_input_that_can_mean_two_things_is_refused",)),
+    8: ("weak hash that the sender chose", ()),
+    9: ("lenient base64, ECDSA twin, DER that is not canonical", ()),
+    10: ("keyId fetched as an address", ()),
+    11: ("line breaks in signed values", ("seals/test_key_id_styles.py::test_a_seal_of_an_issuer_with_a_line_break_forges_no_header",)),
+    12: ("certificate exchanged", ()),
+    13: ("missing signed header ignored, or a demand that never refuses", ()),
+    14: ("line ends written anew", (f"{WEB}test_a_body_in_any_pieces_is_the_same_body",)),
+    15: ("forms of times and clocks that are apart", ("httpsig/test_http_date.py::test_another_form_is_refused",)),
+    16: ("seal sent along a redirect", (
+        f"{CLIENT}test_a_seal_never_goes_along_a_redirect", f"{CLIENT}test_a_request_to_another_origin_is_not_sealed",
+    )),
+    17: ("request id changed on a retry, or used for another body", (
+        f"{CLIENT}test_a_request_that_is_sent_again_has_the_same_signed_bytes",
+        f"{CLIENT}test_the_same_id_with_another_request_is_not_sent",
+    )),
+    18: ("certificate header spoofed past a proxy", (
+        f"{WEB}test_a_spoofed_certificate_header_is_ignored_and_logged",
+        "web/test_proxies.py::test_a_spoofed_header_beside_a_real_connection_is_ignored_and_reported",
+        "web/test_proxies.py::test_of_a_trusted_proxy_only_the_header_that_it_overwrites_counts",
+    )),
+    19: ("several values joined, white space at the ends", (
+        "httpsig/test_message.py::test_values_of_a_name_come_in_wire_order_whatever_the_case",
+    )),
+    20: ("what hs2019 means", ()),
+}  # fmt: skip
 P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+
+
+def names_of_tests(file: Path) -> set[str]:
+    """The names of the tests in a file."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")}
+
+
+@pytest.mark.parametrize("number", ATTACKS)
+def test_every_attack_of_the_list_has_its_tests(number: int) -> None:
+    elsewhere = ATTACKS[number][1]
+    assert elsewhere or [name for name in names_of_tests(Path(__file__)) if name.startswith(f"test_{number}_")]
+    for place in elsewhere:
+        file, _, name = place.partition("::")
+        assert name in names_of_tests(Path(__file__).parents[1] / file), place
+
+
+@pytest.mark.shared
+def test_the_list_of_attacks_is_whole(shared_data: Path) -> None:
+    reference = shared_data.parent / "reference" / "http-signatures.md"
+    if not reference.exists():
+        pytest.skip("needs the folder shared/reference beside the checkout")
+    table = reference.read_text(encoding="utf-8").partition("attacks (sources)")[2]
+    assert sorted(ATTACKS) == [int(number) for number in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +247,17 @@ def test_8_a_weak_digest_beside_a_good_one_proves_nothing_more(pki: Pki, believe
     assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=wrong), believed) == "digest.mismatch"
 
 
+def test_8_a_digest_that_the_profile_does_not_take(pki: Pki) -> None:
+    row = replace(PSD2_V1, digest_algorithm="SHA-512", digest_algorithms=("SHA-512",))
+    both = f"{make_digest(REQUEST.body, algorithm='SHA-512')},{make_digest(REQUEST.body)}"
+    for digest, expected in (
+        (make_digest(REQUEST.body, algorithm="SHA-512"), "holds"),
+        (make_digest(REQUEST.body), "digest.algorithm"),
+        (both, "digest.algorithm"),
+    ):
+        assert verdict(seal_by_hand(REQUEST, pki.qseal, digest=digest), policy_of(row, pki)) == expected
+
+
 def spellings(text: str) -> Iterator[str]:
     """Other texts that lenient readers take for the same base64."""
     yield from (
@@ -260,6 +340,15 @@ def test_12_the_certificate_alone_exchanged(sealed: Message, other_qseal: Issued
     assert verdict(forged, believed) == "key-id.mismatch"
 
 
+def test_12_another_certificate_under_a_key_id_that_is_known(pki: Pki) -> None:
+    row = PROFILES["chebanca"]
+    stolen = pki.issue_qseal(pki.provider, label="stolen")
+    forged = sign_request(request_for(row), seal=seal_of(row, stolen), at=AT)
+    policy = policy_of(row, pki)
+    assert verdict(forged, SealPolicy(policy.paths, profile=row)) == "holds"
+    assert verdict(forged, policy) == "key-id.mismatch"
+
+
 def test_13_a_covered_header_that_is_not_there_ends_nothing_early(pki: Pki, believed: SealPolicy) -> None:
     # A verifier that stops at the first missing header compares a shorter string than it believes.
     for missing in ("psu-id", "tpp-redirect-uri"):
@@ -294,6 +383,20 @@ def test_13_every_demand_of_a_profile_refuses_something(
 
 
 @pytest.mark.parametrize(
+    "body", [b'{\r\n"a": 1\r\n}', b'{\n"a": 1\n}\n', b"\xef\xbb\xbf{}", b"\r", '"é"'.encode("latin-1")]
+)
+def test_14_a_body_whose_line_ends_or_characters_were_written_anew(body: bytes, pki: Pki, seal: Seal) -> None:
+    sealed, policy = sign_request(changed(REQUEST, body=body), seal=seal), fresh_policy(pki)
+    verified = verify_request(sealed, qwac=None, at=AT, policy=policy)
+    assert verified.body == body
+    text = body.decode("latin-1")
+    anew = ["\n".join(text.splitlines()), "\r\n".join(text.splitlines()), text.strip(), text + "\n"]
+    others = {one.encode("latin-1") for one in anew} | {text.encode(), body.removeprefix(b"\xef\xbb\xbf")}
+    for other in others - {body}:
+        assert verdict(changed(sealed, body=other), policy) == "digest.mismatch"
+
+
+@pytest.mark.parametrize(
     "date", ["Mon, 1 Jun 2026 12:00:00 GMT", "2026-06-01T12:00:00Z", "1780315200", "Mon, 01 Jun 2026 14:00:00 +0200"]
 )
 def test_15_a_date_that_readers_take_differently(date: str, rsa_pki: Pki) -> None:
@@ -315,6 +418,52 @@ def test_16_a_sealed_request_is_not_sealed_again_for_elsewhere(seal: Seal, seale
     with pytest.raises(LocalProtocolError) as caught:
         sign_request(changed(sealed, target="/elsewhere"), seal=seal)
     assert caught.value.code == "seal.header-present"
+
+
+def test_16_a_seal_does_not_go_along_a_redirect(tmp_path: Path) -> None:
+    live = make_pki(at=utc_now())
+    write_pki(live, tmp_path / "pki")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "pki" / "server-chain.pem", tmp_path / "pki" / "server.key")
+    seal = Seal.for_key(live.qseal.certificate, live.qseal.key)
+    anchors = [live.root.certificate]
+    identity = Identity(live.qwac.certificate, live.qwac.key, seal=seal, server_anchors=anchors)
+    with socket.create_server(("127.0.0.1", 0)) as bank, socket.create_server(("127.0.0.1", 0)) as trap:
+        url, elsewhere = (f"https://127.0.0.1:{server.getsockname()[1]}/" for server in (bank, trap))
+
+        def redirect() -> None:
+            with context.wrap_socket(bank.accept()[0], server_side=True) as connection:
+                connection.recv(65536)
+                connection.sendall(f"HTTP/1.1 307 X\r\nLocation: {elsewhere}\r\nContent-Length: 0\r\n\r\n".encode())
+
+        with ThreadPoolExecutor(1) as thread, make_client(identity, timeout_s=15) as client:
+            redirecting = thread.submit(redirect)
+            with pytest.raises(RemoteProtocolError) as caught:
+                client.post(url, content=b"{}", auth=SealAuth(identity, origin=url), follow_redirects=True)
+            redirecting.result(15)
+        assert caught.value.code == "answer.redirect"
+        trap.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            trap.accept()
+
+
+def test_17_a_retry_is_the_same_request_and_another_one_is_not_sent(pki: Pki, seal: Seal) -> None:
+    identity = Identity(pki.qwac.certificate, pki.qwac.key, seal=seal)
+    origin = parse_origin("https://bank.example")
+    sealing = Sealing(identity, origin=origin, new_request_id=uuid4, now=lambda: AT)
+    first = sealing.seal(REQUEST)
+    assert sealing.seal(REQUEST) == first
+    assert verdict(REQUEST.with_headers(*first), fresh_policy(pki)) == "holds"
+    for other in (
+        changed(REQUEST, body=b"evil"),
+        changed(REQUEST, target="/elsewhere"),
+        changed(REQUEST, method="PUT"),
+    ):
+        with pytest.raises(LocalProtocolError) as caught:
+            sealing.seal(other)
+        assert caught.value.code == "seal.request-id-reused"
+    ids = {dict(sealing.seal(without(REQUEST, "X-Request-ID")))["X-Request-ID"] for _ in range(2)}
+    assert len(ids) == 2
 
 
 def test_17_sealing_makes_no_request_id_of_its_own(seal: Seal) -> None:

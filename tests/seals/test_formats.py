@@ -17,12 +17,15 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from tppkit._encoding import decode_base64url, encode_base64url
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, LocalProtocolError, SignatureRejected
-from tppkit.httpsig.algorithms import ALGORITHMS
+from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Scheme
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import make_content_digest
 from tppkit.httpsig.digest import make_digest
 from tppkit.seals import (
     PROFILES,
+    PSD2_V1,
+    KeyIdForm,
+    KeyIdStyle,
     KeySigner,
     Message,
     Seal,
@@ -70,6 +73,49 @@ def profile_of(name: str) -> SealProfile:
         return row
     wire = "ES256" if row.format is Format.JWS else "ecdsa-p256-sha256"
     return replace(row, algorithms=(*row.algorithms, (wire, "ecdsa-p256-sha256")))
+
+
+OTHER_FORMATS: Mapping[Format, dict[str, Any]] = {
+    Format.RFC9421: {
+        "label": "sig1", "digest_field": "content-digest", "digest_algorithm": "sha-256",
+        "covered": ("@method", "@request-target", "content-digest", "x-request-id"),
+    },
+    Format.JWS: {"carrier": "x-jws-signature", "covered": ("(request-target)", "digest", "x-request-id")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("format_", OTHER_FORMATS, ids=lambda format_: format_.name)
+def test_a_row_without_algorithms_has_those_of_its_format(format_: Format, pki: Pki) -> None:
+    own = {"key_id": KeyIdStyle(form=KeyIdForm.CLIENT_ID), "certificate_header": None, "source": "a letter"}
+    row = SealProfile(name="own", format=format_, **OTHER_FORMATS[format_], **own)
+    names = {Format.RFC9421: RFC9421, Format.JWS: JWS}[format_]
+    assert dict(row.algorithms) == {wire: algorithm.name for wire, algorithm in names.items()}
+    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=row, key_id="key-1")
+    sealed = sign_request(REQUEST, seal=seal, at=AT)
+    assert seal.signer.algorithm.scheme is Scheme.ECDSA_RAW
+    paths = PathVerifier(make_anchors(pki.authorities))
+    policy = SealPolicy(paths, profile=row, certificates={"key-1": pki.qseal.certificate})
+    assert verify_request(sealed, qwac=None, at=AT, policy=policy).body == REQUEST.body
+
+
+@pytest.mark.parametrize("format_", OTHER_FORMATS, ids=lambda format_: format_.name)
+@pytest.mark.parametrize(
+    "algorithms",
+    [
+        PSD2_V1.algorithms,
+        (("ecdsa-p256-sha256", "ecdsa-sha256"),),
+        (("ES256", "ecdsa-sha256"),),
+        (("hs2019", "rsa-pss-sha512"),),
+        (("ES256", "ecdsa-p384-sha384"),),
+    ],
+)
+def test_a_row_whose_format_does_not_have_its_algorithms_is_refused(
+    format_: Format, algorithms: tuple[tuple[str, str], ...]
+) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=algorithms)
+    assert caught.value.code == "profile.malformed"
+    assert replace(PSD2_V1, format=format_, **OTHER_FORMATS[format_], algorithms=())
 
 
 def make_policy(pki: Pki, profile: SealProfile, *known: EidasCertificate, **options: Any) -> SealPolicy:
@@ -220,6 +266,32 @@ def test_a_doubled_covered_header_is_refused(pki: Pki, name: str) -> None:
         assert code_of(pki, name, message.with_headers((covered, "second"))) == "header.duplicate"
 
 
+ANOTHERS = ('other=("@method");made=1.5;at=@1780315200;by=%"f%c3%bc"', "other=:YQ==:")
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("lines", ["one line", "a line each"])
+def test_anothers_signature_may_stand_beside_ours(pki: Pki, lines: str, first: bool) -> None:
+    message = sealed(pki, "amazon")
+    fields = list(zip(("Signature-Input", "Signature"), ANOTHERS, strict=True))
+    if lines == "one line":
+        for name, other in fields:
+            ours = message.values(name)[0]
+            message = with_header(message, name, f"{other}, {ours}" if first else f"{ours}, {other}")
+    else:
+        message = message._replace(headers=(*fields, *message.headers) if first else (*message.headers, *fields))
+    assert verify(pki, "amazon", message).body == BODY
+    assert code_of(pki, "amazon", message._replace(body=b"evil")) == "digest.mismatch"
+
+
+def test_a_label_that_stands_on_two_lines_is_refused(pki: Pki) -> None:
+    message = sealed(pki, "amazon")
+    twice = message.with_headers(("Signature", message.values("signature")[0]))
+    assert code_of(pki, "amazon", twice) == "structured.duplicate"
+    twice = message.with_headers(("Signature-Input", message.values("signature-input")[0]))
+    assert code_of(pki, "amazon", twice) == "structured.duplicate"
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("left_out", ["digest", "target", "token"])
 def test_a_seal_that_leaves_out_what_is_demanded_is_refused(pki: Pki, name: str, left_out: str) -> None:
@@ -278,6 +350,15 @@ def test_a_thumbprint_that_is_not_the_certificates_is_refused(pki: Pki) -> None:
         code_of(pki, "open-finance", with_header(sealed(pki, "open-finance"), "x-jws-signature", forged))
         == "key-id.mismatch"
     )
+
+
+def test_a_jws_without_the_thumbprint_that_the_row_demands_is_refused(pki: Pki) -> None:
+    named_otherwise = replace(OPEN_FINANCE, key_id=KeyIdStyle())
+    seal = Seal.for_key(pki.qseal.certificate, pki.qseal.key, profile=named_otherwise)
+    message = sign_request(REQUEST, seal=seal, at=AT)
+    assert "x5t" not in str(decode_base64url(message.values("x-jws-signature")[0].partition(".")[0], what="header"))
+    verify_request(message, qwac=None, at=AT, policy=make_policy(pki, named_otherwise))
+    assert code_of(pki, "open-finance", message) == "signature.missing-parameter"
 
 
 def test_a_jws_without_a_certificate_is_refused(pki: Pki) -> None:

@@ -124,11 +124,41 @@ def test_another_issuer_is_refused(issuer: str) -> None:
     [
         "", "SN=,CA=CN=A", "SN=9FA1,CA=", "SN=9FA1;CA=CN=A", "SN=0x9FA1,CA=CN=A", "SN= 9FA1,CA=CN=A", "sn=9FA1,ca=CN=A",
         "SN=-9FA1,CA=CN=A", f"SN={'0' * 65},CA=CN=A", "CA=CN=A,SN=9FA1", "SN=9FA1,CA=D-Trust", "SN=9FA1,CA=CN=A,",
-        "SN=9FA1,CA=XX=A", "SN=9FA1,CA=OID.=A", 'SN=9FA1,CA=CN="A"', "SN=9FA1,CA=CN=A\\", "SN=9FA1,CA=CN=A\nO=B",
+        "SN=9FA1,CA=/x/C=DE",        "SN=9FA1,CA=XX=A", "SN=9FA1,CA=OID.=A", 'SN=9FA1,CA=CN="A', "SN=9FA1,CA=/",
+        "SN=9FA1,CA=CN=A\\", "SN=9FA1,CA=CN=A\nO=B",
     ],
 )  # fmt: skip
 def test_what_is_not_in_the_form_is_malformed(text: str) -> None:
     assert check(text, D_TRUST) == "key-id.malformed"
+
+
+@pytest.mark.parametrize(
+    "issuer",
+    [
+        "CN=CA%201,O=%22D-Trust,%20GmbH%20%2B%20Co%22,C=DE",
+        'CN=CA 1,O="D-Trust, GmbH + Co",C=DE',
+        "CN=CA+1,O=D-Trust%5C,+GmbH+%5C%2B+Co,C=DE",
+        "CN%3DCA+1%2CO%3DD-Trust%5C%2C+GmbH+%5C%2B+Co%2CC%3DDE",
+        "CN=CA 1,O=D-Trust\\2C GmbH \\2B Co,C=DE",
+        "/C=DE/O=D-Trust, GmbH + Co/CN=CA 1",
+        "/C=DE/O=D-Trust\\, GmbH \\+ Co/CN=CA 1",
+        "/C=DE/O=D-Trust%2C%20GmbH%20%2B%20Co/CN=CA%201",
+        "/C=DE/O=D-Trust,+GmbH+%2B+Co/CN=CA+1",
+    ],
+)
+def test_an_issuer_that_holds_separators_is_taken_in_every_style(issuer: str) -> None:
+    certificate = issued_by(
+        (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH + Co"), (NameOID.COMMON_NAME, "CA 1")
+    )
+    assert check(f"SN=9FA1,CA={issuer}", certificate) == "names it"
+    assert check(f"SN=9FA1,CA={issuer.replace('GmbH', 'AG')}", certificate) == "key-id.mismatch"
+
+
+def test_in_one_line_a_separator_before_an_attribute_is_one() -> None:
+    one = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A/B"))
+    two = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A"), (NameOID.COMMON_NAME, "B"))
+    assert check("SN=9FA1,CA=/C=DE/O=A/B", one) == check("SN=9FA1,CA=/C=DE/O=A/CN=B", two) == "names it"
+    assert check("SN=9FA1,CA=/C=DE/O=A, CN=B", two) == "names it"
 
 
 @pytest.mark.parametrize(

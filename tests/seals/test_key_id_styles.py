@@ -125,6 +125,21 @@ def test_a_line_break_is_left_out_where_a_verifier_does() -> None:
     assert check("SN=9FA1,CA=O=adorsys,C=DE", NEWLINE, KeyIdStyle()) == "key-id.mismatch"
 
 
+def test_a_line_break_is_left_out_of_what_is_in_hexadecimal_too() -> None:
+    issued = issued_by((NameOID.ORGANIZATION_NAME, "ador\nsys"), (ORGANIZATION_IDENTIFIER, "PSDDE-\nBAFIN-1"))
+    key_id = make_key_id(issued, style=ADORSYS)
+    assert key_id == "SN=9fa1,CA=2.5.4.97=#0c0e50534444452d0a424146494e2d31,O=adorsys"  # as Java prints it
+    assert check(key_id, issued, ADORSYS) == "names it"
+    assert check(key_id.replace("ador", "odor"), issued, ADORSYS) == "key-id.mismatch"
+
+
+def test_a_backslash_stands_as_java_prints_it_where_nothing_is_decoded() -> None:
+    # WSO2's SignatureValidationExecutor compares the text with X500Principal.getName(), as it is.
+    issued = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "D-Trust, GmbH"))
+    assert make_key_id(issued, style=PROFILES["wso2"].key_id) == "SN=9fa1,CA=O=D-Trust\\, GmbH,C=DE"
+    assert make_key_id(issued, style=KeyIdStyle()) == "SN=9FA1,CA=O=D-Trust%5C,%20GmbH,C=DE"
+
+
 def test_a_seal_of_an_issuer_with_a_line_break_forges_no_header() -> None:
     for name in ("psd2-v1", "adorsys", "wso2"):
         row = PROFILES[name]
@@ -209,7 +224,7 @@ def test_a_percent_sign_in_an_issuers_name_is_read_back(organisation: str, style
         ("SN=9FA1,CA=CN=Seal CA,OID.1.2.840.113549.1.9.1=ca@trust.example,oid.2.5.4.97=VATLT-1,O=Trust Services,C=LT", "names it"),
         ("SN=9FA1,CA=/C=LT/O=Trust Services/2.5.4.97=VATLT-1/emailAddress=ca@trust.example/CN=Seal CA", "names it"),
         ("SN=9FA1,CA=/C=LT/O=Trust Services/2.5.4.97=VATLT-2/emailAddress=ca@trust.example/CN=Seal CA", "key-id.mismatch"),
-        ("SN=9FA1,CA=/", "key-id.mismatch"),
+        ("SN=9FA1,CA=/", "key-id.malformed"),
     ],
     ids=["a space", "OID.", "one line", "another", "nothing"],
 )  # fmt: skip

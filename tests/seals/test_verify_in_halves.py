@@ -129,10 +129,9 @@ def test_every_digest_of_a_header_is_compared(pki: Pki, policy: SealPolicy) -> N
 
 def test_the_rules_for_no_body_are_the_same_in_halves(pki: Pki) -> None:
     braces = replace(PSD2_V1, empty_body=EmptyBody.BRACES)
-    sealed = sign_request(changed(REQUEST, method="GET", body=b""), seal=seal_of(braces, pki.qseal))
-    assert received(head_of(sealed, policy_of(braces, pki))).body == b""
-    posted = sign_request(changed(REQUEST, body=b""), seal=seal_of(braces, pki.qseal))
-    assert refusal(head_of(posted, policy_of(braces, pki))) == "digest.mismatch"
+    for method in ("GET", "POST"):
+        sealed = sign_request(changed(REQUEST, method=method, body=b""), seal=seal_of(braces, pki.qseal))
+        assert received(head_of(sealed, policy_of(braces, pki))).body == b""
     absent = PROFILES["chebanca"]
     sealed = sign_request(request_for(absent, body=b""), seal=seal_of(absent, pki.qseal))
     head = head_of(sealed, policy_of(absent, pki))

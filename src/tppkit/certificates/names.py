@@ -26,6 +26,7 @@ _OIDS_BY_NAME: Mapping[str, str] = MappingProxyType(
 # Only ASCII white space may stand around a value: any other is part of it, as it is never escaped.
 _TYPE = re.compile(r"[ \t\r\n]*([A-Za-z][A-Za-z0-9-]*|(?:[Oo][Ii][Dd]\.)?[0-9]+(?:\.[0-9]+)+)[ \t\r\n]*=[ \t\r\n]*")
 _HEX_VALUE = re.compile(r"#((?:[0-9A-Fa-f]{2})+)[ \t\r\n]*(?=[,+]|\Z)")
+_QUOTED_END = re.compile(r'"[ \t\r\n]*(?=[,+]|\Z)')
 _SPECIAL = re.compile(r'[,+"\\<>;]')
 _NEEDS_ESCAPE = re.compile(r'[,+"\\<>;]|^[# ]| $')
 _NAMES = dict(oids.NAME_ATTRIBUTES)
@@ -227,7 +228,7 @@ def _value(data: bytes, element: der.Element) -> str:
 
 
 def parse_name(text: str) -> DistinguishedName:
-    """Read RFC 4514 text, leniently as to white space and attribute names' case, into a name.
+    """Read RFC 4514 text, leniently as to white space and attribute names' case, and with RFC 2253's quoted values, into a name.
 
     Args:
         text: for example `CN=D-TRUST CA 2-1 2015,O=D-Trust GmbH,C=DE`.
@@ -238,7 +239,7 @@ def parse_name(text: str) -> DistinguishedName:
     Raises:
         FormatError: `name.malformed`.
 
-    Source: RFC 4514 section 3.
+    Source: RFC 4514 section 3; RFC 2253 section 4.
     """
     if len(text) > MAX_NAME_LENGTH:
         raise FormatError("name.malformed", f"a name of {len(text)} characters is longer than {MAX_NAME_LENGTH}")
@@ -278,6 +279,8 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
         return _hex_value(bytes.fromhex(hex_value.group(1)), position), hex_value.end()
     if text[position : position + 1] == "#":
         raise FormatError("name.malformed", f"a # without hexadecimal pairs at character {position}")
+    if text[position : position + 1] == '"':
+        return _read_quoted(text, position + 1)
     out = bytearray()
     kept = 0  # white space at the end is not part of the value unless it was escaped
     while position < len(text) and text[position] not in ",+":
@@ -293,8 +296,30 @@ def _read_value(text: str, position: int) -> tuple[str, int]:
         position += 1
         if character != " ":
             kept = len(out)
+    return _decoded(out[:kept]), position
+
+
+def _read_quoted(text: str, position: int) -> tuple[str, int]:
+    """A value between quotes, from behind the first one; RFC 2253 section 4 has readers take it."""
+    out = bytearray()
+    while (character := text[position : position + 1]) != '"':
+        if not character:
+            raise FormatError("name.malformed", "a quoted value does not end")
+        if character == "\\":
+            octets, position = _read_escape(text, position + 1)
+            out += octets
+            continue
+        out += character.encode("utf-8", "surrogatepass")
+        position += 1
+    end = _QUOTED_END.match(text, position)
+    if end is None:
+        raise FormatError("name.malformed", f"no separator behind the quoted value at character {position}")
+    return _decoded(out), end.end()
+
+
+def _decoded(value: bytearray) -> str:
     try:
-        return out[:kept].decode("utf-8"), position
+        return value.decode("utf-8")
     except UnicodeDecodeError as e:
         raise FormatError("name.malformed", "an escaped value is not UTF-8") from e
 

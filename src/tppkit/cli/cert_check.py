@@ -61,7 +61,9 @@ def check(
     as_, now = Use(use), present(None)
     at = at or now
     options = load_trust(trust, trusted_lists, (*crls, *responses), as_json=as_json)
-    bundles = None if options is None else read_bundles([file], password_file, as_json=as_json)
+    bundles = (
+        None if options is None else read_bundles([file], [password_file] if password_file else [], as_json=as_json)
+    )
     if options is None or bundles is None:
         return UNREADABLE
     (bundle,) = bundles

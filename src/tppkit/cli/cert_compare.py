@@ -10,7 +10,7 @@ import click
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, check_pair, check_renewal
 from tppkit.certificates.pair import valid_together
-from tppkit.cli.certificates import Bundle, password_option, read_bundles
+from tppkit.cli.certificates import Bundle, passwords_option, read_bundles
 from tppkit.cli.output import UNREADABLE, json_option, print_json
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
 from tppkit.errors import Finding
@@ -19,14 +19,14 @@ from tppkit.errors import Finding
 @click.command()
 @click.argument("qwac", metavar="QWAC")
 @click.argument("qsealc", metavar="QSEALC")
-@password_option
+@passwords_option
 @json_option
-def pair(qwac: str, qsealc: str, password_file: Path | None, as_json: bool) -> int:
+def pair(qwac: str, qsealc: str, password_files: tuple[Path, ...], as_json: bool) -> int:
     """Check that a QWAC and a QSealC are one provider's; show every difference that matters.
 
     Whether each fits its own profile is asked by `tppkit cert check`.
     """
-    bundles = read_bundles([qwac, qsealc], password_file, as_json=as_json)
+    bundles = read_bundles([qwac, qsealc], password_files, as_json=as_json)
     if bundles is None:
         return UNREADABLE
     first, second = bundles
@@ -37,14 +37,14 @@ def pair(qwac: str, qsealc: str, password_file: Path | None, as_json: bool) -> i
 @click.command()
 @click.argument("old", metavar="OLD")
 @click.argument("new", metavar="NEW")
-@password_option
+@passwords_option
 @json_option
-def renewal(old: str, new: str, password_file: Path | None, as_json: bool) -> int:
+def renewal(old: str, new: str, password_files: tuple[Path, ...], as_json: bool) -> int:
     """Show what a bank that is keyed on OLD trips over when NEW takes its place.
 
     It does not hold when NEW is another organisation's or another kind of certificate; warnings trip some banks.
     """
-    bundles = read_bundles([old, new], password_file, as_json=as_json)
+    bundles = read_bundles([old, new], password_files, as_json=as_json)
     if bundles is None:
         return UNREADABLE
     first, second = bundles

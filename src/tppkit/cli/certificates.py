@@ -22,6 +22,14 @@ password_option = click.option(
     "--password-file", type=click.Path(path_type=Path), help="First line: the password of a PKCS#12 file."
 )
 
+passwords_option = click.option(
+    "--password-file",
+    "password_files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="First line: the password of the PKCS#12 files; given twice, of the first file and of the second.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
@@ -79,19 +87,30 @@ def read_bundle(name: str, password: bytes | None) -> Bundle:
     return Bundle(name, EidasCertificate.from_der(first.der), above)
 
 
-def read_bundles(names: Sequence[str], password_file: Path | None, *, as_json: bool) -> list[Bundle] | None:
+def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_json: bool) -> list[Bundle] | None:
     """The bundle of each file; None when one cannot be read, which has been told then.
 
+    Args:
+        names: of the files.
+        password_files: none, one for all of them, or one for each.
+        as_json: how to tell.
+
     Raises:
-        click.UsageError: standard input is named twice.
+        click.UsageError: standard input is named twice, or there are other password files than these.
     """
+    if len(password_files) not in (0, 1, len(names)):
+        raise click.UsageError(f"give --password-file once for all files, or {len(names)} times")
     if names.count("-") > 1:
         raise click.UsageError("standard input (-) can be read once")
     bundles = []
-    name = str(password_file)
+    name = ""
     try:
-        password = read_password(password_file)
-        for name in names:
+        passwords = []
+        for file in password_files:
+            name = str(file)
+            passwords.append(read_password(file))
+        each = passwords if len(passwords) == len(names) else (passwords or [None]) * len(names)
+        for name, password in zip(names, each, strict=True):
             bundles.append(read_bundle(name, password))
     except FormatError as e:
         tell_unreadable(name, e, as_json=as_json)

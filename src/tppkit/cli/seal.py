@@ -13,7 +13,7 @@ import click
 from tppkit._clock import format_time
 from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
-from tppkit.cli.certificates import read_bundle
+from tppkit.cli.certificates import read_bundle, read_password
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -81,19 +81,25 @@ seal.add_command(diagnose)
 @click.option(
     "--key-id", default=None, metavar="TEXT", help="keyId, for a dialect where it is a client id or an address."
 )
+@click.option(
+    "--password-file", type=_file, help="First line: the password of the key, and of the QSealC where it is PKCS#12."
+)
 @at_option
 @_profile_option
 @json_option
 def sign(
     key: Path, certificate: Path, method: str, url: str, body: str | None, request_id: str | None,
-    headers: tuple[str, ...], key_id: str | None, at: datetime | None, row: SealProfile, as_json: bool,
+    headers: tuple[str, ...], key_id: str | None, password_file: Path | None, at: datetime | None, row: SealProfile, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the headers to send with a request, one a line."""
     time, (origin, target) = present(at), _address(url)
     if not _METHOD.fullmatch(method):
         raise click.BadParameter(f"{method!r} is not a method as in POST", param_hint="--method")
-    private = load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES))
-    ready = Seal.for_key(_certificate(certificate), private, profile=row, key_id=key_id, origin=origin)
+    password = read_password(password_file)
+    private = load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES), password=password)
+    ready = Seal.for_key(
+        read_bundle(str(certificate), password).leaf, private, profile=row, key_id=key_id, origin=origin
+    )
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
     rid = parse_request_id(request_id or str(uuid4()))
     further = [(_request_id_header(row), rid), *(_header(text) for text in headers)]

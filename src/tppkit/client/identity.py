@@ -1,4 +1,4 @@
-"""Who we are to a bank: the QWAC with its key, the seal, and one TLS context made from them."""
+"""Who we are to a bank: the QWAC with its key, the seal, and the TLS that is made from them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_sources import (
     Material,
     Password,
+    Passwords,
     SealOptions,
     SealSigner,
     read_environment,
     read_files,
     read_material,
 )
-from tppkit.client.tls_context import IdentityContext, make_context
+from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.client.validity import check_validity
 from tppkit.errors import ConfigurationError, Finding
 from tppkit.seals import Seal
@@ -49,7 +50,7 @@ class _Present:
 
 
 class Identity:
-    """A provider's certificates and keys, and the TLS context of its connections (made once, then shared).
+    """A provider's certificates and keys, and the TLS of its connections (made once, then shared).
 
     Args:
         qwac: the website certificate.
@@ -57,9 +58,6 @@ class Identity:
         chain: authorities to send with it, the nearest first.
         seal: seals requests, with a signer of any kind; None when only reading.
         server_anchors: authorities that the bank's server certificate must chain to; None takes the system's.
-
-    Attributes:
-        tls_context: give it to any HTTP library. It stays the same object when the identity is renewed.
 
     Raises:
         ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`, `identity.tls`,
@@ -78,13 +76,21 @@ class Identity:
         anchors = None if server_anchors is None else tuple(server_anchors)
         material = Material(qwac, qwac_key, tuple(chain), seal, anchors)
         self._present = _check(material)
-        self._context = make_context((qwac, *chain), qwac_key, server_anchors=anchors)
-        self.tls_context = IdentityContext(self._context)
+        self._contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
         self._read: Read | None = None
         self._renewing = Lock()
 
     def __repr__(self) -> str:
         return f"Identity(qwac={str(self.qwac.subject)!r}, sealed={self.seal is not None})"
+
+    @property
+    def tls_context(self) -> IdentityContext:
+        """Give it to an HTTP library; take another one for each client, because each sets the protocols (HTTP/2) that it speaks.
+
+        It makes connections with the identity's present certificate, after a renewal too. Clients that speak the same protocols share
+        the sessions that are resumed.
+        """
+        return IdentityContext(lambda: self._contexts)
 
     @property
     def qwac(self) -> EidasCertificate:
@@ -106,6 +112,8 @@ class Identity:
         qseal_key: Path | None = None,
         server_anchors: Path | None = None,
         password: Password = None,
+        qwac_password: Password = None,
+        qseal_password: Password = None,
         signer: SealSigner = None,
         **options: Unpack[SealOptions],
     ) -> Self:
@@ -117,7 +125,9 @@ class Identity:
             qseal: the seal certificate; absent when only reading.
             qseal_key: its private key, PEM or DER.
             server_anchors: authorities of the bank's server certificate; absent takes the system's.
-            password: of encrypted keys, or a function that gives it.
+            password: of encrypted keys, or a function that gives it; a key that is not encrypted needs none.
+            qwac_password: of `qwac_key`, where it is another one.
+            qseal_password: of `qseal_key`, where it is another one.
             signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
                 when there is a new one.
             options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
@@ -133,7 +143,7 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._from_paths(paths, password, signer, options)
+        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options)
 
     @classmethod
     def from_pkcs12(
@@ -143,6 +153,8 @@ class Identity:
         qseal: Path | None = None,
         server_anchors: Path | None = None,
         password: Password = None,
+        qwac_password: Password = None,
+        qseal_password: Password = None,
         signer: SealSigner = None,
         **options: Unpack[SealOptions],
     ) -> Self:
@@ -153,6 +165,8 @@ class Identity:
             qseal: the seal certificate with its key, or without when there is a `signer`; absent when only reading.
             server_anchors: as for `from_files`.
             password: of both files, or a function that gives it.
+            qwac_password: of the file `qwac`, where it is another one.
+            qseal_password: of the file `qseal`, where it is another one.
             signer: as for `from_files`.
             options: as for `from_files`.
 
@@ -161,7 +175,7 @@ class Identity:
             ConfigurationError: as for `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
-        return cls._from_paths(paths, password, signer, options)
+        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options)
 
     @classmethod
     def from_environment(
@@ -175,8 +189,8 @@ class Identity:
         """Read certificates and keys from environment variables, or from files that they name.
 
         `TPPKIT_QWAC`, `TPPKIT_QWAC_KEY`, `TPPKIT_QSEAL`, `TPPKIT_QSEAL_KEY` and `TPPKIT_SERVER_ANCHORS` hold PEM (line
-        breaks may be written as backslash and n) or base64 of DER or PKCS#12; `TPPKIT_PASSWORD` a text. Each with `_FILE` behind its
-        name holds a path.
+        breaks may be written as backslash and n) or base64 of DER or PKCS#12; `TPPKIT_PASSWORD` a text, and `TPPKIT_QWAC_PASSWORD` and
+        `TPPKIT_QSEAL_PASSWORD` where they differ. Each with `_FILE` behind its name holds a path. An empty variable is an absent one.
 
         Args:
             environment: `os.environ`; `reload` reads it again.
@@ -190,8 +204,8 @@ class Identity:
         """
 
         def read(present: Seal | None) -> Material:
-            found, password = read_environment(environment, prefix=prefix)
-            return read_material(found, password=password, signer=signer, options=options, present=present)
+            found, passwords = read_environment(environment, prefix=prefix)
+            return read_material(found, passwords=passwords, signer=signer, options=options, present=present)
 
         return cls._from(read)
 
@@ -205,6 +219,8 @@ class Identity:
         qseal_key: bytes | None = None,
         server_anchors: bytes | None = None,
         password: Password = None,
+        qwac_password: Password = None,
+        qseal_password: Password = None,
         signer: SealSigner = None,
         **options: Unpack[SealOptions],
     ) -> Self:
@@ -219,15 +235,16 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._made_of(read_material(found, password=password, signer=signer, options=options))
+        passwords = Passwords(password, qwac_password, qseal_password)
+        return cls._made_of(read_material(found, passwords=passwords, signer=signer, options=options))
 
     @classmethod
     def _from_paths(
-        cls, paths: Mapping[str, Path | None], password: Password, signer: SealSigner, options: SealOptions
+        cls, paths: Mapping[str, Path | None], passwords: Passwords, signer: SealSigner, options: SealOptions
     ) -> Self:
         return cls._from(
             lambda present: read_material(
-                read_files(paths), password=password, signer=signer, options=options, present=present
+                read_files(paths), passwords=passwords, signer=signer, options=options, present=present
             )
         )
 
@@ -273,7 +290,7 @@ class Identity:
 
         Raises:
             ConfigurationError: `identity.no-source`, it was not made of files or the environment; `identity.not-valid`,
-                `identity.other-organisation`; else as for `from_files` and `Identity`.
+                `identity.other-organisation`, `identity.seal-lost`; else as for `from_files` and `Identity`.
             FormatError: as for `from_files`.
         """
         with self._renewing:
@@ -297,7 +314,7 @@ class Identity:
             at: the present time, aware.
 
         Raises:
-            ConfigurationError: `identity.not-valid`, `identity.other-organisation`; the identity stays as it was.
+            ConfigurationError: `identity.not-valid`, `identity.other-organisation`, `identity.seal-lost`; the identity stays as it was.
         """
         with self._renewing:
             self._take(other, as_utc(at))
@@ -312,9 +329,13 @@ class Identity:
                 "identity.other-organisation",
                 f"the renewed QWAC is {new.qwac.organization_identifier}'s, the present one {self.qwac.organization_identifier}'s",
             )
-        self._context = other._context
+        if self.seal is not None and new.seal is None:
+            raise ConfigurationError(
+                "identity.seal-lost",
+                f"the renewed identity of {new.qwac.organization_identifier} has no seal, the present one has",
+            )
+        self._contexts = other._contexts
         self._present = new
-        self.tls_context.renew(other._context)
 
 
 def _check(material: Material) -> _Present:

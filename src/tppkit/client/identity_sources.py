@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
@@ -22,6 +22,32 @@ from tppkit.seals import Seal, SealProfile
 
 Password = bytes | Callable[[], bytes] | None
 SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passwords:
+    """What opens encrypted keys and PKCS#12; each as bytes or a function that gives them.
+
+    Attributes:
+        both: for a part that has none of its own.
+        qwac: of the QWAC's key.
+        qseal: of the seal's key.
+    """
+
+    both: Password = field(default=None, repr=False)
+    qwac: Password = field(default=None, repr=False)
+    qseal: Password = field(default=None, repr=False)
+
+    def ask(self) -> dict[str, bytes | None]:
+        """The passwords by the names of the parts; each function is asked once, and an empty password is none."""
+        asked = {name: _ask(own) for name, own in (("QWAC", self.qwac), ("QSEAL", self.qseal))}
+        both = None if all(asked.values()) else _ask(self.both)
+        return {name: own or both for name, own in asked.items()}
+
+
+def _ask(password: Password) -> bytes | None:
+    return (password() if callable(password) else password) or None
+
 
 PARTS = ("QWAC", "QWAC_KEY", "QSEAL", "QSEAL_KEY", "SERVER_ANCHORS")
 
@@ -64,7 +90,7 @@ class Material:
 def read_material(
     found: Mapping[str, bytes | None],
     *,
-    password: Password,
+    passwords: Passwords,
     signer: SealSigner,
     options: SealOptions,
     present: Seal | None = None,
@@ -73,7 +99,7 @@ def read_material(
 
     Args:
         found: bytes by the names of `PARTS`; a certificate whose key is absent is PKCS#12 and holds it.
-        password: of encrypted keys and PKCS#12, or what gives it.
+        passwords: of encrypted keys and PKCS#12; a key that is not encrypted is read without.
         signer: of the seal, instead of a key; or what makes one for the seal certificate.
         options: how to seal.
         present: the seal in use; no new signer is made for its certificate.
@@ -84,11 +110,11 @@ def read_material(
     """
     if unknown := options.keys() - SealOptions.__annotations__.keys():  # without a seal nothing else would miss them
         raise TypeError(f"an identity takes no argument {', '.join(sorted(unknown))}")
-    secret = password() if callable(password) else password
-    qwac, qwac_key, chain = _read_pair("QWAC", found, secret)
+    secrets = passwords.ask()
+    qwac, qwac_key, chain = _read_pair("QWAC", found, secrets["QWAC"])
     seal = None
     if found.get("QSEAL") is not None:
-        seal = _read_seal(found, secret, signer, options, present)
+        seal = _read_seal(found, secrets["QSEAL"], signer, options, present)
     elif found.get("QSEAL_KEY") is not None or signer is not None:
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
     anchors = found.get("SERVER_ANCHORS")
@@ -163,30 +189,36 @@ def read_files(paths: Mapping[str, Path | None]) -> dict[str, bytes | None]:
     }
 
 
-def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[dict[str, bytes | None], bytes | None]:
-    """The parts and the password that variables hold or name files of.
+def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[dict[str, bytes | None], Passwords]:
+    """The parts and the passwords that variables hold or name files of; an empty variable is an absent one.
 
     Raises:
         ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64.
         FormatError: `file.unreadable`, `file.too-large`.
     """
-    values = {name: _read_variable(environment, f"{prefix}{name}") for name in PARTS}
-    password = environment.get(f"{prefix}PASSWORD")
-    if (path := environment.get(f"{prefix}PASSWORD_FILE")) is None:
-        return values, None if password is None else password.encode()
-    if password is not None:
-        raise ConfigurationError("identity.environment", f"{prefix}PASSWORD and {prefix}PASSWORD_FILE are both set")
-    return values, read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES).rstrip(b"\r\n")
+    values = {name: _read_variable(environment, f"{prefix}{name}", _read_part) for name in PARTS}
+    both, qwac, qseal = (
+        _read_variable(environment, f"{prefix}{name}", _read_password)
+        for name in ("PASSWORD", "QWAC_PASSWORD", "QSEAL_PASSWORD")
+    )
+    return values, Passwords(both, qwac, qseal)
 
 
-def _read_variable(environment: Mapping[str, str], name: str) -> bytes | None:
-    text, path = environment.get(name), environment.get(f"{name}_FILE")
+def _read_variable(environment: Mapping[str, str], name: str, read: Callable[[str, str], bytes]) -> bytes | None:
+    text, path = environment.get(name) or None, environment.get(f"{name}_FILE") or None
     if text is not None and path is not None:
         raise ConfigurationError("identity.environment", f"{name} and {name}_FILE are both set")
     if path is not None:
-        return read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES)
-    if text is None:
-        return None
+        held = read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES)
+        return held.rstrip(b"\r\n") if read is _read_password else held
+    return None if text is None else read(name, text)
+
+
+def _read_password(_: str, text: str) -> bytes:
+    return text.encode()
+
+
+def _read_part(name: str, text: str) -> bytes:
     if "-----BEGIN " in text:
         return text.replace("\\n", "\n").encode()  # many tools cannot set a variable of several lines
     try:

@@ -20,7 +20,7 @@ from tppkit._clock import utc_now
 from tppkit._encoding import shown
 from tppkit.client.http_libraries import AUTHS
 from tppkit.client.identity import Identity
-from tppkit.client.sealing import Sealing
+from tppkit.client.sealing import Headers, Sealing
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.components import Origin, parse_origin
 from tppkit.httpsig.message import Message
@@ -31,13 +31,16 @@ else:
     _Auth = type("_Auth", AUTHS, {})  # each library asks whether it is one of its own
 
 
+_SEAL = "tppkit.seal"  # in a request's extensions: the headers that sealing wrote into it
+
+
 class SealAuth(_Auth):
     """Seals each request of a client, or of a single call, with the identity's present seal.
 
     A request without X-Request-ID gets a new one, and one without Date the present time where the dialect covers it. A request
     that is sent again (the same request object, or the same X-Request-ID with the same method, target, body and covered headers)
     carries the same signature as before, byte for byte, until that has expired; the same X-Request-ID with anything else is
-    refused. `Sealing` says how long requests are known.
+    refused. `Sealing` says how long requests are known; a request object that is sent after that is sealed anew under its id.
 
     Args:
         identity: whose seal signs; a renewed identity signs with its new seal.
@@ -73,9 +76,9 @@ class SealAuth(_Auth):
             RemoteProtocolError: `answer.redirect`.
             ConfigurationError, TransportError: of the signer; nothing was sent.
         """
-        self._require_origin(request.url)
+        self._require_origin(request)
         request.read()
-        request.headers.update(self._sealing.seal(_message(request)))
+        self._write(request, self._sealing.seal(_message(request), before=_written(request)))
         before = request.extensions
         request.extensions = {**before, "trace": _guard(request, before.get("trace"))}
         try:
@@ -85,9 +88,9 @@ class SealAuth(_Auth):
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
         """The same without holding up the event loop."""
-        self._require_origin(request.url)
+        self._require_origin(request)
         await request.aread()
-        request.headers.update(await self._sealing.seal_async(_message(request)))
+        self._write(request, await self._sealing.seal_async(_message(request), before=_written(request)))
         before = request.extensions
         request.extensions = {**before, "trace": _async_guard(request, before.get("trace"))}
         try:
@@ -95,10 +98,34 @@ class SealAuth(_Auth):
         finally:
             request.extensions = before
 
-    def _require_origin(self, url: Any) -> None:
-        found = Origin(url.scheme, url.netloc.decode("ascii"))
-        if found != self._origin:
-            raise LocalProtocolError("seal.origin", f"the seal is for {_text(self._origin)}, not for {_text(found)}")
+    def _require_origin(self, request: Any) -> None:
+        """The address and the Host header, which a library writes unless the caller has, are of the origin."""
+        url, authorities = request.url, [request.url.netloc.decode("ascii"), *request.headers.get_list("host")]
+        for authority in authorities:
+            try:
+                found = parse_origin(f"{url.scheme}://{authority}")
+            except FormatError:
+                found = Origin(url.scheme, authority)
+            if found != self._origin:
+                raise LocalProtocolError(
+                    "seal.origin", f"the seal is for {_text(self._origin)}, not for {_text(found)}"
+                )
+
+    def _write(self, request: Any, seal: Headers) -> None:
+        """Put the seal in place of an earlier one, and note it with the request, which may be sent again after we forgot it."""
+        for name, _ in _written(request):
+            request.headers.pop(name, None)
+        request.headers.update(seal)
+        name = self._sealing.request_id_name
+        request.extensions = {
+            **request.extensions,
+            _SEAL: tuple([field for field in seal if field[0].lower() != name]),
+        }
+
+
+def _written(request: Any) -> Headers:
+    seal: Headers = request.extensions.get(_SEAL, ())
+    return seal
 
 
 class _Sending:

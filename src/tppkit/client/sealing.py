@@ -119,15 +119,23 @@ class Sealing:
         self._changing: OrderedDict[str, _Place] = OrderedDict()
         self._lock = Lock()
 
-    def seal(self, message: Message, *, request_id: str | None = None) -> Headers:
+    @property
+    def request_id_name(self) -> str:
+        """The header that names a request in the present dialect, in lower case."""
+        seal = self._identity.seal
+        return (None if seal is None else seal.profile.request_id) or "x-request-id"
+
+    def seal(self, message: Message, *, request_id: str | None = None, before: Headers = ()) -> Headers:
         """The headers that seal a request: its id and Date where it has none, digest, signature and certificate.
 
         Args:
             message: the request; of one that was sent before, also with the headers that it got then.
             request_id: for a request without one; a new one by default.
+            before: what sealing added to this request, the id aside, for one that is not known any more, or to another `Sealing`.
 
         Returns:
-            Headers to set, in order. Of a request that was sealed before, the same ones, until its signature has expired.
+            Headers to set, in order, in place of those of `before`. Of a request that was sealed before, the same ones, until its
+            signature has expired.
 
         Raises:
             LocalProtocolError: `seal.absent`, `seal.request-id-reused`, `seal.request-id-in-use`, `seal.header-present`.
@@ -136,7 +144,7 @@ class Sealing:
             ConfigurationError: `seal.other-origin`, of a renewed seal; and of the signer.
             TransportError: of the signer.
         """
-        ready = self._prepare(message, request_id)
+        ready = self._prepare(message, request_id, before)
         seal = ready.prepared.seal
         while True:
             place, is_new = self._take(ready)
@@ -148,9 +156,9 @@ class Sealing:
             if sealed is not None:
                 return ready.added + sealed
 
-    async def seal_async(self, message: Message, *, request_id: str | None = None) -> Headers:
+    async def seal_async(self, message: Message, *, request_id: str | None = None, before: Headers = ()) -> Headers:
         """The same, awaiting the signer."""
-        ready = self._prepare(message, request_id)
+        ready = self._prepare(message, request_id, before)
         seal = ready.prepared.seal
         while True:
             place, is_new = self._take(ready)
@@ -162,14 +170,14 @@ class Sealing:
             if sealed is not None:
                 return ready.added + sealed
 
-    def _prepare(self, message: Message, request_id: str | None) -> _Ready:
+    def _prepare(self, message: Message, request_id: str | None, before: Headers) -> _Ready:
         seal = self._identity.seal
         if seal is None:
             raise LocalProtocolError(
                 "seal.absent", f"{message.method} {shown(message.target)} must be sealed, and this identity has no seal"
             )
         self._require_origin(seal)
-        name = seal.profile.request_id or "x-request-id"
+        name = self.request_id_name
         rid = ", ".join(message.values(name))
         added: Headers = ()
         if not rid:
@@ -177,7 +185,7 @@ class Sealing:
             added = (("X-Request-ID" if name == "x-request-id" else name, rid),)
         with self._lock:
             known = self._find(rid.lower())
-        ours = () if known is None else known.headers()
+        ours = before if known is None else (*before, *known.headers())
         fields = tuple([field for field in message.headers if field not in ours]) if ours else message.headers
         message, at = message._replace(headers=fields + added), as_utc(self._now())
         layout = seal.layout

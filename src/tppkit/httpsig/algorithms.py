@@ -103,14 +103,14 @@ RFC9421: Names = MappingProxyType(
 )
 JWS: Names = MappingProxyType(
     {
-        "RS256": ALGORITHMS["rsa-sha256"],
-        "RS512": ALGORITHMS["rsa-sha512"],
         "PS256": ALGORITHMS["rsa-pss-sha256"],
         "PS512": ALGORITHMS["rsa-pss-sha512"],
+        "RS256": ALGORITHMS["rsa-sha256"],
+        "RS512": ALGORITHMS["rsa-sha512"],
         "ES256": ALGORITHMS["ecdsa-p256-sha256"],
         "ES384": ALGORITHMS["ecdsa-p384-sha384"],
-        "EdDSA": ALGORITHMS["ed25519"],
         "Ed25519": ALGORITHMS["ed25519"],  # RFC 9864, in place of EdDSA
+        "EdDSA": ALGORITHMS["ed25519"],
     }
 )
 

@@ -23,8 +23,11 @@ MAX_HEADER_LENGTH = 8192
 CREATED, EXPIRES = "(created)", "(expires)"
 AUTHORIZATION_SCHEME = "Signature "
 
+# Base64, or a token of RFC 9110 section 5.6.2; without the quotes in it, between which another reader may see a text.
+_BARE = r"[A-Za-z0-9+/]+={0,2}|[!#$%&*+.^_|~0-9A-Za-z-]+"
 _PARAMETER = re.compile(
-    r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])|([A-Za-z0-9+/]+={0,2}))(?:,[ \t]{0,8}|$)'
+    r'([A-Za-z][A-Za-z0-9_-]{0,31})=(?:"([^"\x00-\x1f\x7f]*)"|([0-9]{1,20})(?![0-9A-Za-z+/=])'
+    rf"|({_BARE}))(?:,[ \t]{{0,8}}|$)"
 )
 _REQUIRED = ("keyId", "algorithm", "headers", "signature")
 _TIMES = ("created", "expires")
@@ -128,13 +131,13 @@ def _read_parameters(value: str, reading: Reading) -> dict[str, str]:
 
 
 def _has_its_form(match: re.Match[str], reading: Reading) -> bool:
-    """Whether the parameter stands in the form of its name: times as bare numbers, the others quoted."""
-    name, quoted, number, bare = match.groups()
+    """Whether the parameter stands in the form of its name: times as bare numbers, our others quoted, unknown ones in any."""
+    name, quoted, number, _ = match.groups()
     if name in _TIMES:
         return number is not None
     if name == "signature" and reading.bare_signature:
         return True
-    return quoted is not None or (bare is None and name not in _REQUIRED)
+    return quoted is not None or name not in _REQUIRED
 
 
 def parse_covered_names(text: str, *, any_case: bool = False) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
     sig1=("@method" "date";bs);created=1618884473;keyid="key", other=:YQ==:
 
-Read are dictionaries of items and inner lists, with integers, strings, tokens, byte sequences and booleans. Decimals, dates
-and display strings stand in no field that is read here and are refused. RFC 9651 takes the last of two members or
+Read are dictionaries of items and inner lists, with every type of RFC 9651: decimals, dates and display strings mean nothing here, but
+stand beside what does (another signature's parameters). RFC 9651 takes the last of two members or
 parameters of one name and forgives unpadded base64; here both are refused, because two readers may disagree on them. The
 library `http-sf` reads both in the RFC's lenient way, which is why it is not the reader here.
 Source: RFC 9651 sections 3 and 4.
@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import decode_base64, encode_base64, shown
 from tppkit.errors import FormatError
@@ -23,15 +25,19 @@ MAX_FIELD_LENGTH = 8192
 MAX_MEMBERS = 64
 
 _KEY = re.compile(r"[a-z*][a-z0-9_.*-]{0,63}")
-# Integer, string, byte sequence, boolean, token: no two start alike and none holds an ambiguous repetition.
+# None holds an ambiguous repetition, and only the two kinds of numbers start alike.
 _BARE_ITEM = re.compile(
     r"(?P<integer>-?[0-9]{1,15})(?![0-9.])"
+    r"|(?P<decimal>-?[0-9]{1,12}\.[0-9]{1,3})(?![0-9.])"
+    r"|@(?P<date>-?[0-9]{1,15})(?![0-9.])"
+    r'|%"(?P<display>(?:[\x20\x21\x23\x24\x26-\x7e]|%[0-9a-f]{2})*)"'
     r'|"(?P<string>(?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"'
     r"|:(?P<bytes>[A-Za-z0-9+/=]*):"
     r"|\?(?P<boolean>[01])"
     r"|(?P<token>[A-Za-z*][!#$%&'*+.^_`|~0-9A-Za-z:/-]*)"
 )
 _ESCAPE = re.compile(r"\\(.)")
+_NOT_DISPLAYED = re.compile(rb"[^\x20\x21\x23\x24\x26-\x7e]")
 _COMMA = re.compile(r"[ \t]*,[ \t]*")
 _SPACES = re.compile(r" *")
 
@@ -46,7 +52,29 @@ class Token(NamedTuple):
     text: str
 
 
-BareItem = int | str | bytes | Token  # a boolean is an int to Python; `write_bare_item` tells them apart
+class Date(NamedTuple):
+    """A point in time.
+
+    Attributes:
+        seconds: since 1970, UTC; may be negative.
+    """
+
+    seconds: int
+
+
+class DisplayString(NamedTuple):
+    """A text of any characters.
+
+    Attributes:
+        text: the text.
+    """
+
+    text: str
+
+
+BareItem = (
+    int | str | bytes | Decimal | Token | Date | DisplayString
+)  # a boolean is an int to Python; `write_bare_item` tells them apart
 Parameters = tuple[tuple[str, BareItem], ...]
 
 
@@ -54,7 +82,7 @@ class Item(NamedTuple):
     """One value with its parameters.
 
     Attributes:
-        value: an integer, boolean, string, byte sequence or token.
+        value: an integer, boolean, string, byte sequence, decimal, token, date or display string.
         parameters: (name, value) in order, no name twice; a parameter without a value is True.
     """
 
@@ -156,11 +184,17 @@ class _Reader:
         return tuple(found.items())
 
     def bare_item(self) -> BareItem:
-        match = self.take(_BARE_ITEM, "an integer, string, token, byte sequence or boolean")
+        match = self.take(_BARE_ITEM, "a value")
         text = match[match.lastgroup or 0]
         match match.lastgroup:
             case "integer":
                 return int(text)
+            case "decimal":
+                return Decimal(text)
+            case "date":
+                return Date(int(text))
+            case "display":
+                return self.display_string(text)
             case "string":
                 return _ESCAPE.sub(r"\1", text)
             case "bytes":
@@ -170,24 +204,38 @@ class _Reader:
             case _:
                 return Token(text)
 
+    def display_string(self, text: str) -> DisplayString:
+        try:
+            return DisplayString(unquote_to_bytes(text).decode("utf-8"))
+        except UnicodeDecodeError as e:
+            raise FormatError("structured.malformed", f"a display string in {self.what} is not UTF-8") from e
+
 
 def write_bare_item(value: BareItem) -> str:
     """A value as RFC 9651 section 4.1.3.1 writes it.
 
     Raises:
-        FormatError: `structured.malformed`, a string with a control character or beyond ASCII, a number beyond 15 digits.
+        FormatError: `structured.malformed`, a string with a control character or beyond ASCII, a number of too many digits.
     """
     match value:
         case bool():
             return f"?{value:d}"
         case int() if abs(value) < 10**15:
             return str(value)
+        case Decimal() if value == round(value, 3) and abs(value) < 10**12:
+            whole, _, fraction = f"{value:.3f}".partition(".")
+            return f"{whole}.{fraction.rstrip('0') or '0'}"
         case str() if value.isascii() and (value.isprintable() or not value):
             return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
         case bytes():
             return f":{encode_base64(value)}:"
         case Token():
             return value.text
+        case Date() if abs(value.seconds) < 10**15:
+            return f"@{value.seconds}"
+        case DisplayString():
+            encoded = _NOT_DISPLAYED.sub(lambda match: b"%%%02x" % match[0][0], value.text.encode())
+            return f'%"{encoded.decode("ascii")}"'
         case _:
             raise FormatError("structured.malformed", f"{shown(str(value))} cannot stand in a structured field")
 

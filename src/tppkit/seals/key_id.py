@@ -11,7 +11,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from enum import Enum
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, unquote_plus
 
 from tppkit._encoding import decode_base64url, encode_base64url, shown
 from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
@@ -66,9 +66,12 @@ _SERIAL = re.compile(r"[0-9A-Fa-f]{1,64}")
 _DECIMAL = re.compile(r"[0-9]{1,64}")
 _TEXT = re.compile(r'[^"\x00-\x1f\x7f]{1,2048}')
 _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
-# OpenSSL's one line, `/C=DE/O=Bank/CN=CA`: a slash before each attribute, and in a value where no attribute begins.
-_ONE_LINE = re.compile(r"/(?=(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)=)")
-# What RFC 4514 text needs and a quoted parameter can hold; a backslash or quote is always percent-encoded.
+# OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
+_TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
+_ONE_LINE = re.compile(rf"/(?={_TYPE})")
+_IN_VALUE = re.compile(rf'(?<!\\)(?:["<>;]|[,+](?! *{_TYPE}))')
+# What RFC 4514 text needs and a quoted parameter can hold; a quote is always percent-encoded. A backslash is not where spaces are not:
+# WSO2 compares the text with the one that Java prints and decodes nothing.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
 _SAFE_WITH_SPACES = _SAFE + " \\%"
 
@@ -166,8 +169,10 @@ def _read(text: str, style: KeyIdStyle) -> tuple[str, str | None]:
 
 
 def _names_issuer(text: str, issuer: DistinguishedName, style: KeyIdStyle) -> bool:
-    wanted = (issuer, _without_newlines(issuer)) if style.drops_newlines else (issuer,)
-    return any(name.matches(one) for name in _names(text) for one in wanted)
+    names = _names(text)
+    if style.drops_newlines:  # on both sides: `#hex` holds the value with them
+        names, issuer = [_without_newlines(name) for name in names], _without_newlines(issuer)
+    return any(name.matches(issuer) for name in names)
 
 
 def _without_newlines(name: DistinguishedName) -> DistinguishedName:
@@ -177,11 +182,12 @@ def _without_newlines(name: DistinguishedName) -> DistinguishedName:
 
 
 def _names(text: str) -> list[DistinguishedName]:
+    """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one."""
     readings: list[DistinguishedName] = []
     failure: FormatError | None = None
-    for form in dict.fromkeys((_unquoted(text), text)):
+    for form in dict.fromkeys((unquote(text, errors="replace"), text, unquote_plus(text, errors="replace"))):
         try:
-            readings.append(parse_name(_ONE_LINE.sub(",", form)[1:] if form[:1] == "/" else form))
+            readings.append(parse_name(_from_one_line(form) if form[:1] == "/" else form))
         except FormatError as e:
             failure = failure or e
     if not readings and failure is not None:
@@ -189,5 +195,6 @@ def _names(text: str) -> list[DistinguishedName]:
     return readings
 
 
-def _unquoted(text: str) -> str:
-    return unquote(text, errors="replace")
+def _from_one_line(text: str) -> str:
+    """OpenSSL's one line, which escapes nothing, as RFC 4514 text."""
+    return ",".join([_IN_VALUE.sub(r"\\\g<0>", part) for part in _ONE_LINE.split(text) if part])

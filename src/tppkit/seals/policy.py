@@ -12,7 +12,7 @@ from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.times import CLOCK_SKEW
-from tppkit.seals.profile import EmptyBody, SealProfile
+from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.trust import TrustedPath, Window
 
@@ -61,10 +61,12 @@ def demands_of(profile: SealProfile) -> Demands:
     carrier = profile.carrier.lower()
     certificate = None if profile.certificate_header is None else profile.certificate_header.lower()
     sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
-    singletons = written | if_present | sealing | {*_SINGLETONS}
+    watched = written | if_present | sealing | {*_SINGLETONS}
+    # RFC 9421 has dictionaries of signatures, which may stand on several lines (RFC 9651 section 3.2); no label stands twice.
+    several = profile.carriers if profile.format is Format.RFC9421 else frozenset()
     return Demands(
-        watched=None if prefixes else singletons,
-        singletons=singletons,
+        watched=None if prefixes else watched,
+        singletons=watched - several,
         sealing=frozenset(sealing - optional),
         carrier=carrier,
         certificate_header=certificate,

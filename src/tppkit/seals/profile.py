@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, key_kind
+from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names, Scheme, key_kind
 from tppkit.httpsig.cavage import CREATED, EXPIRES, TIMELESS, Reading
 from tppkit.httpsig.components import DERIVED
 from tppkit.httpsig.content_digest import make_content_digest
@@ -36,7 +36,7 @@ class EmptyBody(Enum):
 
     HASHED = "digest of no bytes"
     ABSENT = "no Digest header"
-    BRACES = "digest of `{}`; taken for GET, HEAD and DELETE only"
+    BRACES = "digest of `{}`"
 
 
 class Order(Enum):
@@ -52,7 +52,6 @@ _CARRIERS: Mapping[Format, tuple[str, ...]] = MappingProxyType(
 )
 
 _ALGORITHM_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-_WITHOUT_BODY = frozenset({"GET", "HEAD", "DELETE"})
 _IN_BRACKETS: Mapping[Format, frozenset[str]] = MappingProxyType(
     {Format.CAVAGE: frozenset({REQUEST_TARGET, CREATED, EXPIRES}), Format.JWS: frozenset({REQUEST_TARGET})}
 )
@@ -77,6 +76,13 @@ BERLIN_GROUP_ALGORITHMS = (
     ("rsa-sha512", "rsa-sha512"),
     ("ecdsa-sha256", "ecdsa-sha256"),
 )
+# Formats that say themselves which algorithm a name stands for; in draft-cavage a dialect says it.
+_NAMES: Mapping[Format, Names] = MappingProxyType({Format.RFC9421: RFC9421, Format.JWS: JWS})
+
+
+def _usual_algorithms(format_: Format) -> tuple[tuple[str, str], ...]:
+    names = _NAMES.get(format_)
+    return BERLIN_GROUP_ALGORITHMS if names is None else tuple([(wire, row.name) for wire, row in names.items()])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +104,8 @@ class SealProfile:
         digest_algorithms: the only ones that a verifier takes, spelled so. Empty: SHA-256 and SHA-512, in any spelling.
         empty_body: what is done for a request without body.
         algorithms: (name on the wire, name of `httpsig.ALGORITHMS`); a verifier takes these only. We write the first one of
-            the signer's algorithm, and a key's usual algorithm is the first one that it can have.
+            the signer's algorithm, and a key's usual algorithm is the first one that it can have. Empty: those of the format, which
+            for `Format.RFC9421` and `Format.JWS` are the only ones there are, and the guidelines' for draft-cavage.
         key_id: how keyId names the certificate.
         carrier: the header with the signature: `Signature`; `Authorization`, whose value begins with the word Signature; for
             `Format.JWS` any name, usually `x-jws-signature`.
@@ -129,7 +136,7 @@ class SealProfile:
     digest_algorithm: str = "SHA-256"
     digest_algorithms: tuple[str, ...] = ()
     empty_body: EmptyBody = EmptyBody.HASHED
-    algorithms: tuple[tuple[str, str], ...] = BERLIN_GROUP_ALGORITHMS
+    algorithms: tuple[tuple[str, str], ...] = ()
     key_id: KeyIdStyle = BERLIN_GROUP
     carrier: str = "Signature"
     label: str = ""
@@ -146,6 +153,8 @@ class SealProfile:
     assumed: str = ""
 
     def __post_init__(self) -> None:
+        if not self.algorithms:
+            object.__setattr__(self, "algorithms", _usual_algorithms(self.format))
         if self.request_id is not None:
             object.__setattr__(self, "request_id", self.request_id.lower())
         self._check_format()
@@ -229,11 +238,17 @@ class SealProfile:
 
     def _check_algorithms(self) -> None:
         kinds = [(wire, ALGORITHMS[name].key) for wire, name in self.algorithms if name in ALGORITHMS]
-        if len(kinds) != len(self.algorithms) or len(set(kinds)) != len(kinds) or not kinds:
+        if len(kinds) != len(self.algorithms) or len(set(kinds)) != len(kinds):
             raise self._malformed("algorithms names one that is not known, or gives a name two meanings for one key")
         for wire, _ in self.algorithms:
             if not _ALGORITHM_NAME.fullmatch(wire):
                 raise self._malformed(f"{wire[:40]!r} cannot stand as an algorithm's name")
+        names = _NAMES.get(self.format)
+        for wire, name in self.algorithms:
+            if names is not None and (wire not in names or names[wire].name != name):
+                raise self._malformed(
+                    f"{wire} for {name} is no algorithm of a {self.format.value}; say which of {', '.join(names)}, or none for all"
+                )
 
     def _check_digests(self) -> None:
         make = make_content_digest if self.format is Format.RFC9421 else make_digest
@@ -271,9 +286,10 @@ class SealProfile:
         names = (*self.covered, *self.covered_if_present)
         return Reading(any_case=any(name != name.lower() for name in names), bare_signature=not self.signature_quoted)
 
-    def empty_content(self, method: str) -> bytes:
-        """What a verifier hashes for a request without body."""
-        return b"{}" if self.empty_body is EmptyBody.BRACES and method in _WITHOUT_BODY else b""
+    @property
+    def empty_content(self) -> bytes:
+        """What both sides hash for a request without body, whatever its method."""
+        return b"{}" if self.empty_body is EmptyBody.BRACES else b""
 
     def certificate_headers(self, certificate: EidasCertificate) -> tuple[Header, ...]:
         """The header that carries this seal certificate, if the dialect has one."""

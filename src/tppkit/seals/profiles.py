@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import timedelta
 from types import MappingProxyType
 
-from tppkit.httpsig.algorithms import RFC9421
 from tppkit.httpsig.cavage import CREATED, EXPIRES
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
@@ -173,10 +172,6 @@ _BANKS = (
 )  # fmt: skip
 
 # Seals that are no Signature header of draft-cavage.
-_JOSE = (
-    ("PS256", "rsa-pss-sha256"), ("PS512", "rsa-pss-sha512"), ("RS256", "rsa-sha256"), ("RS512", "rsa-sha512"),
-    ("ES256", "ecdsa-p256-sha256"), ("ES384", "ecdsa-p384-sha384"), ("Ed25519", "ed25519"), ("EdDSA", "ed25519"),
-)  # fmt: skip
 _OTHER_FORMATS = (
     SealProfile(
         name="amazon",
@@ -186,7 +181,6 @@ _OTHER_FORMATS = (
         request_id=None,
         digest_field="x-amzn-content-digest",
         digest_algorithm="sha-256",
-        algorithms=tuple((wire, row.name) for wire, row in RFC9421.items()),
         key_id=KeyIdStyle(form=KeyIdForm.CLIENT_ID),
         certificate_header=None,
         max_age=timedelta(minutes=5),
@@ -203,7 +197,6 @@ _OTHER_FORMATS = (
         carrier="x-jws-signature",
         covered=(_TARGET, "digest", "x-request-id"),
         covered_if_present=("psu-id", "psu-corporate-id", "tpp-redirect-uri"),
-        algorithms=_JOSE,
         key_id=KeyIdStyle(form=KeyIdForm.THUMBPRINT),
         certificate_header=None,
         sends_x5c=True,

@@ -118,8 +118,13 @@ def _read_rfc9421(message: Message, values: Mapping[str, str], policy: SealPolic
 def _read_jws(message: Message, values: Mapping[str, str], policy: SealPolicy) -> ReadSeal:
     profile = policy.profile
     header, signature = parse_detached_jws(values[policy.demands.carrier])
-    thumbprint = "" if header.certificate_sha256 is None else encode_base64url(header.certificate_sha256)
-    key_id = thumbprint if profile.key_id.form is KeyIdForm.THUMBPRINT else header.key_id
+    key_id = header.key_id
+    if profile.key_id.form is KeyIdForm.THUMBPRINT:
+        if header.certificate_sha256 is None:
+            raise FormatError(
+                "signature.missing-parameter", "the signature has no x5t#S256, which this profile demands"
+            )
+        key_id = encode_base64url(header.certificate_sha256)
     parameters = SignatureParameters(key_id or "", header.algorithm, header.covered, signature, created=header.created)
     payload = make_signing_string(header.covered, message_components(message)[0])
     in_seal = header.certificates if profile.sends_x5c else ()

@@ -303,9 +303,8 @@ def _prepare_by_request(message: Message, seal: Seal, values: dict[str, str], at
     layout, profile = seal.layout, seal.profile
     digest: tuple[Header, ...] = ()
     if message.body or profile.empty_body is not EmptyBody.ABSENT:
-        body = message.body or (b"{}" if profile.empty_body is EmptyBody.BRACES else b"")
         make = make_content_digest if profile.format is Format.RFC9421 else make_digest
-        values[layout.digest] = make(body, algorithm=profile.digest_algorithm)
+        values[layout.digest] = make(message.body or profile.empty_content, algorithm=profile.digest_algorithm)
         digest = ((profile.digest_field, values[layout.digest]),)
     covered = _covered(values, layout, profile)
     if profile.format is not Format.CAVAGE:

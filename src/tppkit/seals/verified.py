@@ -104,8 +104,8 @@ class VerifiedRequest(_Proven):
     def body(self) -> bytes:
         """The exact bytes whose hash was covered.
 
-        In a dialect that hashes `{}` where there is no body (`EmptyBody.BRACES`), empty bytes of a GET, HEAD or DELETE may have
-        been sealed as `{}`: the two cannot be told apart. With other methods they are.
+        In a dialect that hashes `{}` where there is no body (`EmptyBody.BRACES`), empty bytes may have been sealed as `{}`: the two
+        are one to its banks and cannot be told apart.
         """
         return self.unverified_message.body
 
@@ -169,7 +169,7 @@ class BodyReceiver:
             require_no_body(self._length)
         else:
             if not self._length:
-                self._digest.update(self._head.profile.empty_content(self._head.unverified_message.method))
+                self._digest.update(self._head.profile.empty_content)
             self._digest.verify()
         message = self._head.unverified_message._replace(body=b"".join(self._chunks))
         return new_tuple(VerifiedRequest, (*self._head[:-1], message))

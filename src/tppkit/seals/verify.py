@@ -259,7 +259,7 @@ def _verify_body(digest: str | None, message: Message, profile: SealProfile) -> 
         require_no_body(len(message.body))
     else:
         verify = verify_content_digest if profile.format is Format.RFC9421 else verify_digest
-        verify(digest, message.body or profile.empty_content(message.method))
+        verify(digest, message.body or profile.empty_content)
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:

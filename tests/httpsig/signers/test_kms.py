@@ -124,6 +124,7 @@ def test_an_alias_that_is_pointed_elsewhere_does_not_change_the_key(kms: Any) ->
     [
         ("ECC_NIST_P521", None, "key.unsupported"),
         ("ECC_NIST_P256", "rsa-sha256", "signature.algorithm"),
+        ("ECC_NIST_P256", "ecdsa-p256-sha512", "signature.algorithm"),
     ],
 )
 def test_a_key_of_another_kind_is_refused(kms: Any, spec: str, algorithm: str | None, code: str) -> None:

@@ -117,6 +117,12 @@ def test_a_key_is_read_from_pem(form: bytes, password: bytes | None) -> None:
     assert load_private_key(form, password=password).public_key() == KEY.public_key()
 
 
+@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
+def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(encoding: Encoding) -> None:
+    plain = KEY.private_bytes(encoding, PrivateFormat.PKCS8, NoEncryption())
+    assert load_private_key(plain, password=b"for another key").public_key() == KEY.public_key()
+
+
 @pytest.mark.parametrize(
     ("pem", "password", "reason"),
     [

@@ -237,6 +237,16 @@ def test_a_wrong_pin_is_told_without_showing_it(token: Path) -> None:
     assert "wrong-9999" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
 
 
+@pytest.mark.parametrize("pin", [None, "", PIN.encode()])
+def test_a_pin_that_is_none_is_told_and_not_tried(token: Path, pin: Any) -> None:
+    pkcs11.lib(str(token)).reinitialize()
+    with pytest.raises(ConfigurationError) as caught:
+        signer(token, pin=lambda: pin)
+    assert caught.value.code == "signer.pin"
+    device = signer(token)
+    require_signature(device, device.sign(b"x"), b"x")
+
+
 @pytest.mark.parametrize("label", ["p256", "always"])
 def test_a_refused_pin_is_not_tried_again(token: Path, label: str) -> None:
     pins = [PIN]

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from tppkit._extras import missing_extra
 from tppkit.errors import ConfigurationError, FormatError, TransportError
-from tppkit.httpsig.algorithms import Algorithm, Scheme, hash_data, raw_from_der
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, hash_data, raw_from_der
 from tppkit.httpsig.signers.protocol import choose_algorithm
 
 MAX_RAW_BYTES = 4096  # of a message that KMS hashes itself
@@ -34,6 +34,7 @@ _ALGORITHMS: Mapping[str, str] = MappingProxyType(
         "ecdsa-p384-sha384": "ECDSA_SHA_384",
     }
 )
+_NAMES = MappingProxyType({name: ALGORITHMS[name] for name in _ALGORITHMS})
 # What passes when one waits, and what stays until somebody changes a setting.
 _THROTTLED = frozenset({"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded"})
 _TROUBLE = frozenset(
@@ -74,7 +75,7 @@ class KmsSigner:
         answer = self._ask("get_public_key", KeyId=key_id)
         self.key_id: str = answer["KeyId"]
         self.public_key = _read_public_key(answer["PublicKey"])
-        self.algorithm: Algorithm = choose_algorithm(self.public_key, algorithm)
+        self.algorithm: Algorithm = choose_algorithm(self.public_key, algorithm, names=_NAMES)
         self._size = self.public_key.key_size // 8
 
     def __repr__(self) -> str:

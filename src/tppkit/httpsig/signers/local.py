@@ -81,18 +81,25 @@ def load_pkcs12(data: bytes, *, password: bytes | None = None) -> KeyFile:
 def load_private_key(data: bytes, *, password: bytes | None = None) -> PrivateKeyTypes:
     """Read a private key from PEM or DER (PKCS#8, PKCS#1 or SEC1).
 
+    Args:
+        data: the file.
+        password: of an encrypted key; one that is not encrypted needs none, and is read with one too.
+
     Raises:
         ConfigurationError: `key.unreadable`; the message holds nothing of the key.
     """
     load = load_der_private_key if data[:1] == b"\x30" else load_pem_private_key
     try:
-        return load(data, password)
+        try:
+            return load(data, password)
+        except TypeError:
+            if password is None:
+                raise
+            return load(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
         reason = (
             "it is encrypted and no password was given"
             if "not given" in str(e)
-            else "it is not encrypted, but a password was given"
-            if "not encrypted" in str(e)
             else "it is damaged, or the password is wrong"
         )
         raise ConfigurationError("key.unreadable", f"the private key cannot be read: {reason}") from None

@@ -45,7 +45,7 @@ class Pkcs11Signer:
 
     Raises:
         ConfigurationError: `extra.missing`; `signer.module`, the library cannot be used; `signer.key-not-found`, no such token,
-            key or public key, or several; `signer.pin`, the PIN is refused.
+            key or public key, or several; `signer.pin`, the PIN is refused, or none is given.
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
         TransportError: `signer.unavailable`.
     """
@@ -120,7 +120,7 @@ class Pkcs11Signer:
         mechanism, parameter = _mechanism(self._pkcs11, self.algorithm)
         if self.algorithm.scheme in (Scheme.ECDSA_DER, Scheme.ECDSA_RAW):
             data = hash_data(data, self.algorithm.hash)  # every device has plain ECDSA, few hash for it
-        again = self._pin() if self._asks_always else None
+        again = self._ask_pin() if self._asks_always else None
         with self._refused_pin_told():
             signature: bytes = self._key.sign(data, mechanism=mechanism, mechanism_param=parameter, pin=again)
         return signature
@@ -149,9 +149,18 @@ class Pkcs11Signer:
     def _log_in(self, token: Any) -> Any:
         try:
             with self._refused_pin_told():
-                return token.open(user_pin=self._pin())
+                return token.open(user_pin=self._ask_pin())
         except self._pkcs11.UserAlreadyLoggedIn:
             return token.open()  # a log-in counts for the whole process, and another part of it was first
+
+    def _ask_pin(self) -> str:
+        pin: object = self._pin()
+        if not isinstance(pin, str) or not pin:  # without one a session is opened that shows no private key
+            given = "an empty text" if isinstance(pin, str) else f"a {type(pin).__name__} and no text"
+            raise ConfigurationError(
+                "signer.pin", f"the PIN for the token {self._token!r} is {given}; nothing was tried"
+            )
+        return pin
 
     def _find(self, open_session: Callable[[], Any]) -> bool:
         self._session = open_session()

@@ -7,7 +7,7 @@ from typing import Protocol
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from tppkit.errors import FormatError
-from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, algorithms_for
+from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Names, algorithms_for
 
 
 class Signer(Protocol):
@@ -28,17 +28,18 @@ class Signer(Protocol):
         """The same without holding up the event loop."""
 
 
-def choose_algorithm(key: object, name: str | None) -> Algorithm:
+def choose_algorithm(key: object, name: str | None, *, names: Names = ALGORITHMS) -> Algorithm:
     """The algorithm of this name, or the usual one of the key.
 
     Args:
         key: public or private.
         name: a name of `httpsig.ALGORITHMS`.
+        names: those that the signer can have.
 
     Raises:
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
     """
-    rows = algorithms_for(key, names=ALGORITHMS)
+    rows = algorithms_for(key, names=names)
     if name is not None and name not in rows:
         raise FormatError("signature.algorithm", f"this key signs with {' or '.join(rows)}, not with {name[:40]!r}")
     return rows[name] if name is not None else next(iter(rows.values()))

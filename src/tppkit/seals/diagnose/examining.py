@@ -28,7 +28,7 @@ from tppkit.seals.diagnose.judging import (
 from tppkit.seals.diagnose.search import Search, Signed, find_signed
 from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hmac, signing_fault
 from tppkit.seals.diagnose.telling import tell_digest, tell_step
-from tppkit.seals.profile import EmptyBody, Format, SealProfile
+from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.read import read_seal
 
 
@@ -118,7 +118,7 @@ def _judge_digest(case: Case) -> tuple[bool, DigestFinding | None]:
     value = case.readings[0].values.get(case.profile.digest_name)
     if value is None:  # which is a fault of the headers where the dialect wants one
         return True, None
-    body = case.message.body or (b"{}" if case.profile.empty_body is EmptyBody.BRACES else b"")
+    body = case.message.body or case.profile.empty_content
     verify = verify_content_digest if case.profile.format is Format.RFC9421 else verify_digest
     try:
         verify(value, body)

@@ -15,7 +15,7 @@ from tppkit.httpsig.message import Header, Message
 from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.policy import demands_of
-from tppkit.seals.profile import EmptyBody, SealProfile
+from tppkit.seals.profile import SealProfile
 
 _NO_SIGNATURE = encode_base64(bytes(64))  # the mended request is judged without a look at its signature
 
@@ -43,7 +43,7 @@ def mend_request(
         text = write_certificate(certificate, profile.certificate_form)
         message = _with_header(message, profile.certificate_header, text)
     if any(name.startswith(("digest-", "body-", "json-")) for name in mistakes):
-        body = message.body or (b"{}" if profile.empty_body is EmptyBody.BRACES else b"")
+        body = message.body or profile.empty_content
         message = _with_header(message, "Digest", make_digest(body, algorithm=profile.digest_algorithm))
     mended = _mended_parameters(message, parameters, certificate, profile, mistakes)
     scheme = AUTHORIZATION_SCHEME if profile.carrier == "Authorization" else ""

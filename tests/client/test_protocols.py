@@ -1,0 +1,163 @@
+"""HTTP/2 and HTTP/1.1 side by side with one identity, against nginx: each client speaks its own protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+import httpx2
+import pytest
+
+from tppkit._clock import utc_now
+from tppkit.client import Identity, make_client
+from tppkit.testpki import Pki
+
+# `listen ... http2` is what every version of nginx reads.
+NGINX = """
+daemon off; pid {folder}/nginx.pid; error_log stderr crit;
+{user}
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  ssl_session_cache shared:sessions:1m;
+  server {{
+    listen 127.0.0.1:{port} ssl http2;
+    ssl_certificate {pki}/server-chain.pem; ssl_certificate_key {pki}/server.key;
+    ssl_verify_client optional_no_ca; ssl_verify_depth 4;
+    location / {{ return 200 "$server_protocol $ssl_client_serial $ssl_session_reused"; }}
+  }}
+}}
+"""
+H1, H2 = "HTTP/1.1", "HTTP/2.0"
+
+
+@pytest.fixture(scope="module")
+def port(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """nginx, which speaks both protocols and says which one it was spoken to in."""
+    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    if nginx is None:
+        pytest.skip("needs nginx; install Debian's package nginx-light")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        found: int = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("nginx")
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "conf").write_text(NGINX.format(folder=folder, pki=bank_pki_folder, port=found, user=user))
+    with subprocess.Popen([nginx, "-c", str(folder / "conf"), "-p", str(folder)], stderr=subprocess.DEVNULL) as running:
+        try:
+            for _ in range(1000):
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", found)) == 0:
+                        break
+                assert running.poll() is None
+                time.sleep(0.02)
+            yield found
+        finally:
+            running.terminate()
+
+
+def with_httpx(identity: Identity, port: int, *, library: Any = httpx, http2: bool = False) -> str:
+    with library.Client(verify=identity.tls_context, http2=http2, trust_env=False) as client:
+        return str(client.get(f"https://localhost:{port}/").text)
+
+
+def with_async_httpx(identity: Identity, port: int, *, http2: bool = False) -> str:
+    async def main() -> str:
+        async with httpx.AsyncClient(verify=identity.tls_context, http2=http2, trust_env=False) as client:
+            return (await client.get(f"https://localhost:{port}/")).text
+
+    return asyncio.run(main())
+
+
+def with_make_client(identity: Identity, port: int) -> str:
+    with make_client(identity) as client:
+        return client.get(f"https://localhost:{port}/").text
+
+
+def with_aiohttp(identity: Identity, port: int) -> str:
+    async def main() -> str:
+        connector = aiohttp.TCPConnector(ssl=identity.tls_context)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            return await (await session.get(f"https://localhost:{port}/")).text()
+
+    return asyncio.run(main())
+
+
+def with_http_client(identity: Identity, port: int) -> str:
+    with closing(http.client.HTTPSConnection("localhost", port, context=identity.tls_context)) as connection:
+        connection.request("GET", "/")
+        return connection.getresponse().read().decode()
+
+
+Ask = Callable[[Identity, int], str]
+ONE: tuple[Ask, ...] = (with_httpx, with_async_httpx, with_make_client, with_aiohttp, with_http_client)
+TWO: tuple[Ask, ...] = (
+    lambda identity, port: with_httpx(identity, port, http2=True),
+    lambda identity, port: with_httpx(identity, port, library=httpx2, http2=True),
+    lambda identity, port: with_async_httpx(identity, port, http2=True),
+)
+
+
+def test_each_client_of_an_identity_speaks_its_own_protocol(identity: Identity, port: int) -> None:
+    for ask_two in TWO:
+        assert ask_two(identity, port).startswith(H2)
+        for ask in ONE:
+            assert ask(identity, port).startswith(H1), ask
+
+
+def test_an_open_client_goes_on_in_its_protocol_after_others_were_made(identity: Identity, port: int) -> None:
+    url, options = f"https://localhost:{port}/", {"trust_env": False}
+    two = httpx.Client(verify=identity.tls_context, http2=True, **options)
+    one = httpx.Client(verify=identity.tls_context, headers={"Connection": "close"}, **options)
+    with two, one:
+        for _ in range(3):
+            assert one.get(url).http_version == "HTTP/1.1"
+            assert two.get(url).http_version == "HTTP/2"
+        assert with_http_client(identity, port).startswith(H1)
+
+
+def test_threads_that_speak_different_protocols_do_not_get_each_others(identity: Identity, port: int) -> None:
+    def ask(number: int) -> bool:
+        asks, protocol = ((with_httpx,), H1) if number % 2 else (TWO[:1], H2)
+        return asks[0](identity, port).startswith(protocol)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(ask, range(40)))
+
+
+def test_sessions_are_resumed_in_each_protocol(bank_pki: Pki, port: int) -> None:
+    qwac = bank_pki.qwac
+    fresh = Identity(qwac.certificate, qwac.key, server_anchors=[bank_pki.root.certificate])
+    for ask in (with_httpx, TWO[0]):
+        assert [ask(fresh, port).rpartition(" ")[2] for _ in range(2)] == [".", "r"]
+
+
+def test_a_renewed_certificate_is_shown_in_the_protocol_that_was_set(bank_pki: Pki, port: int) -> None:
+    qwac, renewed = bank_pki.qwac, bank_pki.issue_qwac(bank_pki.provider, label="renewed")
+    identity, other = (
+        Identity(issued.certificate, issued.key, server_anchors=[bank_pki.root.certificate])
+        for issued in (qwac, renewed)
+    )
+    with (
+        httpx.Client(verify=identity.tls_context, http2=True, trust_env=False) as before,
+        httpx.Client(verify=identity.tls_context, http2=True, trust_env=False) as after,
+    ):
+        url = f"https://localhost:{port}/"
+        protocol, serial, _ = before.get(url).text.split()
+        assert (protocol, int(serial, 16)) == (H2, qwac.certificate.serial)
+        identity.renew(other, at=utc_now())
+        protocol, serial, _ = after.get(url).text.split()
+        assert (protocol, int(serial, 16)) == (H2, renewed.certificate.serial)
