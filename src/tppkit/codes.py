@@ -858,6 +858,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the server gives only the decoded path",
             "use an ASGI server that sets raw_path, or a WSGI server that sets RAW_URI or REQUEST_URI",
         ),
+        "message.rerouted": Code(
+            "the application would route the request by another path or query than stood on the wire",
+            "let no header change the path (gunicorn: --forwarder-headers ''); give SealGate(mount=) what is taken off each path",
+        ),
         "message.too-large": Code(
             "the body is longer than is read",
             "send less",

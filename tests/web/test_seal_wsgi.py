@@ -122,7 +122,7 @@ def test_a_target_that_is_no_path_is_refused(target: str, door: Door, app: Recor
 def test_another_target_is_refused_without_reading_the_body(
     target: str, door: Door, app: Recorder, good: Message
 ) -> None:
-    environ = environ_of(good, RAW_URI=target)
+    environ = environ_of(good._replace(target=target))
     status, headers, body = call(door(), environ)
     assert (status, code(body), headers["X-Request-ID"]) == (401, "SIGNATURE_INVALID", REQUEST_ID)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
@@ -291,7 +291,7 @@ def test_where_the_sink_fails_or_must_be_awaited_no_handler_runs(door: Door, app
 
 def test_a_request_of_which_nothing_is_required_passes(door: Door, app: Recorder, good: Message) -> None:
     gate = door(requirement=lambda method, path: None if path == "/health" else Requirement())
-    environ = environ_of(good, RAW_URI="/health")
+    environ = environ_of(good._replace(target="/health"))
     assert call(gate, environ)[0] == 201
     assert app.environs[0] is environ
 

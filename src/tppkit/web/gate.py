@@ -26,6 +26,7 @@ from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
 from tppkit.web.replay import ReplayGuard
+from tppkit.web.routing import require_mount, require_same_route
 from tppkit.web.sources import Source
 
 MAX_BODY_BYTES = 64 * 1024
@@ -55,6 +56,8 @@ class SealGate:
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
         tell: what the peer is told.
         on_refusal: gets everything about each refusal; what it raises is logged.
+        mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
+            `--root-path`) or by what mounts the application. A request with another is refused.
         on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
             before it is; what it raises is logged. Under ASGI it must not block.
 
@@ -72,6 +75,7 @@ class SealGate:
         requirement: RequirementOf = every_request_sealed,
         trusted_proxies: Sequence[TrustedProxy] = (),
         address_is_raw: bool = False,
+        mount: str = "",
         keep: Keep | None = None,
         replay: ReplayGuard | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
@@ -85,6 +89,7 @@ class SealGate:
         self._requirement = requirement
         self._proxies = tuple(trusted_proxies)
         self._address_is_raw = address_is_raw
+        self._mount = require_mount(mount)
         self._keep = keep
         self._replay = replay
         self._max_body_bytes = max_body_bytes
@@ -111,7 +116,8 @@ class SealGate:
             TppkitError: why it is refused, as `peer_certificate`, `QwacPolicy.verify`, `require_authorized` and
                 `verify_request_head`; `header.duplicate`, `request-id.*`, `message.*`.
         """
-        # 1. What the request must bring; a stranger is not told what there is, so a failure waits until 2 has passed.
+        # 1. The path is routed as it was sent; what the request must bring. A stranger is not told what there is, so a failure waits
+        #    until 2 has passed.
         # 2. The connection's certificate is a believed QWAC.
         # 3. The request's id is there once and is a UUID; the body announced is within the limit.
         # 4. The QWAC has the endpoint's role.
@@ -119,6 +125,7 @@ class SealGate:
         at = self.now()
         try:
             head = source.head()
+            require_same_route(source, head, mount=self._mount)
             requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
         except TppkitError:
             self._believe(source, at)

@@ -35,6 +35,10 @@ class Source(Protocol):
     def extensions(self) -> Mapping[str, Any]:
         """Those of ASGI; none under WSGI."""
 
+    @property
+    def mount(self) -> str:
+        """The beginning of the path that the application is not to route by; empty at the root."""
+
     def raw_target(self) -> bytes:
         """Path and query as they stood on the wire; never put together again from what was decoded.
 
@@ -43,7 +47,7 @@ class Source(Protocol):
         """
 
     def decoded_target(self) -> tuple[bytes, str]:
-        """The path, decoded, and the query as it came."""
+        """The path that the application sees, decoded and with the mount, and the query as it came."""
 
     def head(self) -> Message:
         """The request without its body.
@@ -89,6 +93,11 @@ class AsgiSource:
     def method(self) -> str:
         """See `Source`."""
         return str(self._scope["method"])
+
+    @property
+    def mount(self) -> str:
+        """See `Source`."""
+        return str(self._scope.get("root_path") or "")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
@@ -147,6 +156,11 @@ class WsgiSource:
     def method(self) -> str:
         """See `Source`."""
         return str(self._environ["REQUEST_METHOD"])
+
+    @property
+    def mount(self) -> str:
+        """See `Source`."""
+        return str(self._environ.get("SCRIPT_NAME") or "")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
