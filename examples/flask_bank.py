@@ -1,6 +1,8 @@
 """A bank's interface on Flask, behind nginx, which ends the TLS connection; every X-Request-ID counts once.
 
-BANK_ANCHORS=pki waitress-serve --listen=127.0.0.1:8000 flask_bank:app
+BANK_ANCHORS=pki waitress-serve --listen=127.0.0.1:8000 --max-request-body-size=65536 flask_bank:app
+
+waitress reads a whole body before it asks anybody, up to 1 GiB if it is not told otherwise.
 """
 
 from __future__ import annotations

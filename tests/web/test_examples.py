@@ -24,7 +24,7 @@ UVICORN = ("-m", "uvicorn", "--no-proxy-headers", "--port", "{port}")
 COMMANDS = {
     "fastapi_bank": (*UVICORN, "fastapi_bank:app"),
     "starlette_bank": (*UVICORN, "starlette_bank:app"),
-    "flask_bank": ("-m", "waitress", "--listen=127.0.0.1:{port}", "flask_bank:app"),
+    "flask_bank": ("-m", "waitress", "--listen=127.0.0.1:{port}", "--max-request-body-size=65536", "flask_bank:app"),
     "django_bank": ("-m", "gunicorn", "--no-control-socket", "--bind", "127.0.0.1:{port}", "django_bank:application"),
 }
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
@@ -65,6 +65,7 @@ def test_an_example_handles_what_was_sealed_and_nothing_else(
         tampered = send(url, fresh()._replace(body=BODY.replace(b"12.50", b"99.99")))
         elsewhere = send(url, fresh()._replace(target=TARGET.replace("sepa", "instant-sepa")))
         spoofed = send(url, fresh(), local="127.0.0.2")
+        huge = send(url, fresh(b"x" * 65_537))
         unreadable = send(url, fresh(b"not json"))
         last = fresh()
         second = send(url, last)
@@ -73,6 +74,7 @@ def test_an_example_handles_what_was_sealed_and_nothing_else(
     told = PaymentInitiated.from_wire(first.content)
     assert (told.payment_id, told.transaction_status, told.links.self_.href) == ("1", "RCVD", f"{TARGET}/1")
     assert (unreadable.status_code, unreadable.json()["tppMessages"][0]["code"]) == (400, "FORMAT_ERROR")
+    assert huge.status_code == 413
     assert (tampered.status_code, elsewhere.status_code, spoofed.status_code) == (401, 401, 401)
     codes = [json.loads(answer.content)["tppMessages"][0]["code"] for answer in (tampered, elsewhere, spoofed)]
     assert codes == ["SIGNATURE_INVALID", "SIGNATURE_INVALID", "CERTIFICATE_MISSING"]
