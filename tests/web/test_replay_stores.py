@@ -211,6 +211,18 @@ def test_first_uses_sweep_up_behind_them(store: ReplayStore) -> None:
     assert store.purge(forget=NOW, limit=100) == 0
 
 
+def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "ids.sqlite"
+    store = SqliteReplayStore(path)
+    store.claim(b"o" * 32, b"d" * 32, Bounds(1, 0, 0))
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(f"CREATE TRIGGER held BEFORE DELETE ON {TABLE} BEGIN SELECT RAISE(ABORT, 'held'); END")
+    assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is FIRST
+    assert "were not forgotten" in caplog.text
+    with pytest.raises(TransportError):
+        store.purge(forget=NOW, limit=1)
+
+
 def test_a_full_memory_refuses_rather_than_forgets() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
