@@ -19,6 +19,7 @@ from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
+from tppkit.web.callback_functions import would_not_run
 from tppkit.web.message import too_large
 from tppkit.web.outcomes import OnOutcome, RequestOutcome, call_sink
 from tppkit.web.passing import Passage, PendingRequest
@@ -54,7 +55,7 @@ class SealGate:
             Under ASGI a coroutine function is awaited, and any other is called in a thread.
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
-        tell: what the peer is told.
+        tell: what the peer is told; where it raises, that is logged, and the peer is told 500.
         on_refusal: gets everything about each refusal; what it raises is logged.
         mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
             `--root-path`) or by what mounts the application. A request with another is refused.
@@ -63,7 +64,8 @@ class SealGate:
 
     Raises:
         ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
-            `web.setting`, `max_body_bytes` is negative.
+            `web.setting`, `max_body_bytes` is negative, `mount` cannot be one, or a function is a coroutine function that nobody
+            would await.
     """
 
     def __init__(
@@ -99,6 +101,13 @@ class SealGate:
         self._request_id = seals.profile.request_id
         self._id_demanded = self._request_id in seals.profile.demanded
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
+        for name, function in (
+            ("requirement", requirement), ("tell", tell), ("on_refusal", on_refusal), ("on_outcome", on_outcome),
+        ):  # fmt: skip
+            if would_not_run(function, awaited=False):
+                raise ConfigurationError(
+                    "web.setting", f"{name} is a coroutine or generator function: nobody awaits it"
+                )
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
         if replay is not None and not self._id_demanded:
@@ -150,7 +159,7 @@ class SealGate:
             source: what the server tells.
             error: why; what is none of our own errors is told as 500 without details.
         """
-        refusal = self._tell(error) if isinstance(error, TppkitError) else _FAILURE
+        refusal = self._told(error)
         target = b""
         with suppress(FormatError):
             target = source.raw_target()
@@ -162,6 +171,15 @@ class SealGate:
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
         body = refusal.body()
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
+
+    def _told(self, error: Exception) -> Refusal:
+        if not isinstance(error, TppkitError):
+            return _FAILURE
+        try:
+            return self._tell(error)
+        except Exception:  # noqa: BLE001  # the application's own function
+            _LOG.exception("what a peer is told could not be made")
+            return _FAILURE
 
     def now(self) -> datetime:
         """The time, aware UTC."""
