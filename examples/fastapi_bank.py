@@ -1,71 +1,31 @@
-"""A bank's interface on FastAPI, behind nginx, which ends the TLS connection; every X-Request-ID counts once.
+"""A bank's interface on FastAPI; see `bank`.
 
 BANK_ANCHORS=pki uvicorn --no-proxy-headers --no-server-header fastapi_bank:app
 """
 
 from __future__ import annotations
 
-import os
-from itertools import count
-from pathlib import Path
-
 from fastapi import FastAPI, Request, Response
 
-from tppkit.errors import TppkitError
-from tppkit.protocol.psd2.models import Href, PaymentInitiated, PaymentInitiation, PaymentLinks
-from tppkit.protocol.psd2.payment import TransactionStatus
-from tppkit.seals import SealPolicy
-from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import (
-    ProxyForm,
-    QwacPolicy,
-    ReplayGuard,
-    SealGate,
-    SealMiddleware,
-    TrustedProxy,
-    psd2_requirement,
-    verified_request,
-)
-from tppkit.web.refusing import brief_refusal
-from tppkit.web.replay_stores.memory import MemoryReplayStore
+import bank
+from tppkit.web import Answer, SealMiddleware
 
-paths = PathVerifier(load_anchors(Path(os.environ["BANK_ANCHORS"])))
-gate = SealGate(
-    qwacs=QwacPolicy(paths),
-    seals=SealPolicy(paths),
-    requirement=psd2_requirement,
-    trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)],
-    replay=ReplayGuard(MemoryReplayStore()),  # for one process; several share one of the other stores
-)
 app = FastAPI()
-app.add_middleware(SealMiddleware, gate=gate)
-numbers = count(1)
+app.add_middleware(SealMiddleware, gate=bank.gate)
 
 
-def initiated(product: str, payment_id: str) -> bytes:
-    """The answer to an initiation."""
-    path = f"/psd2/v1/payments/{product}/{payment_id}"
-    links = PaymentLinks(
-        sca_redirect=Href(href=f"https://bank.example/approve/{payment_id}"),
-        status=Href(href=f"{path}/status"),
-        self_=Href(href=path),
-    )
-    answer = PaymentInitiated(transaction_status=TransactionStatus.RCVD, payment_id=payment_id, links=links)
-    return answer.to_wire()
-
-
-@app.exception_handler(TppkitError)
-async def refuse(request: Request, error: TppkitError) -> Response:
-    """What was signed and is no payment, in the interface's form."""
-    refusal = brief_refusal(error)
-    return Response(refusal.body(), refusal.status, media_type="application/json")
+def response(answer: Answer) -> Response:
+    """An answer in FastAPI's form."""
+    return Response(answer.body, answer.status, dict(answer.headers))
 
 
 @app.post("/psd2/v1/payments/{product}")
 async def initiate(product: str, request: Request) -> Response:
-    """A payment, from nothing but what was signed."""
-    verified = verified_request(request.scope)
-    payment = PaymentInitiation.from_wire(verified.body)
-    payment_id = str(next(numbers))
-    print(payment_id, verified.organization_identifier, payment.instructed_amount.amount)
-    return Response(initiated(product, payment_id), 201, media_type="application/json")
+    """A payment."""
+    return response(bank.initiate(request.scope, product))
+
+
+@app.exception_handler(404)
+async def unknown(request: Request, error: Exception) -> Response:
+    """Every other request."""
+    return response(bank.unknown(request.scope))

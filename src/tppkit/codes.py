@@ -854,9 +854,17 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a request, its method or its target could not stand on a wire like this",
             "give the request as it is sent: first line, headers, an empty line, the body; the target percent-encoded",
         ),
+        "message.no-length": Code(
+            "a request that a proxy passes on has a Transfer-Encoding, whose trailers cannot be told from the proxy's headers",
+            "send a Content-Length, or let the proxy read the whole body first (nginx: proxy_request_buffering on)",
+        ),
         "message.no-raw-path": Code(
             "the server gives only the decoded path",
             "use an ASGI server that sets raw_path, or a WSGI server that sets RAW_URI or REQUEST_URI",
+        ),
+        "message.rerouted": Code(
+            "the application would route the request by another path or query than stood on the wire",
+            "let no header change the path (gunicorn: --forwarder-headers ''); give SealGate(mount=) what is taken off each path",
         ),
         "message.too-large": Code(
             "the body is longer than is read",

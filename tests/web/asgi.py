@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 from uuid import uuid4
 
 from tppkit.seals import Message, Seal, sign_request
@@ -65,7 +66,7 @@ def scope_of(message: Message, qwac: Issued | None, **more: Any) -> dict[str, An
     path, _, query = message.target.partition("?")
     chain = () if qwac is None else (certificate_pem(qwac.certificate).decode(),)
     return {
-        "type": "http", "method": message.method, "path": "/decoded", "raw_path": path.encode(), "query_string": query.encode(),
+        "type": "http", "method": message.method, "path": unquote(path), "raw_path": path.encode(), "query_string": query.encode(),
         "headers": [(name.lower().encode(), value.encode("latin-1")) for name, value in message.headers],
         "client": ("198.51.100.7", 40000), "extensions": {"tls": {"client_cert_chain": chain, "client_cert_error": None}},
     } | more  # fmt: skip

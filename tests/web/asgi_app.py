@@ -1,4 +1,5 @@
-"""An ASGI application behind the middleware, for servers that are programs of their own; TPPKIT_ANCHORS names the PKI's folder."""
+"""An ASGI application behind the middleware, for servers that are programs of their own; TPPKIT_ANCHORS names the PKI's folder,
+TPPKIT_MOUNT what is taken off paths."""
 
 from __future__ import annotations
 
@@ -31,5 +32,11 @@ paths = PathVerifier(load_anchors(Path(os.environ["TPPKIT_ANCHORS"])))
 proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
 app = SealMiddleware(
     answer,
-    gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths), trusted_proxies=[proxy], max_body_bytes=1000),
+    gate=SealGate(
+        qwacs=QwacPolicy(paths),
+        seals=SealPolicy(paths),
+        trusted_proxies=[proxy],
+        max_body_bytes=1000,
+        mount=os.environ.get("TPPKIT_MOUNT", ""),
+    ),
 )

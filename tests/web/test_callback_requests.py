@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
 from tppkit.callbacks.addresses import AddressBook
-from tppkit.errors import CallbackRejected
+from tppkit.errors import CallbackRejected, FormatError
 from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
 
 
@@ -80,10 +80,21 @@ def test_the_service_is_let_in(peers, source):
         (ON_SOCKET, wsgi("", "203.0.113.7, 198.51.100.1", **{"gunicorn.socket": UNIX})),
         (ON_SOCKET, wsgi("", "203.0.113.7")),
         (ON_SOCKET, asgi(None, "203.0.113.7")),  # a connection that was reset
+        (ON_SOCKET, asgi(("unix", 1), "203.0.113.7")),  # text from a header
+        (ON_SOCKET, wsgi("unix", "203.0.113.7")),
     ],
 )
 def test_everybody_else_is_not(peers, source):
     assert refused_by(peers, source)
+
+
+def test_an_address_that_may_be_a_trailer_is_not_believed():
+    # uvicorn with httptools appends trailers to the headers: the last X-Forwarded-For is then the sender's own word.
+    chunked = [(b"transfer-encoding", b"chunked"), (b"x-forwarded-for", b"203.0.113.7")]
+    with pytest.raises(FormatError) as refused:
+        BEHIND.require(AsgiSource({"client": ("10.0.0.1", 1), "headers": chunked}))
+    assert refused.value.code == "message.no-length"
+    SERVICE_ONLY.require(AsgiSource({"client": ("203.0.113.7", 1), "headers": chunked}))
 
 
 @given(st.lists(st.sampled_from("az09/%{}:?&=+ ;@ž\u0100"), max_size=20).map(lambda parts: "/" + "".join(parts)))

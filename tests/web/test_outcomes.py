@@ -11,13 +11,15 @@ import wsgi
 from asgi import AT, BODY, REQUEST_ID, request, scope_of, sealed
 
 from tppkit.codes import CODES
-from tppkit.errors import TransportError
+from tppkit.errors import ConfigurationError, TppkitError, TransportError
+from tppkit.protocol.psd2.errors import Refusal
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
 from tppkit.web import (
     ProxyForm,
     QwacPolicy,
+    Refused,
     ReplayGuard,
     RequestOutcome,
     RequestResult,
@@ -103,6 +105,34 @@ def test_what_fails_of_ours_is_an_outcome_too(send: Send, seal: Seal) -> None:
         RequestOutcome(RequestResult.REFUSED, 500, None),
     ]
     assert all(outcome.code in CODES for outcome in outcomes if outcome.code)
+
+
+def test_where_the_words_for_the_peer_fail_it_is_told_of_a_failure(
+    send: Send, seal: Seal, caplog: pytest.LogCaptureFixture
+) -> None:
+    def raising(error: TppkitError) -> Refusal:
+        raise RuntimeError(f"no words for {error.code}")
+
+    refused: list[Refused] = []
+    assert send(sealed(seal, target="/created"), b"", tell=raising, on_refusal=refused.append) == 500
+    assert "no words for digest.mismatch" in caplog.text
+    assert getattr(refused[0].error, "code", None) == "digest.mismatch"
+
+
+@pytest.mark.parametrize("setting", ["requirement", "tell", "on_refusal", "on_outcome"])
+def test_a_function_that_nobody_would_await_is_refused(setting: str, send: Send, seal: Seal) -> None:
+    async def awaited(*given: object) -> None: ...
+
+    with pytest.raises(ConfigurationError) as caught:
+        send(sealed(seal), **{setting: awaited})
+    assert (caught.value.code, setting in caught.value.message) == ("web.setting", True)
+
+
+def test_a_coroutine_of_a_sink_is_told_of(send: Send, seal: Seal, caplog: pytest.LogCaptureFixture) -> None:
+    async def awaited(told: object) -> None: ...
+
+    assert send(sealed(seal, target="/created"), on_outcome=lambda told: awaited(told)) == 201
+    assert "a coroutine, which nobody awaits" in caplog.text
 
 
 @pytest.mark.parametrize("setting", ["on_outcome", "on_refusal"])

@@ -117,6 +117,18 @@ def test_a_long_header_of_envoys_costs_no_time_and_is_refused() -> None:
             peer_certificate(scope(("X-Forwarded-Client-Cert", value)), trusted_proxies=proxy(ProxyForm.ENVOY))
 
 
+@pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
+def test_a_header_that_may_be_the_clients_trailer_is_not_believed(
+    make: Callable[..., Any], forwarded: Forwarded, pki: Pki
+) -> None:
+    chunked = (("Transfer-Encoding", "chunked"), *forwarded[ProxyForm.RFC9440])
+    with pytest.raises(FormatError) as caught:
+        peer_certificate(make(*chunked), trusted_proxies=proxy(ProxyForm.RFC9440))
+    assert caught.value.code == "message.no-length"
+    own = {"tls": {"client_cert_chain": (pem(pki.qwac.certificate),), "client_cert_error": None}}
+    assert peer_certificate(scope(*chunked, address=STRANGER, extensions=own)).source == "asgi-tls"
+
+
 @pytest.mark.parametrize("form", ProxyForm)
 @pytest.mark.parametrize("make", [scope, environ], ids=["asgi", "wsgi"])
 @pytest.mark.parametrize("address", [STRANGER, "10.0.1.5", "::ffff:203.0.113.9", "2001:db8:0:1::1", "not an address"])
@@ -203,6 +215,17 @@ def test_a_connection_without_address_is_no_unix_socket(forwarded: Forwarded) ->
         for source in vanished:
             with pytest.raises(CertificateRejected):
                 peer_certificate(source, trusted_proxies=named)
+
+
+def test_an_address_that_reads_unix_is_a_strangers_word(forwarded: Forwarded) -> None:
+    # waitress writes what stood in X-Forwarded-For into REMOTE_ADDR, and an ASGI server may do likewise.
+    headers = forwarded[ProxyForm.NGINX]
+    named = [TrustedProxy("unix", form=ProxyForm.NGINX)]
+    fixed = environ(*headers) | {"werkzeug.proxy_fix.orig": {"REMOTE_ADDR": "unix"}}
+    for source in (scope(*headers, address="unix"), environ(*headers, address="unix"), fixed):
+        with pytest.raises(CertificateRejected) as caught:
+            peer_certificate(source, trusted_proxies=named, address_is_raw=True)
+        assert caught.value.message.endswith("not believed: x-ssl-client-cert from ?")
 
 
 def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:

@@ -164,8 +164,11 @@ def test_a_handler_that_crashed_is_asked_again_and_told_so(ask: Ask, app: Record
     assert admitted_request(app.scopes[0]).repeated
 
 
-def test_a_failure_of_the_server_is_no_answer_for_ever(ask: Ask, app: Recorder, seal: Seal) -> None:
-    assert ask(sealed(seal), before=answering(503)).status == 503
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+def test_what_asks_for_the_same_request_again_is_no_answer_for_ever(
+    status: int, ask: Ask, app: Recorder, seal: Seal
+) -> None:
+    assert ask(sealed(seal), before=answering(status)).status == status
     assert ask(sealed(seal)).status == 201
     assert admitted_request(app.scopes[0]).repeated
 

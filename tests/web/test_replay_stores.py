@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import sqlite3
 import stat
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -209,6 +211,18 @@ def test_first_uses_sweep_up_behind_them(store: ReplayStore) -> None:
     assert store.purge(forget=NOW, limit=100) == 0
 
 
+def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "ids.sqlite"
+    store = SqliteReplayStore(path)
+    store.claim(b"o" * 32, b"d" * 32, Bounds(1, 0, 0))
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(f"CREATE TRIGGER held BEFORE DELETE ON {TABLE} BEGIN SELECT RAISE(ABORT, 'held'); END")
+    assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is FIRST
+    assert "were not forgotten" in caplog.text
+    with pytest.raises(TransportError):
+        store.purge(forget=NOW, limit=1)
+
+
 def test_a_full_memory_refuses_rather_than_forgets() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):
@@ -321,7 +335,67 @@ def test_postgresql_is_not_waited_for_without_end(postgresql_url: str) -> None:
     with pytest.raises(TransportError) as caught:
         store._query("SET LOCAL statement_timeout = 50; SELECT pg_sleep(20)", {})
     assert caught.value.code == "replay.unavailable"
-    assert store._query("SHOW statement_timeout", {}) == [("5s",)]
+    assert store._query("SHOW statement_timeout", {}) == [("4s",)]
+    store.close()
+
+
+@contextmanager
+def relay_to(postgresql_url: str) -> Iterator[tuple[str, threading.Event]]:
+    """The address of a relay before the server, which from an event on takes everything and passes nothing on."""
+    socket_path = f"{psycopg.conninfo.conninfo_to_dict(postgresql_url)['host']}/.s.PGSQL.5432"
+    silent = threading.Event()
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not silent.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def accept(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listening.accept()[0], socket.socket(socket.AF_UNIX)
+                ends.extend((near, far))
+                far.connect(socket_path)
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    ends: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, args=(listening,), daemon=True).start()
+        try:
+            yield f"host=127.0.0.1 port={listening.getsockname()[1]} dbname=postgres user=tppkit", silent
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for end in ends:
+                end.close()
+
+
+def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url: str) -> None:
+    with relay_to(postgresql_url) as (url, silent):
+        store = PostgresqlReplayStore(url, table=f"t{uuid4().hex}", wait_s=0.5)
+        store.claim(b"k" * 32, b"d" * 32, bounds())
+        silent.set()
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(store.claim, os.urandom(32), b"d" * 32, bounds()) for _ in range(4)]
+            codes = {getattr(call.exception(timeout=20), "code", None) for call in calls}
+        assert codes == {"replay.unavailable"}
+        silent.clear()
+        assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is RUNNING  # over a connection of its own
+        store.close()
+
+
+def test_who_waits_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url: str) -> None:
+    table = f"t{uuid4().hex}"
+    store = PostgresqlReplayStore(postgresql_url, table=table, wait_s=0.5)
+    with psycopg.connect(postgresql_url) as locking, ThreadPoolExecutor(20) as pool:
+        locking.execute(f"LOCK TABLE {table}".encode())
+        before = time.monotonic()
+        calls = [pool.submit(store.claim, os.urandom(32), b"d" * 32, bounds()) for _ in range(20)]
+        codes = {getattr(call.exception(timeout=20), "code", None) for call in calls}
+        assert (codes, time.monotonic() - before < 5) == ({"replay.unavailable"}, True)  # 20 in a row take 8 seconds
+    assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is FIRST
     store.close()
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 
-import httpx
 import pytest
 import waitress
 from asgi import AT, BODY, REQUEST_ID, TARGET, sealed
@@ -123,7 +122,7 @@ def test_a_target_that_is_no_path_is_refused(target: str, door: Door, app: Recor
 def test_another_target_is_refused_without_reading_the_body(
     target: str, door: Door, app: Recorder, good: Message
 ) -> None:
-    environ = environ_of(good, RAW_URI=target)
+    environ = environ_of(good._replace(target=target))
     status, headers, body = call(door(), environ)
     assert (status, code(body), headers["X-Request-ID"]) == (401, "SIGNATURE_INVALID", REQUEST_ID)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
@@ -145,11 +144,9 @@ def test_a_header_that_the_server_joined_is_refused(
     assert (status in (400, 401), app.environs) == (True, [])
 
 
-def test_a_chunked_body_is_read_to_its_end_where_the_server_marks_it(door: Door, app: Recorder, good: Message) -> None:
-    marked = environ_of(good, CONTENT_LENGTH="", HTTP_TRANSFER_ENCODING="chunked")
-    assert call(door(), marked | {"wsgi.input_terminated": True})[0] == 201
-    assert "HTTP_TRANSFER_ENCODING" not in app.environs[0]
-    assert call(door(), environ_of(good, CONTENT_LENGTH="", HTTP_TRANSFER_ENCODING="chunked"))[0] == 400
+def test_a_body_without_length_is_read_to_its_end_where_the_server_marks_it(door: Door, good: Message) -> None:
+    marked = environ_of(good, CONTENT_LENGTH="", **{"wsgi.input_terminated": True})  # HTTP/2 has no Transfer-Encoding
+    assert call(door(), marked)[0] == 201
 
 
 def test_without_length_and_chunks_there_is_no_body(door: Door, seal: Seal, pki: Pki, app: Recorder) -> None:
@@ -270,13 +267,14 @@ def test_a_body_that_the_server_cannot_read_is_malformed(
 
 @pytest.mark.parametrize(
     ("coding", "length"),
-    [("gzip, chunked", ""), ("identity", ""), ("chunked", str(len(BODY))), ("gzip", str(len(BODY)))],
+    [("chunked", ""), ("gzip, chunked", ""), ("identity", ""), ("chunked", str(len(BODY))), ("gzip", str(len(BODY)))],
 )
-def test_a_body_of_doubtful_framing_is_refused(
+def test_a_transfer_coding_behind_a_proxy_is_refused(
     coding: str, length: str, door: Door, app: Recorder, good: Message
 ) -> None:
     environ = environ_of(good, HTTP_TRANSFER_ENCODING=coding, CONTENT_LENGTH=length, **{"wsgi.input_terminated": True})
-    assert call(door(), environ)[0] == 400
+    status, _, body = call(door(), environ)
+    assert (status, b"message.no-length" in body) == (411, True)
     assert (environ["wsgi.input"].reads, app.environs) == (0, [])
 
 
@@ -293,7 +291,7 @@ def test_where_the_sink_fails_or_must_be_awaited_no_handler_runs(door: Door, app
 
 def test_a_request_of_which_nothing_is_required_passes(door: Door, app: Recorder, good: Message) -> None:
     gate = door(requirement=lambda method, path: None if path == "/health" else Requirement())
-    environ = environ_of(good, RAW_URI="/health")
+    environ = environ_of(good._replace(target="/health"))
     assert call(gate, environ)[0] == 201
     assert app.environs[0] is environ
 
@@ -360,10 +358,6 @@ def test_servers_that_hand_over_the_target_let_the_sealed_request_through_and_no
     with run(live_folder, tmp_path) as url:
         accepted = send(url, good)
         assert (accepted.status_code, accepted.json()) == (201, {"target": target, "bytes": len(BODY)})
-        in_pieces = httpx.post(
-            url + target, headers=[(n, v) for n, v in good.headers], content=iter([BODY[:7], BODY[7:]]), trust_env=False
-        )
-        assert in_pieces.status_code == 201, in_pieces.text
         for bad, status in (
             (good._replace(body=BODY + b" "), 401),
             (good._replace(target=target.replace("%2F", "/")), 401),

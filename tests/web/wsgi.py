@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from io import BytesIO
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from tppkit._encoding import encode_base64
 from tppkit.seals import Message
@@ -29,8 +30,10 @@ def forwarded(message: Message, pki: Pki) -> Message:
 def environ_of(message: Message, **more: Any) -> dict[str, Any]:
     fields = {"HTTP_" + name.upper().replace("-", "_"): value for name, value in message.headers}
     fields["CONTENT_TYPE"] = fields.pop("HTTP_CONTENT_TYPE", "")
+    path, _, query = message.target.partition("?")
     return {
-        "REQUEST_METHOD": message.method, "PATH_INFO": "/decoded", "RAW_URI": message.target, "REMOTE_ADDR": "127.0.0.1",
+        "REQUEST_METHOD": message.method, "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
+        "QUERY_STRING": query, "RAW_URI": message.target, "REMOTE_ADDR": "127.0.0.1",
         "wsgi.input": Body(message.body), "CONTENT_LENGTH": str(len(message.body)), **fields, **more,
     }  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""A WSGI application behind the middleware, for servers that are programs of their own; TPPKIT_ANCHORS names the PKI's folder."""
+"""A WSGI application behind the middleware, for servers that are programs of their own; TPPKIT_ANCHORS names the PKI's folder,
+TPPKIT_MOUNT what is taken off paths."""
 
 from __future__ import annotations
 
@@ -20,13 +21,19 @@ def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
     return [json.dumps({"target": verified.target, "bytes": len(body)}).encode()]
 
 
-def make_app(anchors: Path, *, max_body_bytes: int = 1000) -> WsgiSealMiddleware:
+def make_gate(anchors: Path, *, max_body_bytes: int = 1000) -> SealGate:
     paths = PathVerifier(load_anchors(anchors))
-    proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-    gate = SealGate(
-        qwacs=QwacPolicy(paths), seals=SealPolicy(paths), trusted_proxies=[proxy], max_body_bytes=max_body_bytes
+    return SealGate(
+        qwacs=QwacPolicy(paths),
+        seals=SealPolicy(paths),
+        trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)],
+        max_body_bytes=max_body_bytes,
+        mount=os.environ.get("TPPKIT_MOUNT", ""),
     )
-    return WsgiSealMiddleware(answer, gate=gate)
+
+
+def make_app(anchors: Path, *, max_body_bytes: int = 1000) -> WsgiSealMiddleware:
+    return WsgiSealMiddleware(answer, gate=make_gate(anchors, max_body_bytes=max_body_bytes))
 
 
 if "TPPKIT_ANCHORS" in os.environ:

@@ -285,7 +285,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "callback-answers", "legacy", "which answers end the repetition of a callback, and how long the service waits for one",
-        "200 acknowledges; 400, 403, 408 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
+        "200 acknowledges; 400, 403, 408, 411 and 413 refuse and 503 asks for a repetition, though each may be repeated or not; an answer"
         " within 4 seconds",
         "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only an acknowledged callback is in safe hands",
         "web.callback_gate, web.callbacks.TIMEOUT_S",

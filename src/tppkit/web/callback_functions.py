@@ -28,13 +28,23 @@ def require_function(name: str, function: Callable[..., object] | None, *, await
     Raises:
         ConfigurationError: `callback.function`.
     """
-    wrong = _NOT_RUN if awaited else (*_NOT_RUN, inspect.iscoroutinefunction)
-    # An object that can be called is what its __call__ is.
-    if any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None))):  # noqa: B004
+    if would_not_run(function, awaited=awaited):
         raise ConfigurationError(
             "callback.function",
             f"{name} is a coroutine or generator function, which nobody would run: a coroutine function belongs to AsyncCallbackGate",
         )
+
+
+def would_not_run(function: Callable[..., object] | None, *, awaited: bool) -> bool:
+    """Whether a function is a generator, or a coroutine function where nothing awaits it.
+
+    Args:
+        function: a setting, or None.
+        awaited: what it gives is awaited.
+    """
+    wrong = _NOT_RUN if awaited else (*_NOT_RUN, inspect.iscoroutinefunction)
+    # An object that can be called is what its __call__ is.
+    return any(is_wrong(one) for is_wrong in wrong for one in (function, getattr(function, "__call__", None)))  # noqa: B004
 
 
 class OwnFunctions:

@@ -1,6 +1,6 @@
 """Receive callbacks and answer them, whatever the server: who may send, what is stored, and which status the service gets.
 
-A status says one of three things, and nothing of the reason: 200, this is in safe hands; 400, 403, 408 or 413, refused, and the
+A status says one of three things, and nothing of the reason: 200, this is in safe hands; 400, 403, 408, 411 or 413, refused, and the
 same again will be refused again; 503, nobody has it yet, send it again. What the service makes of them is not documented
 (assumption callback-answers).
 """
@@ -50,6 +50,7 @@ _REFUSED = {
     "callback.peer": _answer(403),
     "callback.too-large": _answer(413),
     "message.too-large": _answer(413),
+    "message.no-length": _answer(411),
 }
 
 
@@ -112,7 +113,7 @@ class _Gate:
 
         Raises:
             CallbackRejected: `callback.peer`.
-            FormatError: `message.too-large`, `message.malformed`.
+            FormatError: `message.no-length`, `message.too-large`, `message.malformed`.
         """
         if self._peers is not None:
             self._peers.require(source)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from tppkit.callbacks import verify_peer
 from tppkit.callbacks.peers import IpNetwork, parse_networks
 from tppkit.errors import FormatError
-from tppkit.web.sources import UNIX, Scope, Source, source_of
+from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
 # What stands in a path as it is; a target that is put together again is encoded like most are.
@@ -38,11 +38,14 @@ class CallbackPeers:
 
         Raises:
             CallbackRejected: `callback.peer`.
+            FormatError: `message.no-length`, X-Forwarded-For may be a trailer of whoever sends.
         """
         peer, proxies = source.address(), tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
         forwarded = source.header_values("x-forwarded-for") if proxies else ()
+        if forwarded:
+            require_length_announced(source)
         verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
 
 

@@ -19,6 +19,7 @@ from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
 from tppkit.web.authorize import require_authorized
+from tppkit.web.callback_functions import would_not_run
 from tppkit.web.message import too_large
 from tppkit.web.outcomes import OnOutcome, RequestOutcome, call_sink
 from tppkit.web.passing import Passage, PendingRequest
@@ -26,6 +27,7 @@ from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
 from tppkit.web.replay import ReplayGuard
+from tppkit.web.routing import require_mount, require_same_route
 from tppkit.web.sources import Source
 
 MAX_BODY_BYTES = 64 * 1024
@@ -53,14 +55,17 @@ class SealGate:
             Under ASGI a coroutine function is awaited, and any other is called in a thread.
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
-        tell: what the peer is told.
+        tell: what the peer is told; where it raises, that is logged, and the peer is told 500.
         on_refusal: gets everything about each refusal; what it raises is logged.
+        mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
+            `--root-path`) or by what mounts the application. A request with another is refused.
         on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
             before it is; what it raises is logged. Under ASGI it must not block.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
-            `web.setting`, `max_body_bytes` is negative.
+            `web.setting`, `max_body_bytes` is negative, `mount` cannot be one, or a function is a coroutine function that nobody
+            would await.
     """
 
     def __init__(
@@ -72,6 +77,7 @@ class SealGate:
         requirement: RequirementOf = every_request_sealed,
         trusted_proxies: Sequence[TrustedProxy] = (),
         address_is_raw: bool = False,
+        mount: str = "",
         keep: Keep | None = None,
         replay: ReplayGuard | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
@@ -85,6 +91,7 @@ class SealGate:
         self._requirement = requirement
         self._proxies = tuple(trusted_proxies)
         self._address_is_raw = address_is_raw
+        self._mount = require_mount(mount)
         self._keep = keep
         self._replay = replay
         self._max_body_bytes = max_body_bytes
@@ -94,6 +101,13 @@ class SealGate:
         self._request_id = seals.profile.request_id
         self._id_demanded = self._request_id in seals.profile.demanded
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
+        for name, function in (
+            ("requirement", requirement), ("tell", tell), ("on_refusal", on_refusal), ("on_outcome", on_outcome),
+        ):  # fmt: skip
+            if would_not_run(function, awaited=False):
+                raise ConfigurationError(
+                    "web.setting", f"{name} is a coroutine or generator function: nobody awaits it"
+                )
         if max_body_bytes < 0:
             raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
         if replay is not None and not self._id_demanded:
@@ -111,7 +125,8 @@ class SealGate:
             TppkitError: why it is refused, as `peer_certificate`, `QwacPolicy.verify`, `require_authorized` and
                 `verify_request_head`; `header.duplicate`, `request-id.*`, `message.*`.
         """
-        # 1. What the request must bring; a stranger is not told what there is, so a failure waits until 2 has passed.
+        # 1. The path is routed as it was sent; what the request must bring. A stranger is not told what there is, so a failure waits
+        #    until 2 has passed.
         # 2. The connection's certificate is a believed QWAC.
         # 3. The request's id is there once and is a UUID; the body announced is within the limit.
         # 4. The QWAC has the endpoint's role.
@@ -119,6 +134,7 @@ class SealGate:
         at = self.now()
         try:
             head = source.head()
+            require_same_route(source, head, mount=self._mount)
             requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
         except TppkitError:
             self._believe(source, at)
@@ -143,7 +159,7 @@ class SealGate:
             source: what the server tells.
             error: why; what is none of our own errors is told as 500 without details.
         """
-        refusal = self._tell(error) if isinstance(error, TppkitError) else _FAILURE
+        refusal = self._told(error)
         target = b""
         with suppress(FormatError):
             target = source.raw_target()
@@ -155,6 +171,15 @@ class SealGate:
             headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
         body = refusal.body()
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
+
+    def _told(self, error: Exception) -> Refusal:
+        if not isinstance(error, TppkitError):
+            return _FAILURE
+        try:
+            return self._tell(error)
+        except Exception:  # noqa: BLE001  # the application's own function
+            _LOG.exception("what a peer is told could not be made")
+            return _FAILURE
 
     def now(self) -> datetime:
         """The time, aware UTC."""

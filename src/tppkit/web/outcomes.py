@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from tppkit.errors import TppkitError
+from tppkit.errors import ConfigurationError, TppkitError
 
 _LOG = logging.getLogger("tppkit.web")
 T = TypeVar("T")
@@ -55,8 +56,11 @@ OnOutcome = Callable[[RequestOutcome], object]
 
 
 def call_sink(sink: Callable[[T], object], told: T) -> None:
-    """Tell a sink; what it raises is logged, and changes nothing for the request."""
+    """Tell a sink; what it raises is logged, and changes nothing for the request; so is a coroutine, which nobody would await."""
     try:
-        sink(told)
+        given = sink(told)
+        if inspect.iscoroutine(given):
+            given.close()
+            raise ConfigurationError("web.setting", "a sink gave a coroutine, which nobody awaits")
     except Exception:  # noqa: BLE001  # the application's own function
         _LOG.exception("a sink of the seal middleware failed")

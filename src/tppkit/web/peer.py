@@ -13,7 +13,7 @@ from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web.proxies import TrustedProxy, address_headers, unproven_headers
-from tppkit.web.sources import UNIX, Source, source_of
+from tppkit.web.sources import UNIX, Source, require_length_announced, source_of
 
 MAX_CHAIN = 10
 _REMEMBERED = 512
@@ -46,7 +46,8 @@ def peer_certificate(
     A connection from a trusted proxy is the proxy's own, so only its header counts there; from anywhere else only the ASGI TLS
     extension (0.2) does, which our own server and any other may fill. The server must give the address of the connection. Whether
     it took another from `X-Forwarded-For`, `Forwarded` or `X-Real-IP` cannot be seen, so where one of these stands no proxy is
-    believed by its address, unless `address_is_raw`.
+    believed by its address, unless `address_is_raw`. Nor can trailers be told from headers where a server appends them (uvicorn with
+    httptools does), so a proxy's request must announce its length: a body with a length has no trailers.
 
     Args:
         source: an ASGI scope or a WSGI environ.
@@ -55,7 +56,10 @@ def peer_certificate(
 
     Raises:
         CertificateRejected: `certificate.missing`; the message names headers that were ignored.
-        FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`.
+        FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`; or it may be the
+            client's own: `message.no-length`.
+
+    Source: RFC 9110 section 6.5, Trailer Fields; RFC 9112 section 7.1.2.
     """
     return read_peer(source_of(source), trusted_proxies=trusted_proxies, address_is_raw=address_is_raw)
 
@@ -69,6 +73,7 @@ def read_peer(source: Source, *, trusted_proxies: Sequence[TrustedProxy], addres
     taken = frozenset[str]() if proxy is None else proxy.headers
     ignored = unproven_headers(source, proxies=trusted_proxies, taken=taken)
     if proxy is not None:
+        require_length_announced(source)
         found = PeerCertificate(proxy.chain(source)[:MAX_CHAIN], None, proxy.form.value, ignored)
     else:
         tls = source.extensions.get("tls", {})

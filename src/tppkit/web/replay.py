@@ -28,6 +28,9 @@ LEASE = timedelta(seconds=60)
 REPEATED_HEADERS = frozenset({"location", "retry-after", "x-request-id"})
 REPEATED_BEGINNINGS = ("content-", "aspsp-")
 
+# Statuses below 500 that ask for the same request again, and say nothing of what becomes of it: timeout, too early, too many.
+NOT_NOW = frozenset({408, 425, 429})
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _AT_ONCE = 2**53 - 1  # later than every claim, and exact in Redis's numbers
 _TOO_LONG = b""  # kept in the place of an answer that is too long
@@ -209,13 +212,15 @@ class ReplayGuard:
         return Replay(key, claim.attempt, answer, repeated=claim.verdict is not Verdict.FIRST)
 
     def settle(self, replay: Replay, answer: Answer | None) -> None:
-        """Keep an answer for repetitions; a failure of the server (5xx) or None lets the request be tried again.
+        """Keep an answer for repetitions; None, a failure of the server (5xx) and 408, 425 and 429 let the request be tried again.
 
         Raises:
             TransportError: `replay.unavailable`.
+
+        Source: RFC 9110 section 15.5.9, RFC 8470 section 5.2 and RFC 6585 section 4 ask for the same request again.
         """
         if self.answers:
-            final = answer is not None and answer.status < 500
+            final = answer is not None and answer.status < 500 and answer.status not in NOT_NOW
             self.store.settle(replay.key, replay.attempt, _write_answer(answer) if final and answer else None)
 
     def purge(self, *, at: datetime, limit: int = 10_000) -> int:

@@ -84,7 +84,6 @@ class WsgiSealMiddleware:
             **environ, KEY: passage.admitted, "wsgi.input": BytesIO(body), "wsgi.input_terminated": True,
             "CONTENT_LENGTH": str(len(body)),
         }  # fmt: skip
-        environ.pop("HTTP_TRANSFER_ENCODING", None)
         if passage.is_recorded:
             return _Recorder(passage, start_response).run(self._app, environ)
         return self._app(environ, start_response)

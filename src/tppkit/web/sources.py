@@ -16,6 +16,7 @@ RAW_TARGET = "tppkit.raw_target"
 # Where WSGI servers, which have no standard for it, put the target: gunicorn; waitress, Werkzeug, uWSGI and mod_wsgi.
 WSGI_TARGETS = ("RAW_URI", "REQUEST_URI")
 UNIX = "unix"
+_STRANGER = "?"  # what a header said
 
 _AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _OWN_KEYS = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
@@ -34,6 +35,10 @@ class Source(Protocol):
     def extensions(self) -> Mapping[str, Any]:
         """Those of ASGI; none under WSGI."""
 
+    @property
+    def mount(self) -> str:
+        """The beginning of the path that the application is not to route by; empty at the root."""
+
     def raw_target(self) -> bytes:
         """Path and query as they stood on the wire; never put together again from what was decoded.
 
@@ -42,7 +47,7 @@ class Source(Protocol):
         """
 
     def decoded_target(self) -> tuple[bytes, str]:
-        """The path, decoded, and the query as it came."""
+        """The path that the application sees, decoded and with the mount, and the query as it came."""
 
     def head(self) -> Message:
         """The request without its body.
@@ -61,7 +66,8 @@ class Source(Protocol):
         """The connection's other end: `unix` for a Unix socket, `?` for a stranger's word, None where it is not known.
 
         No address alone is no Unix socket: who resets a TCP connection has none any more. The server must say that it listens on
-        one (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header.
+        one (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header; so
+        did the text `unix`, which is no address.
         """
 
 
@@ -87,6 +93,11 @@ class AsgiSource:
     def method(self) -> str:
         """See `Source`."""
         return str(self._scope["method"])
+
+    @property
+    def mount(self) -> str:
+        """See `Source`."""
+        return str(self._scope.get("root_path") or "")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
@@ -123,7 +134,7 @@ class AsgiSource:
         client, server = self._scope.get("client"), self._scope.get("server")
         if client is None:
             return UNIX if server is not None and server[1] is None else None
-        return str(client[0]) if client[1] else "?"
+        return _tcp_address(str(client[0])) if client[1] else _STRANGER
 
 
 class WsgiSource:
@@ -145,6 +156,11 @@ class WsgiSource:
     def method(self) -> str:
         """See `Source`."""
         return str(self._environ["REQUEST_METHOD"])
+
+    @property
+    def mount(self) -> str:
+        """See `Source`."""
+        return str(self._environ.get("SCRIPT_NAME") or "")
 
     def raw_target(self) -> bytes:
         """See `Source`."""
@@ -193,7 +209,8 @@ class WsgiSource:
         """See `Source`."""
         original: Scope = self._environ.get("werkzeug.proxy_fix.orig", self._environ)
         family = getattr(self._environ.get("gunicorn.socket"), "family", None)
-        return original.get("REMOTE_ADDR") or (UNIX if family == socket.AF_UNIX else None)
+        address = original.get("REMOTE_ADDR")
+        return _tcp_address(address) if address else (UNIX if family == socket.AF_UNIX else None)
 
 
 def source_of(given: Scope) -> Source:
@@ -202,6 +219,25 @@ def source_of(given: Scope) -> Source:
     Source: PEP 3333, environ variables; the ASGI specification, HTTP connection scope.
     """
     return WsgiSource(given) if "REQUEST_METHOD" in given else AsgiSource(given)
+
+
+def require_length_announced(source: Source) -> None:
+    """Refuse a request whose headers are to be believed as a proxy's, and may be trailers of its client.
+
+    Raises:
+        FormatError: `message.no-length`.
+
+    Source: RFC 9110 section 6.5, Trailer Fields; RFC 9112 section 7.1.2.
+    """
+    if source.header_values("transfer-encoding"):
+        raise FormatError(
+            "message.no-length",
+            "the request has a Transfer-Encoding, so what looks like a proxy's header may be its client's trailer",
+        )
+
+
+def _tcp_address(text: str) -> str:
+    return _STRANGER if text == UNIX else text
 
 
 def _header_name(key: str) -> str:

@@ -64,6 +64,7 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("base64.", 401, "SIGNATURE_INVALID"),
     ("header.", 400, "FORMAT_ERROR"),
     ("message.too-large", 413, "FORMAT_ERROR"),
+    ("message.no-length", 411, "FORMAT_ERROR"),
     ("message.", 400, "FORMAT_ERROR"),
     ("transport.disconnected", 400, "FORMAT_ERROR"),  # half of the connection may still stand
     ("json.", 400, "FORMAT_ERROR"),

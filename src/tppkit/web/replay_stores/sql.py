@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -16,8 +18,10 @@ from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
 TABLE = "tppkit_request_ids"
 
+_LOG = logging.getLogger("tppkit.web")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ATTEMPTS = 8
+WAIT_S = 5.0
 
 Values = Mapping[str, Any]
 Rows = list[tuple[Any, ...]]
@@ -97,23 +101,27 @@ class SqlReplayStore(ABC):
         name: of the database, for errors.
         statements: in the database's words.
         errors: what its client raises.
+        wait_s: how long a call waits for its turn, for the connection and for its statement together, in seconds.
     """
 
     blocking = True
 
-    def __init__(self, name: str, *, statements: Statements, errors: tuple[type[Exception], ...]) -> None:
+    def __init__(
+        self, name: str, *, statements: Statements, errors: tuple[type[Exception], ...], wait_s: float
+    ) -> None:
         self._name = name
+        self._wait_s = wait_s
         self._sql = statements
         self._errors: tuple[type[Exception], ...] = (*errors, OSError)
         self._connection = _Connection()
 
     @abstractmethod
-    def _connect(self) -> Any:
-        """A new connection."""
+    def _connect(self, *, until: float) -> Any:
+        """A new connection, opened before the monotonic clock shows a time."""
 
     @abstractmethod
-    def _execute(self, connection: Any, sql: str, values: Values) -> Rows:
-        """Carry one statement out, commit it, and give its rows."""
+    def _execute(self, connection: Any, sql: str, values: Values, *, until: float) -> Rows:
+        """Carry one statement out before the monotonic clock shows a time, commit it, and give its rows."""
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""
@@ -124,14 +132,20 @@ class SqlReplayStore(ABC):
                 mine.opened = None
 
     def _query(self, sql: str, values: Values) -> Rows:
-        mine = self._mine()
-        with mine.lock:
-            try:
-                if mine.opened is None or getattr(mine.opened, "closed", False):
-                    mine.opened = self._connect()
-                return self._execute(mine.opened, sql, values)
-            except self._errors as e:
-                raise unavailable(self._name, e) from e
+        mine, until = self._mine(), time.monotonic() + self._wait_s
+        # Who waits behind a statement that is not answered must not wait for one of its own besides.
+        if not mine.lock.acquire(timeout=self._wait_s):
+            raise TransportError(
+                "replay.unavailable", f"the replay guard's {self._name} store is busy with another request"
+            )
+        try:
+            if mine.opened is None or getattr(mine.opened, "closed", False):
+                mine.opened = self._connect(until=until)
+            return self._execute(mine.opened, sql, values, until=until)
+        except self._errors as e:
+            raise unavailable(self._name, e) from e
+        finally:
+            mine.lock.release()
 
     def _migrate(self) -> None:
         """Give a table of the first form what it lacks."""
@@ -157,7 +171,7 @@ class SqlReplayStore(ABC):
         values = {"key": key, "digest": digest, **bounds._asdict()}
         for _ in range(_ATTEMPTS):  # the row that stood in the way may be purged before it is read
             if first := self._query(self._sql.first, values):
-                self.purge(forget=bounds.forget, limit=2)
+                self._sweep(bounds.forget)
                 return Claim(Verdict.FIRST, attempt=first[0][0])
             if again := self._query(self._sql.again, values):
                 return Claim(Verdict.AGAIN, attempt=again[0][0])
@@ -174,6 +188,13 @@ class SqlReplayStore(ABC):
     def purge(self, *, forget: int, limit: int) -> int:
         """See `ReplayStore.purge`."""
         return len(self._query(self._sql.purge, {"forget": forget, "limit": limit}))
+
+    def _sweep(self, forget: int) -> None:
+        """Forget two ids that are over; where that fails the claim before it stands all the same."""
+        try:
+            self.purge(forget=forget, limit=2)
+        except TransportError as e:
+            _LOG.warning("ids of the replay guard that are over were not forgotten: %s", e)
 
 
 def _judge(digest: bytes, known: bytes, answer: bytes | None) -> Claim:

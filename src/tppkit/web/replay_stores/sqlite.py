@@ -8,9 +8,8 @@ from typing import Any
 
 from tppkit._files import FileIdentity, is_still_there, make_private
 from tppkit.errors import TransportError
-from tppkit.web.replay_stores.sql import TABLE, Rows, SqlReplayStore, Statements, Values
+from tppkit.web.replay_stores.sql import TABLE, WAIT_S, Rows, SqlReplayStore, Statements, Values
 
-_BUSY_S = 5.0
 _COLUMNS = "SELECT name FROM pragma_table_info('{table}')"
 
 
@@ -23,31 +22,31 @@ class SqliteReplayStore(SqlReplayStore):
     Args:
         path: the file.
         table: the name of the table.
+        wait_s: how long a call waits for its turn, and then for other processes, each in seconds.
 
     Raises:
         ConfigurationError: `replay.table`.
         TransportError: `replay.unavailable`, later too.
     """
 
-    def __init__(self, path: Path, *, table: str = TABLE) -> None:
-        super().__init__(
-            "SQLite", statements=Statements(table, octets="BLOB", columns=_COLUMNS), errors=(sqlite3.Error,)
-        )
+    def __init__(self, path: Path, *, table: str = TABLE, wait_s: float = WAIT_S) -> None:
+        statements = Statements(table, octets="BLOB", columns=_COLUMNS)
+        super().__init__("SQLite", statements=statements, errors=(sqlite3.Error,), wait_s=wait_s)
         self._path = path
         self._file: FileIdentity | None = None
         for sql in self._sql.create:
             self._query(sql, {})
         self._migrate()
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, *, until: float) -> sqlite3.Connection:
         # SQLite gives its side files the mode of the main one.
         self._file = make_private(self._path)
-        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_S)
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
-    def _execute(self, connection: Any, sql: str, values: Values) -> Rows:
+    def _execute(self, connection: Any, sql: str, values: Values, *, until: float) -> Rows:
         rows: Rows = connection.execute(sql, values).fetchall()
         if not is_still_there(self._path, self._file):
             raise TransportError(

@@ -1,0 +1,208 @@
+"""What was judged is what is routed: no header moves a request to another handler, and mounts that are configured work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import asgi
+import pytest
+import wsgi
+from asgi import AT, sealed
+from callback_servers import Server, request, running
+from fastapi import FastAPI, Request
+from werkzeug.middleware.dispatcher import DispatcherMiddleware
+
+from tppkit.errors import ConfigurationError
+from tppkit.seals import Message, Seal, SealPolicy
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier
+from tppkit.web import (
+    ProxyForm,
+    QwacPolicy,
+    SealGate,
+    SealMiddleware,
+    TrustedProxy,
+    WsgiSealMiddleware,
+    verified_request,
+)
+
+_HYPERCORN = ("-m", "hypercorn", "-b", "127.0.0.1:{port}", "asgi_app:app")
+_GRANIAN = ("-m", "granian", "--interface", "asgi", "--port", "{port}", "asgi_app:app")
+_GUNICORN = ("-m", "gunicorn", "--no-control-socket", "-b", "127.0.0.1:{port}")
+_WAITRESS = ("-m", "waitress", "--listen=127.0.0.1:{port}", "wsgi_app:app")
+_MOUNT = {"TPPKIT_MOUNT": "/bank"}
+MOUNTED = {
+    "hypercorn": Server((*_HYPERCORN, "--root-path", "/bank"), environment=_MOUNT),
+    "granian": Server((*_GRANIAN, "--url-path-prefix", "/bank"), environment=_MOUNT),
+    "gunicorn": Server((*_GUNICORN, "wsgi_app:app"), environment={**_MOUNT, "SCRIPT_NAME": "/bank"}),
+    "waitress": Server((*_WAITRESS[:-1], "--url-prefix=/bank", _WAITRESS[-1]), environment=_MOUNT),
+}
+LEDGER = {
+    "gunicorn": Server((*_GUNICORN, "ledger_app:app")),
+    "gunicorn, no headers": Server((*_GUNICORN, "--forwarder-headers", "", "ledger_app:app")),
+    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "ledger_app:app")),
+}
+PAYMENTS = "/psd2/v1/payments"
+ID = ("X-Request-ID", "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55")
+
+
+@pytest.fixture(scope="module")
+def ports(tmp_path_factory: pytest.TempPathFactory, live_folder: Path) -> Iterator[dict[str, int]]:
+    log = tmp_path_factory.mktemp("routing") / "log"
+    mounted = {f"{name} at /bank": server for name, server in MOUNTED.items()}
+    django = Server((*_GUNICORN, "django_app:application"))
+    with running(
+        {**LEDGER, **mounted, "django": django}, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=log
+    ) as started:
+        yield started
+
+
+@pytest.mark.parametrize("server", LEDGER)
+def test_no_header_moves_a_request_to_another_handler(server: str, ports: dict[str, int], live_pki: Pki) -> None:
+    def ask(target: str, *more: tuple[str, str]) -> tuple[int, bytes]:
+        message = wsgi.forwarded(Message("DELETE", target, (ID, *more)), live_pki)
+        answer = request(ports[server], "DELETE", target, message.headers)
+        return answer.status, answer.body
+
+    asked = ask(f"{PAYMENTS}/internal/ledger")
+    assert (asked[0], b"wiped" in asked[1]) == (200, False)
+    for name in ("SCRIPT_NAME", "Script-Name", "PATH_INFO", "Path-Info"):
+        status, body = ask(f"{PAYMENTS}/internal/ledger", (name, PAYMENTS))
+        # Where the server drops the header, the request goes where it was sent.
+        assert (status, b"message.rerouted" in body) == (400, True) or body == asked[1], (name, body)
+    assert ask("//internal/ledger")[0] in (400, 404)
+    assert ask("/internal/ledger")[0] == 404
+
+
+@pytest.mark.parametrize("server", MOUNTED)
+def test_a_configured_mount_is_let_through(server: str, ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
+    target = "/bank/psd2/v1/a%2Fb/%C5%BE?x=%2F"
+    message = wsgi.forwarded(sealed(live_seal, target=target, request_id=None), live_pki)
+    answer = request(ports[f"{server} at /bank"], "POST", target, message.headers, message.body)
+    assert (answer.status, json.loads(answer.body)["target"]) == (201, target)
+
+
+@pytest.fixture
+def gate(paths: PathVerifier, policy: SealPolicy) -> Callable[..., SealGate]:
+    def made(**settings: Any) -> SealGate:
+        proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
+        return SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[proxy], **settings)
+
+    return made
+
+
+Gate = Callable[..., SealGate]
+
+
+class Seen:
+    """A WSGI application that notes what it was handed."""
+
+    def __init__(self) -> None:
+        self.environs: list[Any] = []
+
+    def __call__(self, environ: Any, start_response: Any) -> list[bytes]:
+        self.environs.append(environ)
+        start_response("201 Created", [])
+        return [b""]
+
+
+TARGET = "/bank/psd2/v1/payments/a%2Fb?x=%2F"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"SCRIPT_NAME": "/bank"},
+        {"SCRIPT_NAME": "/bank", "PATH_INFO": "/psd2/v1/payments/a/b"},
+        {"PATH_INFO": "/psd2/v1/payments/a/b"},
+        {"PATH_INFO": "/bank/psd2/v1/payments/a%2Fb"},
+        {"QUERY_STRING": "x=/"},
+        {"QUERY_STRING": ""},
+        {"HTTP_SCRIPT_NAME": ""},
+        {"HTTP_PATH_INFO": "/"},
+    ],
+)
+def test_an_environ_that_says_another_path_than_was_sent_is_refused(
+    change: dict[str, str], gate: Gate, pki: Pki, seal: Seal
+) -> None:
+    app = Seen()
+    environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
+    door = WsgiSealMiddleware(app, gate=gate())
+    assert wsgi.call(door, environ)[0] == 201
+    status, _, body = wsgi.call(door, environ | change)
+    assert (status, b"message.rerouted" in body, len(app.environs)) == (400, True, 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"root_path": "/bank"},
+        {"path": "/psd2/v1/payments/a/b"},
+        {"path": "/bank/psd2/v1/payments/a%2Fb"},
+        {"path": "/bank/psd2/v1/payments/\ufffd"},
+    ],
+)
+def test_a_scope_that_says_another_path_than_was_sent_is_refused(
+    change: dict[str, str], gate: Gate, pki: Pki, seal: Seal
+) -> None:
+    message = sealed(seal, target=TARGET)
+    scope = asgi.scope_of(message, pki.qwac)
+    app = asgi.Recorder()
+    door = SealMiddleware(app, gate=gate())
+    assert asgi.call(door, scope, [message.body]).status == 201
+    told = asgi.call(door, scope | change, [message.body])
+    assert (told.status, "message.rerouted" in told.text, len(app.scopes)) == (400, True, 1)
+
+
+def test_a_stranger_learns_nothing_of_the_mount(gate: Gate) -> None:
+    scope = asgi.scope_of(Message("GET", "/x"), None, root_path="/bank")
+    assert asgi.call(SealMiddleware(asgi.Recorder(), gate=gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
+
+
+def test_what_passes_unlooked_at_is_routed_as_it_was_sent(gate: Gate, pki: Pki) -> None:
+    app = asgi.Recorder()
+    door = SealMiddleware(app, gate=gate(requirement=lambda method, path: None))
+    scope = asgi.scope_of(Message("GET", "/health"), pki.qwac)
+    assert asgi.call(door, scope, [b""]).status == 201
+    assert asgi.call(door, scope | {"path": "/psd2/v1/payments"}, [b""]).status == 400
+
+
+def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
+    app = Seen()
+    environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
+    for mount, status in (("/bank", 201), ("", 400), ("/psd2", 400)):
+        door = DispatcherMiddleware(Seen(), {"/bank": WsgiSealMiddleware(app, gate=gate(mount=mount))})
+        assert wsgi.call(door, dict(environ))[0] == status
+    assert app.environs[0]["PATH_INFO"] == "/psd2/v1/payments/a/b"
+
+
+def test_a_sub_application_of_fastapi_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
+    inner = FastAPI()
+
+    @inner.post("/psd2/v1/payments/{product}")
+    async def initiate(product: str, request: Request) -> str:
+        return verified_request(request.scope).target
+
+    message = sealed(seal, target="/bank/psd2/v1/payments/x")
+    for mount, status in (("/bank", 200), ("", 400)):
+        outer = FastAPI()
+        outer.mount("/bank", SealMiddleware(inner, gate=gate(mount=mount)))
+        told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
+        assert told.status == status, told.body
+        assert status != 200 or json.loads(told.body) == message.target
+
+
+def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:
+    message = wsgi.forwarded(sealed(live_seal, target="/psd2/v1/payments", request_id=None), live_pki)
+    answer = request(ports["django"], "POST", message.target, message.headers, message.body)
+    assert (answer.status, answer.body) == (200, b"/bank/psd2/v1/payments")
+
+
+@pytest.mark.parametrize("mount", ["bank", "/bank/", "/", "/ž"])
+def test_what_cannot_be_a_mount_is_refused(mount: str, gate: Gate) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        gate(mount=mount)
+    assert caught.value.code == "web.setting"
