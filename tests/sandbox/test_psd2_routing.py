@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_to_bytes
 from uuid import uuid4
 
 import pytest
@@ -56,8 +57,10 @@ def reader(bank_pki: Pki) -> Issued:
 def answered(sandbox: Sandbox, caller: Issued, method: str, path: str) -> tuple[int, dict[str, str], str | None]:
     """Status, headers and our code of what the PSD2 host answers to a request with this target."""
     raw = path.encode("latin-1")
+    raw_path, _, query = raw.partition(b"?")
+    decoded = unquote_to_bytes(raw_path).decode("utf-8", "surrogateescape")
     scope = {
-        "type": "http", "method": method, "path": path, "raw_path": raw, "query_string": b"",
+        "type": "http", "method": method, "path": decoded, "raw_path": raw_path, "query_string": query,
         "headers": [(b"x-request-id", str(uuid4()).encode())],
         "extensions": {
             "tppkit.raw_target": {"target": raw},
