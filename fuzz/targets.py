@@ -272,6 +272,7 @@ def curls() -> list[bytes]:
     return [
         f"curl https://a{message.target} {options} -d $'{{\\n}}'".encode(),
         b'curl -G "https://a/?b" \\\n --data-urlencode a=b',
+        b'curl ^"https://a/?b^&c=^%^2F^" ^\r\n  --data-raw ^"^{^\\^"a^\\^":1,^\r\n\r\n2^}^"',
     ]
 
 

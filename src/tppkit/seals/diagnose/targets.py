@@ -1,4 +1,4 @@
-"""Mistakes in the line (request-target)."""
+"""Mistakes in the target, wherever a signing string holds it; and in the line (request-target)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from tppkit.seals.diagnose.draft import Draft, Line, Seen
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 from tppkit.seals.diagnose.queries import PERCENT, other_orders
 
-_MEND = (
+_MEND = "Sign path and query exactly as they stand in the start line of the request."
+_LINE_MEND = (
     "Sign the lower-case method, a space, and path with query exactly as they stand in the start line of the request."
 )
 _METHODS = ("POST", "GET", "PUT", "DELETE", "PATCH", "HEAD")
@@ -44,7 +45,12 @@ def _with_values(draft: Draft, values: Sequence[tuple[Line, str]]) -> Draft:
 
 
 def _line(
-    name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]], mend: str = _MEND, *, common: bool = False
+    name: str,
+    cause: str,
+    lines: Callable[[str, str, Seen], Iterator[str]],
+    mend: str = _LINE_MEND,
+    *,
+    common: bool = False,
 ) -> StringMistake:
     """A row whose variants are other values of the whole line."""
 
@@ -243,33 +249,33 @@ def _upper_start_line(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 TARGET_MISTAKES: tuple[StringMistake, ...] = (
-    _row("target-without-query", "The query was left out of (request-target).", _without_query, common=True),
-    _row("target-decoded", "The path (or query) in (request-target) was percent-decoded.", _decoded,
+    _row("target-without-query", "The query was left out of the signed target.", _without_query, common=True),
+    _row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
          "Take the target as it is sent (raw path, not the decoded one that frameworks offer).", common=True),
-    _row("target-decoded-without-query", "The path in (request-target) was percent-decoded and the query left out.",
+    _row("target-decoded-without-query", "The path in the signed target was percent-decoded and the query left out.",
          _decoded_without_query, "Take the target as it is sent: raw path and query."),
-    _row("target-encoded-twice", "The target in (request-target) was percent-encoded once more.", _encoded_twice,
+    _row("target-encoded-twice", "The signed target was percent-encoded once more.", _encoded_twice,
          "Encode once, and sign what is sent."),
-    _row("target-escape-case", "Percent escapes in (request-target) have letters of another case than those sent.", _hex_case),
-    _row("target-encoded-otherwise", "Characters in (request-target) are encoded otherwise than in the target that was sent.",
+    _row("target-escape-case", "Percent escapes in the signed target have letters of another case than those sent.", _hex_case),
+    _row("target-encoded-otherwise", "Characters in the signed target are encoded otherwise than in the target that was sent.",
          _encoded_otherwise),
-    _row("target-fragment", "(request-target) holds the fragment (#…), which is never sent.", _fragment,
+    _row("target-fragment", "The signed target holds the fragment (#…), which is never sent.", _fragment,
          "Sign the target as it is sent: without # and what follows."),
-    _row("target-full-url", "(request-target) holds the whole address instead of path and query.", _full, common=True),
-    _row("target-full-url-without-query", "(request-target) holds the whole address without the query, as Java's getRequestURL gives it.",
+    _row("target-full-url", "The signed target holds the whole address instead of path and query.", _full, common=True),
+    _row("target-full-url-without-query", "The signed target holds the whole address without the query, as Java's getRequestURL gives it.",
          _full_without_query, common=True),
-    _row("target-with-host", "(request-target) holds the host before the path.", _host_and_path),
+    _row("target-with-host", "The signed target holds the host before the path.", _host_and_path),
     _row("target-base-path-stripped",
-         "The first part of the path is missing from (request-target), as if the service were mounted below it.",
+         "The first part of the path is missing from the signed target, as if the service were mounted below it.",
          _stripped, "Sign the path from the root of the host, with every prefix that the bank's address has.", common=True),
-    _row("target-before-gateway", "(request-target) holds the target as it was before a gateway rewrote it.", _before_gateway,
+    _row("target-before-gateway", "The signed target is the one from before a gateway rewrote it.", _before_gateway,
          "Verify against the original target: let the gateway pass it on unchanged."),
-    _row("target-slash", "A slash more or less stands in (request-target) than in the target that was sent.", _slash),
-    _row("target-query-order", "The query in (request-target) has its parts in another order.", _query_order),
-    _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from (request-target).",
+    _row("target-slash", "A slash more or less stands in the signed target than in the target that was sent.", _slash),
+    _row("target-query-order", "The query in the signed target has its parts in another order.", _query_order),
+    _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from the signed target.",
          _question_mark),
-    _row("target-lower-case", "The target in (request-target) was written in lower case.", _lower_path),
-    _row("target-query-alone", "(request-target) holds the query without the path.", _query_alone),
+    _row("target-lower-case", "The signed target was written in lower case.", _lower_path),
+    _row("target-query-alone", "The signed target holds the query without the path.", _query_alone),
     _line("method-upper-case", "The method in (request-target) is not in lower case.", _method_case, common=True),
     _line("method-other", "The method in (request-target) is not the one that was sent.", _other_method),
     _line("method-missing", "The method is missing from (request-target).", _no_method),
