@@ -69,7 +69,7 @@ from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
 from tppkit.qr import Login, Payment, ScanLink, make_picture, parse_code, read_texts
-from tppkit.seals import PROFILES, CertificateForm, KeySigner, Message, Seal, sign_request
+from tppkit.seals import PROFILES, PSD2_V1, CertificateForm, KeyIdForm, Message, Seal, SealProfile, sign_request
 from tppkit.seals.certificate_header import read_certificate as read_sent_certificate
 from tppkit.seals.certificate_header import write_certificate
 from tppkit.seals.diagnose import diagnose_request
@@ -194,18 +194,29 @@ def statements() -> list[bytes]:
     return [good, alone, bare, null]
 
 
-def sealed() -> Message:
-    """A sealed request."""
-    seal = Seal(pki().qseal.certificate, KeySigner(pki().qseal.key))
-    headers = (("Host", "bank.example"), ("X-Request-ID", "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"))
-    return sign_request(Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"{}"), seal=seal)
+def sealed(profile: SealProfile = PSD2_V1) -> Message:
+    """A request sealed in a dialect."""
+    texts = {KeyIdForm.CLIENT_ID: "client-4711", KeyIdForm.URL: "https://tpp.example/seal.pem"}
+    seal = Seal.for_key(
+        pki().qseal.certificate, pki().qseal.key, profile=profile, key_id=texts.get(profile.key_id.form)
+    )
+    headers = (
+        ("Host", "bank.example"), ("X-Request-ID", "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"), ("Date", "Mon, 01 Jun 2026 12:00:00 GMT"),
+        ("Content-Type", "application/json"), ("TPP-Request-ID", "1"), ("X-ING-ReqID", "1"), ("X-Amz-Access-Token", "t"),
+    )  # fmt: skip
+    message = Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, b"{}")
+    return sign_request(message, seal=seal, at=AT)
 
 
 def raw_requests() -> list[bytes]:
     """The same as bytes on the wire."""
-    message = sealed()
+    return [on_the_wire(sealed())]
+
+
+def on_the_wire(message: Message) -> bytes:
+    """A request as it is sent."""
     head = "".join(f"{name}: {value}\r\n" for name, value in message.headers)
-    return [f"{message.method} {message.target} HTTP/1.1\r\n{head}\r\n".encode() + message.body]
+    return f"{message.method} {message.target} HTTP/1.1\r\n{head}\r\n".encode() + message.body
 
 
 def read_signature_input(data: bytes) -> None:
@@ -261,13 +272,25 @@ def curls() -> list[bytes]:
     return [
         f"curl https://a{message.target} {options} -d $'{{\\n}}'".encode(),
         b'curl -G "https://a/?b" \\\n --data-urlencode a=b',
+        b'curl ^"https://a/?b^&c=^%^2F^" ^\r\n  --data-raw ^"^{^\\^"a^\\^":1,^\r\n\r\n2^}^"',
     ]
 
 
 def read_and_diagnose(data: bytes) -> None:
-    """A request and what is wrong with it: a diagnosis never raises."""
+    """A request, and what is wrong with it in the dialect that its first byte chooses: a diagnosis never raises."""
+    profile = tuple(PROFILES.values())[data[0] % len(PROFILES)] if data else PSD2_V1
     with suppress(FormatError):
-        diagnose_request(parse_request(data), certificates=[pki().qseal.certificate], max_work=5_000)
+        message = parse_request(data[1:], as_found=True)
+        diagnose_request(message, certificates=[pki().qseal.certificate], profile=profile, max_work=5_000)
+
+
+def diagnosed_requests() -> list[bytes]:
+    """For every dialect its number and a request that is sealed in it, where it has an algorithm for the key."""
+    found = []
+    for number, profile in enumerate(PROFILES.values()):
+        with suppress(FormatError):
+            found.append(bytes([number]) + on_the_wire(sealed(profile)))
+    return found
 
 
 def read_trusted_list(data: bytes) -> None:
@@ -465,7 +488,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType({
     "raw-request": Target(bytes_target(parse_request), raw_requests),
     "har-request": Target(bytes_target(parse_har), hars),
     "curl-request": Target(text_target(parse_curl), curls),
-    "diagnosed-request": Target(read_and_diagnose, raw_requests),
+    "diagnosed-request": Target(read_and_diagnose, diagnosed_requests),
     "trusted-list": Target(read_trusted_list, trusted_lists),
     "listed-name": Target(text_target(parse_listed_name), texts('CN="Example, S.A.", OID.2.5.4.97=VATPT-1,C=PT')),
     "ocsp-request": Target(bytes_target(parse_ocsp_request), ocsp_requests),

@@ -9,6 +9,7 @@ import binascii
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any
 
 from tppkit._text import printable
@@ -74,7 +75,14 @@ def shown(value: str | bytes, *, limit: int = 80) -> str:
     return f'"{printable(cut)}"'
 
 
-def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JSON_DEPTH) -> Any:
+def parse_json(
+    raw: bytes,
+    *,
+    what: str,
+    max_bytes: int,
+    max_depth: int = MAX_JSON_DEPTH,
+    number: Callable[[str], Any] | None = None,
+) -> Any:
     """Read one JSON value as RFC 8259 has it: UTF-8, no duplicate names, no NaN, bounded size and depth.
 
     Args:
@@ -82,6 +90,7 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
         what: the thing it stands for, named in the error.
         max_bytes: refuse anything longer.
         max_depth: refuse deeper nesting of arrays and objects.
+        number: makes a value of a number's text; when absent it becomes an int or float.
 
     Raises:
         FormatError: `json.malformed`, `json.duplicate-name`, `json.too-large`, `json.too-deep`.
@@ -90,7 +99,7 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
         raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, at most {max_bytes} are read")
     _check_depth(raw, what, max_depth)
     try:
-        value = _decode_json(raw.decode("utf-8"))
+        value = _decode_json(raw.decode("utf-8"), _DECODER if number is None else _decoder(number, number))
         if b"\\u" in raw:  # an escape may have made half a character, which nothing could encode again
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
@@ -100,9 +109,9 @@ def parse_json(raw: bytes, *, what: str, max_bytes: int, max_depth: int = MAX_JS
         raise FormatError("json.malformed", f"{what} is not JSON: {_reason(e)}") from None
 
 
-def _decode_json(text: str) -> Any:
+def _decode_json(text: str, decoder: json.JSONDecoder) -> Any:
     begin = 0 if text[:1] == "{" else len(text) - len(text.lstrip(_JSON_SPACE))
-    value, end = _DECODER.raw_decode(text, begin)
+    value, end = decoder.raw_decode(text, begin)
     if end != len(text) and text[end:].strip(_JSON_SPACE):
         raise json.JSONDecodeError("Extra data", text, end)
     return value
@@ -162,7 +171,11 @@ def _finite_float(digits: str) -> float:
     return value
 
 
+def _decoder(integer: Callable[[str], Any], fraction: Callable[[str], Any]) -> json.JSONDecoder:
+    return json.JSONDecoder(
+        object_pairs_hook=_unique_names, parse_constant=_no_constant, parse_int=integer, parse_float=fraction
+    )
+
+
 # Made once: to make a decoder costs more than to read a short body.
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique_names, parse_constant=_no_constant, parse_int=_bounded_int, parse_float=_finite_float
-)
+_DECODER = _decoder(_bounded_int, _finite_float)

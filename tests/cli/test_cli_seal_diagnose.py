@@ -111,6 +111,47 @@ def test_an_archive_is_read_by_its_line(tppkit, tmp_path):
     assert "record.entry" in tppkit("seal", "diagnose", archive, "--entry", "9999").stderr
 
 
+def test_a_file_as_an_editor_saved_it_is_read_and_its_length_told(tppkit, headers):
+    told = [*headers, ("Content-Length", str(len(BODY)))]
+    saved = b"\xef\xbb\xbf" + raw(told, BODY + b"\n").replace(b"HTTP/1.1", b"HTTP/2", 1)
+    result = tppkit("seal", "diagnose", "-", stdin=saved)
+    assert (result.exit_code, "[body-newline-dropped]" in result.stdout) == (0, True)
+    assert f'Seen besides\n  - Content-Length is "{len(BODY)}", the body has {len(BODY) + 1} bytes' in result.stdout
+    assert tppkit("seal", "verify", "-", "--trust", "certs", stdin=saved).exit_code == 3
+
+
+def test_the_qwac_of_another_organisation_is_told(tppkit, headers):
+    result = tppkit("seal", "diagnose", "-", "--qwac", "certs/other-qwac.pem", "--json", stdin=raw(headers))
+    assert [cause["name"] for cause in result.json["causes"]] == ["seal.other-organisation"]
+    assert tppkit("seal", "diagnose", "-", "--qwac", "certs/qwac.pem", stdin=raw(headers)).stdout.startswith("verifies")
+
+
+@pytest.mark.parametrize("origin", ["https://bank.example", None])
+def test_an_origin_is_read(tppkit, headers, origin):
+    result = tppkit("seal", "diagnose", "-", "--origin", origin or "bank", stdin=raw(headers))
+    assert result.exit_code == (0 if origin else 2)
+
+
+def test_a_jws_with_its_certificate_needs_nothing_more(tppkit, headers, tmp_path):
+    profile = ("--profile", "open-finance")
+    signed = tppkit(
+        "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "post", "--url", PATH,
+        "--body", "body.json", *profile, "--json",
+    )  # fmt: skip
+    sealed = [tuple(header) for header in signed.json["headers"]]
+    right = tppkit("seal", "diagnose", "-", *profile, stdin=raw(sealed))
+    assert right.stdout.startswith("verifies as open-finance")
+    wrong = tppkit("seal", "diagnose", "-", *profile, "--json", stdin=raw(sealed, path=f"/base{PATH}"))
+    assert [cause["name"] for cause in wrong.json["causes"]] == ["target-base-path-stripped"]
+
+
+def test_a_method_in_lower_case_is_told(tppkit, headers):
+    command = curl(headers).replace(b"curl ", b"curl -X post ", 1)
+    result = tppkit("seal", "diagnose", "-", "--json", stdin=command)
+    assert result.exit_code == 0
+    assert [cause["name"] for cause in result.json["causes"]] == ["method-sent-lower-case"]
+
+
 @pytest.mark.parametrize("text", [b"hello", b"curl 'x", b'{"log":1}', b'{"seal_cert":1}', b""])
 def test_what_is_no_request_exits_3(tppkit, text):
     assert tppkit("seal", "diagnose", "-", stdin=text).exit_code == 3

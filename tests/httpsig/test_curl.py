@@ -128,7 +128,8 @@ def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     "command",
     [
         "wget a", "", "curl", "curl a b", f"curl {URL} -F a=b", f"curl {URL} -T file", f"curl {URL} -K config", f"curl {URL} -H",
-        f"curl {URL} -H 'no header'", f"curl {URL} --unknown", f"curl {URL} --next", "curl -X",
+        f"curl {URL} -H 'no header'", f"curl {URL} --unknown", f"curl {URL} --next", "curl -X", "curl 'https://a/{b,c}'",
+        "curl 'https://a/[1-2]'", f"curl {URL} -I -d a", f"curl {URL} -u name",
     ],
 )  # fmt: skip
 def test_an_option_that_is_not_known_is_refused(command: str) -> None:
@@ -172,7 +173,7 @@ def test_words_that_were_quoted_come_back(words: list[str]) -> None:
     assert parse_words(shlex.join(words)) == tuple(word.encode() for word in words)
 
 
-def sent_by_curl(arguments: list[str]) -> bytes:
+def sent_by_curl(arguments: list[str], address: str = "http://{}/a?b=%2F") -> bytes:
     """What curl puts on the wire for these arguments, the address apart."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(20)
@@ -189,7 +190,7 @@ def sent_by_curl(arguments: list[str]) -> bytes:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        url = f"http://127.0.0.1:{server.getsockname()[1]}/a?b=%2F"
+        url = address.replace("{}", f"127.0.0.1:{server.getsockname()[1]}", 1)
         subprocess.run([str(CURL), "-s", "--noproxy", "*", *arguments, url], check=True, timeout=20)
         thread.join(timeout=20)
         return received[0]
@@ -208,13 +209,35 @@ def _is_whole(raw: bytes) -> bool:
         ["-d", "a=1", "-d", "b\nc"], ["-X", "PUT", "--data-raw", "@x"], ["--data-urlencode", "q=ä/b~-._"], ["--json", '{"a": 1}'],
         ["-G", "-d", "c=1", "--data-urlencode", "d=e"], ["-H", "Accept:", "-H", "X-Empty;", "-H", "X-A:  b "], ["-u", "me:secret"],
         ["-A", "agent", "-e", "http://ref", "-b", "a=b"], ["-X", "DELETE"], ["-d", ""],
+        ["-u", "a:b", "-H", "Authorization: X"], ["-u", "a:b", "-H", "Authorization:"], ["-u", "a:b", "-u", "c:d"],
+        ["-b", "a=b", "-H", "Cookie: c=d"], ["-b", "a=b", "-b", "c=d; e=f"], ["-A", "x", "-A", "y"], ["-A", "x", "-H", "User-Agent: z"],
+        ["-e", "x", "-e", "y;auto"], ["--compressed"], ["--compressed", "-H", "Accept-Encoding: x"], ["-X", "get"], ["-G", "-d", ""],
+        ["-G", "-I", "-d", "x"], ["-H", "Content-Type: a", "--json", "{}"],
     ],
 )  # fmt: skip
 def test_curl_itself_sends_the_same(arguments: list[str]) -> None:
-    raw = parse_request(sent_by_curl(arguments))
-    read = parse_curl(shlex.join(["curl", *arguments, f"http://{header(raw, 'host')}/a?b=%2F"]))
+    require_same(arguments, "http://{}/a?b=%2F")
+
+
+@pytest.mark.skipif(CURL is None, reason="needs curl, the measure of this reader")
+@pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        (["-G", "-d", "x=1"], "http://{}/a?"), (["-G", "-d", "x=1"], "http://{}/a?b&"), (["-G", "-d", "x=1"], "http://{}"),
+        (["-G", "-d", "x=1"], "http://{}/a#f"), (["-G", "-d", ""], "http://{}/a"), ([], "http://u%40x:p@{}/"), ([], "http://u@{}/"),
+        (["-u", "a:b"], "http://u:p@{}/"), (["-H", "Authorization: X"], "http://u:p@{}/"), (["-g"], "http://{}/{a}[1-2]"),
+    ],
+)  # fmt: skip
+def test_curl_itself_sends_the_same_to_other_addresses(arguments: list[str], address: str) -> None:
+    require_same(arguments, address)
+
+
+def require_same(arguments: list[str], address: str) -> None:
+    raw = parse_request(sent_by_curl(arguments, address))
+    url = address.replace("{}", header(raw, "host"), 1)
+    read = parse_curl(shlex.join(["curl", *arguments, url]), as_found=True)
     assert (read.method, read.target, read.body) == (raw.method, raw.target, raw.body)
-    own = {"user-agent"} if "-A" not in arguments else set()
+    own = set() if "-A" in arguments else {"user-agent"}  # whose value has curl's version
     assert sorted((n.lower(), v) for n, v in read.headers) == sorted(
         (n.lower(), v) for n, v in raw.headers if n.lower() not in own
     )
@@ -227,3 +250,52 @@ def test_the_program_is_known_by_its_name_on_windows() -> None:
 
 def test_a_command_of_very_many_words_is_refused_at_its_bound() -> None:
     assert code(f"curl {URL} " + "-H 'a: b' " * 400_000) == "curl.shell"
+
+
+def test_a_method_in_lower_case_is_read_only_as_found() -> None:
+    assert code(f"curl -X get {URL}") == "message.malformed"
+    assert parse_curl(f"curl -X get {URL}", as_found=True).method == "get"
+
+
+def test_a_length_that_is_not_the_body_s_is_read_only_as_found() -> None:
+    command = f"curl {URL} -H 'Content-Length: 5' -d abc"
+    assert code(command) == "message.length"
+    assert parse_curl(command, as_found=True).body == b"abc"
+
+
+def test_an_ipv6_host_is_no_glob() -> None:
+    assert header(parse_curl("curl 'https://[::1]:8443/a'"), "host") == "[::1]:8443"
+
+
+CMD = (
+    'curl ^"https://bank.example/a?b=1^&c=^%^2F^" ^\r\n  -X ^"PUT^" ^\r\n  -H ^"X-A: b ^\\^"c^\\^"^" ^\r\n'
+    '  --data-raw ^"^{^\\^"a^\\^":^\\^"C:^\\^\\x^\\^",^\r\n\r\n^\\^"b^\\^":^\\^"50^% é^\\^"^}^"'
+)
+
+
+def test_the_form_of_browsers_for_windows_is_read() -> None:
+    message = parse_curl(CMD)
+    assert (message.method, message.target) == ("PUT", "/a?b=1&c=%2F")
+    assert header(message, "x-a") == 'b "c"'
+    assert message.body == '{"a":"C:\\\\x",\n"b":"50% é"}'.encode()
+
+
+def test_the_older_form_for_windows_is_read() -> None:
+    command = 'curl "https://bank.example/a" ^\n  -H "X-A: b^c" ^\n  --data-binary "{\\"a\\":\\"C:\\\\\\"}"'
+    message = parse_curl(command)
+    assert (header(message, "x-a"), message.body) == ("b^c", b'{"a":"C:\\"}')
+
+
+@pytest.mark.parametrize(
+    "command",
+    ['curl ^"https://a/^" & b', 'curl ^"https://a/^" > b', 'curl ^"https://a/%PATH%^"', 'curl ^"https://a/', 'curl ^"https://a/^"\nb',
+     'curl ^"a^'],
+)  # fmt: skip
+def test_what_cmd_would_expand_is_refused(command: str) -> None:
+    assert code(command) == "curl.shell"
+
+
+@given(st.text(alphabet='^"\\ \r\n%&a1-é', max_size=40).map('curl ^"https://a/^" '.__add__))
+def test_only_format_error_escapes_from_a_command_of_windows(text: str) -> None:
+    with suppress(FormatError):
+        parse_curl(text)

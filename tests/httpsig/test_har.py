@@ -88,6 +88,7 @@ def test_a_body_in_base64_is_decoded() -> None:
 def test_a_body_that_is_not_its_content_length_is_refused() -> None:
     rows = [*SIGNED["headers"], {"name": "Content-Length", "value": "3"}]
     assert code(har(changed(headers=rows))) == "message.length"
+    assert parse_har(har(changed(headers=rows)), as_found=True).method == "POST"
 
 
 def test_a_mark_before_the_file_is_passed_over() -> None:

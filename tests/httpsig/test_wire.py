@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
-from tppkit.httpsig.message import is_field_name
-from tppkit.httpsig.wire import parse_request
+from tppkit.httpsig.message import Message, is_field_name
+from tppkit.httpsig.wire import length_differences, parse_request
 
 
 def test_a_raw_request_is_read_as_it_stands():
@@ -41,6 +41,26 @@ def test_a_body_of_another_length_is_refused_with_what_to_do_about_that(field: b
         parse_request(b"POST / HTTP/1.1\r\n" + field + b"\r\n\r\nab")
     assert caught.value.code == "message.length"
     assert "byte for byte" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\xef\xbb\xbfPOST /a HTTP/1.1\r\n\r\nab", b"POST /a HTTP/2\r\n\r\nab", b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nab",
+        b"POST /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nab",
+    ],
+)  # fmt: skip
+def test_a_broken_request_is_read_as_found_when_that_is_asked_for(raw: bytes):
+    with pytest.raises(FormatError):
+        parse_request(raw)
+    message = parse_request(raw, as_found=True)
+    assert (message.method, message.target, message.body) == ("POST", "/a", b"ab")
+
+
+@pytest.mark.parametrize("length", ["2", "02", "9" * 5000])
+def test_how_the_length_differs_is_said(length: str):
+    told = list(length_differences(Message("POST", "/", (("Content-Length", length),), b"ab")))
+    assert len(told) == (0 if int(length[:10]) == 2 else 1)
 
 
 def test_a_folded_line_continues_its_value_with_one_space():

@@ -43,7 +43,12 @@ class SealedInput(NamedTuple):
 
 
 def read_sealed_request(
-    name: str, *, entry: int | None, allow_files: bool, certificates: Sequence[EidasCertificate] = ()
+    name: str,
+    *,
+    entry: int | None,
+    allow_files: bool,
+    certificates: Sequence[EidasCertificate] = (),
+    as_found: bool = False,
 ) -> SealedInput:
     """Read a sealed request in whichever form it is.
 
@@ -52,6 +57,7 @@ def read_sealed_request(
         entry: which entry of a HAR file or line of an archive.
         allow_files: files that a curl command names may be read.
         certificates: seal certificates among which that of a record may be, besides those of its archive.
+        as_found: as for `parse_request`.
 
     Raises:
         FormatError: as `parse_request`, `parse_har`, `parse_curl` and `EvidenceRecord.from_line`; `record.entry`.
@@ -65,14 +71,15 @@ def read_sealed_request(
     start = raw[:256].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith((b"curl ", b"$ curl ", b"curl\t", b"curl\\", b"curl.exe ")):
         read_file = (lambda file: read_bounded(Path(file), max_bytes=MAX_MESSAGE_BYTES)) if allow_files else None
-        return SealedInput(parse_curl(raw.decode("utf-8", "surrogateescape"), read_file=read_file))
+        command = raw.decode("utf-8", "surrogateescape")
+        return SealedInput(parse_curl(command, read_file=read_file, as_found=as_found))
     if not start.startswith(b"{"):
-        return SealedInput(parse_request(raw))
+        return SealedInput(parse_request(raw, as_found=as_found))
     first = raw.split(b"\n", 1)[0]
     if b'"seal_cert"' in first:
         folder = path.parent if name != "-" and path.name == RECORDS else None
         return _record(_pick(raw.splitlines(), entry), certificates, folder)
-    return SealedInput(parse_har(raw, entry=entry))
+    return SealedInput(parse_har(raw, entry=entry, as_found=as_found))
 
 
 def _line_of(folder: Path, entry: int | None) -> bytes:

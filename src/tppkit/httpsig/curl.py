@@ -8,13 +8,14 @@ Source: curl's manual page; what `-d` does to line ends of a file is there too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from urllib.parse import quote_from_bytes
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from tppkit._encoding import encode_base64, shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.address import split_address
+from tppkit.httpsig.cmd_words import is_cmd, parse_cmd_words
 from tppkit.httpsig.message import Header, Message, is_field_name, require_field_value, require_start_line
 from tppkit.httpsig.shell_words import parse_words
 from tppkit.httpsig.wire import check_length
@@ -41,10 +42,16 @@ _PASSED_OVER_WITH_VALUE = frozenset({
     "--dump-header", "--cookie-jar", "--stderr", "--trace", "--trace-ascii", "--retry-delay", "--tls13-ciphers", "--pinnedpubkey",
 })  # fmt: skip
 _PASSED_OVER = frozenset({
-    "--insecure", "--silent", "--show-error", "--verbose", "--include", "--location", "--fail", "--fail-with-body", "--globoff",
-    "--no-buffer", "--progress-bar", "--ipv4", "--ipv6", "--compressed", "--http1.0", "--http1.1", "--http2", "--tlsv1.2",
+    "--insecure", "--silent", "--show-error", "--verbose", "--include", "--location", "--fail", "--fail-with-body",
+    "--no-buffer", "--progress-bar", "--ipv4", "--ipv6", "--http1.0", "--http1.1", "--http2", "--tlsv1.2",
     "--tlsv1.3", "--trace-time", "--no-progress-meter", "--no-keepalive", "--styled-output",
 })  # fmt: skip
+
+_SWITCHES = frozenset({"--get", "--head", "--path-as-is", "--compressed", "--globoff"})
+_GLOB = re.compile(r"[][{}]")
+_OWN_HOST = re.compile(r"[^/?#]*://(?:[^/?#]*@)?\[[0-9A-Fa-f:.]+\]")  # of IPv6, whose brackets are no glob
+_CREDENTIALS = re.compile(r"[^/?#]*://([^/?#]*)@")
+_ENCODINGS = "deflate, gzip, br, zstd"  # of the usual builds
 
 
 @dataclass
@@ -55,31 +62,39 @@ class _Command:
     urls: list[bytes] = field(default_factory=list)
     headers: list[bytes] = field(default_factory=list)
     data: list[tuple[str, bytes]] = field(default_factory=list)
-    in_query: bool = False
-    head: bool = False
-    path_as_is: bool = False
+    cookies: list[bytes] = field(default_factory=list)
+    user: bytes | None = None
+    agent: bytes = b""
+    referer: bytes = b""
+    switches: set[str] = field(default_factory=set)
 
 
-def parse_curl(text: str, *, read_file: ReadFile | None = None) -> Message:
+def parse_curl(text: str, *, read_file: ReadFile | None = None, as_found: bool = False) -> Message:
     """Read a `curl` command line into the request that curl would send.
 
     Args:
         text: the command, with or without a `$` before it.
         read_file: gives the bytes of a file that `--data @file` names; such data is refused when absent. It is asked for
             whatever name stands in the command, so pass it for commands of one's own only.
+        as_found: as for `parse_request`; here also a method in lower case, which curl sends as it stands.
 
     Raises:
         FormatError: `curl.shell`, `curl.option`, `curl.file`, `message.*`, `header.control-character`, and what
             `read_file` raises.
     """
-    words = list(parse_words(text.removeprefix("\ufeff").lstrip().removeprefix("$ ")))
+    text = text.removeprefix("\ufeff").lstrip().removeprefix("$ ")
+    words = list(parse_cmd_words(text) if is_cmd(text) else parse_words(text))
     if not words or re.split(rb"[/\\]", words.pop(0))[-1].lower() not in (b"curl", b"curl.exe"):
         raise FormatError("curl.option", "the command is not curl")
     command = _Command()
     words.reverse()
     while words:
         _take(command, words)
-    return _message(command, read_file)
+    message = _message(command, read_file)
+    require_start_line(message._replace(method=message.method.upper()) if as_found else message)
+    if not as_found:
+        check_length(message)
+    return message
 
 
 def _take(command: _Command, words: list[bytes]) -> None:
@@ -97,10 +112,8 @@ def _take(command: _Command, words: list[bytes]) -> None:
         if not words:
             raise FormatError("curl.option", f"{name} stands without its value")
         _set(command, name, words.pop())
-    elif name in ("--get", "--head", "--path-as-is"):
-        command.in_query |= name == "--get"
-        command.head |= name == "--head"
-        command.path_as_is |= name == "--path-as-is"
+    elif name in _SWITCHES:
+        command.switches.add(name)
     elif name not in _PASSED_OVER:
         raise FormatError("curl.option", f"the option {shown(name)} may change the request and is not read here")
 
@@ -120,40 +133,58 @@ def _set(command: _Command, name: str, value: bytes) -> None:
         case "--header":
             command.headers.append(value)
         case "--user":
-            command.headers.append(b"Authorization: Basic " + encode_base64(value).encode())
+            if b":" not in value:
+                raise FormatError("curl.option", "--user has no password, so curl would ask for it")
+            command.user = value
         case "--user-agent":
-            command.headers.append(b"User-Agent: " + value)
+            command.agent = value
         case "--referer":
-            command.headers.append(b"Referer: " + value)
+            command.referer = value.removesuffix(b";auto")
         case "--cookie":
-            if b"=" not in value:
+            if value and b"=" not in value:
                 raise FormatError("curl.file", "--cookie names a file; give the cookies themselves")
-            command.headers.append(b"Cookie: " + value)
+            command.cookies += [value] if value else []
 
 
 def _message(command: _Command, read_file: ReadFile | None) -> Message:
     if len(command.urls) != 1:
         raise FormatError("curl.option", f"the command names {len(command.urls)} addresses, not one")
     address = command.urls[0].decode("utf-8", "replace")
-    host, target = split_address(address if "://" in address else f"http://{address}")
-    body = _body(command.data, read_file)
-    if _DOTS.search(target) and not command.path_as_is:
+    address = address if "://" in address else f"http://{address}"
+    if "--globoff" not in command.switches and _GLOB.search(_OWN_HOST.sub("", address)):
+        raise FormatError(
+            "curl.option", "curl makes several addresses of one with {} or []: give one address, or --globoff"
+        )
+    credentials = _CREDENTIALS.match(address)
+    if credentials is not None and command.user is None:
+        name, _, password = unquote_to_bytes(credentials[1]).partition(b":")
+        command.user = name + b":" + password
+    host, target = split_address(address)
+    if _DOTS.search(target) and "--path-as-is" not in command.switches:
         raise FormatError(
             "curl.option", "curl rewrites . and .. in a path: give the path that was sent, or --path-as-is"
         )
-    if command.in_query and command.data:
-        if b"%" in body:
-            raise FormatError(
-                "curl.option",
-                "--get writes percent escapes in either case, by curl's version: put the query into the address",
-            )
-        target, body = f"{target}{'&' if '?' in target else '?'}{body.decode('latin-1')}", b""
-    sends_body = bool(command.data) and not command.in_query
-    method = command.method or ("HEAD" if command.head else "POST" if sends_body else "GET")
-    message = Message(method, target, _headers(command, host, body if sends_body else None), body)
-    require_start_line(message)
-    check_length(message)
-    return message
+    body = _body(command.data, read_file)
+    in_query, head = "--get" in command.switches, "--head" in command.switches
+    if in_query and command.data:
+        target, body = _with_query(target, body), b""
+    sends_body = bool(command.data) and not in_query
+    if sends_body and head:
+        raise FormatError("curl.option", "curl refuses --head together with data")
+    method = command.method or ("HEAD" if head else "POST" if sends_body else "GET")
+    return Message(method, target, _headers(command, host, body if sends_body else None), body)
+
+
+def _with_query(target: str, data: bytes) -> str:
+    """The target with data at the end of its query, an ampersand between where one is needed."""
+    if b"%" in data:
+        raise FormatError(
+            "curl.option",
+            "--get writes percent escapes in either case, by curl's version: put the query into the address",
+        )
+    path, _, query = target.partition("?")
+    joined = f"{query}{'&' if query and not query.endswith('&') else ''}{data.decode('latin-1')}"
+    return f"{path}?{joined}" if joined else path
 
 
 def _body(data: Iterable[tuple[str, bytes]], read_file: ReadFile | None) -> bytes:
@@ -193,16 +224,34 @@ def _headers(command: _Command, host: str, body: bytes | None) -> tuple[Header, 
     if len(given) > _MAX_HEADERS:
         raise FormatError("curl.option", f"the command has more than {_MAX_HEADERS} headers")
     names = {name.lower() for name, _ in given}
-    own = [("Host", host), ("Accept", "*/*")]
-    if body is not None:
-        is_json = any(option == "--json" for option, _ in command.data)
-        own += [("Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded")]
-        own += [("Content-Length", str(len(body)))]
-        own[1] = ("Accept", "application/json" if is_json else "*/*")
+    own = [*_own_headers(command, host, body)]
     return (
         *[header for header in own if header[0].lower() not in names],
         *[(name, value) for name, value in given if value is not None],
     )
+
+
+def _own_headers(command: _Command, host: str, body: bytes | None) -> Iterator[Header]:
+    """What curl writes by itself or for an option, unless a header of this name was given."""
+    is_json = any(option == "--json" for option, _ in command.data)
+    yield "Host", host
+    yield "Accept", "application/json" if is_json and body is not None else "*/*"
+    if command.user is not None:
+        yield "Authorization", f"Basic {encode_base64(command.user)}"
+    for name, value in (
+        ("User-Agent", command.agent),
+        ("Referer", command.referer),
+        ("Cookie", b";".join(command.cookies)),
+    ):
+        if value:
+            text = value.decode("latin-1")
+            require_field_value(name, text)
+            yield name, text
+    if "--compressed" in command.switches:
+        yield "Accept-Encoding", _ENCODINGS
+    if body is not None:
+        yield "Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded"
+        yield "Content-Length", str(len(body))
 
 
 def _header(raw: bytes) -> tuple[str, str | None]:

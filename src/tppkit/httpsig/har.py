@@ -22,12 +22,13 @@ _MAX_DEPTH = 128  # an exporter writes the call stack of a page as nested object
 _MAX_HEADERS = 256
 
 
-def parse_har(raw: bytes, *, entry: int | None = None) -> Message:
+def parse_har(raw: bytes, *, entry: int | None = None, as_found: bool = False) -> Message:
     """Read one request of a HAR file.
 
     Args:
         raw: the file.
         entry: which entry, from 1; the only one with a signature when absent.
+        as_found: as for `parse_request`.
 
     Raises:
         FormatError: `har.malformed`, `har.entry`, `message.*`, `header.control-character`, `json.*`, `base64.*`.
@@ -44,7 +45,10 @@ def parse_har(raw: bytes, *, entry: int | None = None) -> Message:
         entry = _signed_entry(entries)
     if not 1 <= entry <= len(entries):
         raise FormatError("har.entry", f"the HAR file has {len(entries)} entries, none is number {entry}")
-    return _message(_mapping(entries[entry - 1], "an entry").get("request"))
+    message = _message(_mapping(entries[entry - 1], "an entry").get("request"))
+    if not as_found:
+        check_length(message)
+    return message
 
 
 def _entries(value: Any) -> list[Any]:
@@ -83,7 +87,6 @@ def _message(value: Any) -> Message:
         headers = (("Host", host), *headers)
     message = Message(method, target, headers, _body(request.get("postData")))
     require_start_line(message)
-    check_length(message)
     return message
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError
@@ -11,11 +12,13 @@ from tppkit.httpsig.message import FIELD_NAME, Message
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _START_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/1\.[01]".encode("ascii"))
+_ANY_VERSION = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/[0-9](?:\.[0-9])?".encode("ascii"))
+_BOM = b"\xef\xbb\xbf"
 _NAME = re.compile(FIELD_NAME.encode("ascii"))
 _FORBIDDEN = re.compile(rb"[\x00\r\n]")
 
 
-def parse_request(raw: bytes) -> Message:
+def parse_request(raw: bytes, *, as_found: bool = False) -> Message:
     """Read a raw HTTP/1.1 request.
 
     The head's lines end with CR LF, or all with LF (as editors save them); everything behind the empty line is the body. A
@@ -23,22 +26,25 @@ def parse_request(raw: bytes) -> Message:
 
     Args:
         raw: start line, headers, empty line, body.
+        as_found: read what a file about a broken request may hold too: a byte order mark before it, HTTP/2 in the start line, a
+            body of another length than its headers say. For those who ask what is wrong, never for those who act on it.
 
     Raises:
-        FormatError: `message.malformed`, `message.too-large`; `message.length` for a transfer encoding and a Content-Length that
-            is not the body's.
+        FormatError: `message.malformed`, `message.too-large`; unless `as_found`, `message.length` for a transfer encoding and a
+            Content-Length that is not the body's.
 
     Source: RFC 9112 sections 2 to 6.
     """
     if len(raw) > MAX_MESSAGE_BYTES:
         raise FormatError("message.too-large", f"the request has more than {MAX_MESSAGE_BYTES} bytes")
-    head, body = _split(raw)
+    head, body = _split(raw.removeprefix(_BOM) if as_found else raw)
     start, *fields = _unfold(head)
-    match = _START_LINE.fullmatch(start)
+    match = (_ANY_VERSION if as_found else _START_LINE).fullmatch(start)
     if match is None:
         raise FormatError("message.malformed", f"the first line {shown(start)} is not METHOD target HTTP/1.1")
     message = Message.from_wire(match.group(1).decode(), match.group(2), [_field(line) for line in fields], body)
-    check_length(message)
+    if not as_found:
+        check_length(message)
     return message
 
 
@@ -78,12 +84,14 @@ def check_length(message: Message) -> None:
     Raises:
         FormatError: `message.length`, a Transfer-Encoding, or a Content-Length that is not the body's.
     """
+    for difference in length_differences(message):
+        raise FormatError("message.length", difference)
+
+
+def length_differences(message: Message) -> Iterator[str]:
+    """How a body is not the one that its headers announce, in words."""
     if message.values("transfer-encoding"):
-        raise FormatError(
-            "message.length", "the request has a Transfer-Encoding; give the decoded body with its length"
-        )
+        yield "the request has a Transfer-Encoding; give the decoded body with its length"
     for length in message.values("content-length"):
-        if not length.isdecimal() or int(length) != len(message.body):
-            raise FormatError(
-                "message.length", f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"
-            )
+        if not length.isdecimal() or len(length) > 20 or int(length) != len(message.body):
+            yield f"Content-Length is {shown(length)}, the body has {len(message.body)} bytes"

@@ -70,6 +70,23 @@ def test_a_card_number_in_a_path_is_masked_and_another_number_is_not(pki: Pki) -
     assert b"/cards/****************/4111111111111112" in (diagnosis.expected or b"")
 
 
+@pytest.mark.parametrize("between", ["-", " ", "%20", "+", "%2D", ".", "%2520"])
+@pytest.mark.parametrize("more", ["", "-05"])
+def test_a_card_number_in_groups_is_masked_too(pki: Pki, between: str, more: str) -> None:
+    groups = between.join(["4111", "1111", "1111", "1111"])
+    value = f"a {groups}{more} b" if between == " " else f"a{groups}{more}b"
+    message = seal_wrongly(pki.qseal, headers=(*HEADERS, ("X-Note", value)), covered=("x-note", *COVERED))
+    text = shown(diagnose_request(message))
+    assert between.join(["****"] * 4).replace(" ", "·") in text
+    assert "1111" not in text
+    assert more in text
+
+
+def test_a_very_long_run_of_digits_and_dashes_is_masked_in_linear_time(pki: Pki) -> None:
+    message = Message("GET", "/" + "1-" * 30_000, seal_wrongly(pki.qseal, method="GET", body=b"").headers)
+    assert diagnose_request(message, max_work=1_000).expected is not None
+
+
 def test_a_signed_body_is_told_by_its_length_and_hash(pki: Pki) -> None:
     body = f'{{"pan":"{CARD}"}}'.encode()
     message = seal_wrongly(pki.qseal, body=body, string=lambda data: body)

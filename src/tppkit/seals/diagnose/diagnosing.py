@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
+from tppkit.httpsig.components import Origin
 from tppkit.httpsig.message import Message
+from tppkit.httpsig.wire import length_differences
+from tppkit.seals.diagnose.addresses import as_should_be_sent, origins_of
 from tppkit.seals.diagnose.draft import Seen, right_draft
-from tppkit.seals.diagnose.examining import Case, Found, doubled_fields, examine, faults_in, readings_of
+from tppkit.seals.diagnose.examining import Case, DigestState, Found, doubled_fields, examine, faults_in, readings_of
 from tppkit.seals.diagnose.form import Fault, Form, read_form
 from tppkit.seals.diagnose.judging import (
+    Given,
     Refusal,
     algorithm_faults,
     coverage_faults,
-    find_certificate,
     key_id_faults,
     other_dialects,
     refusal,
@@ -24,6 +28,7 @@ from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.remaining import still_refused
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK
+from tppkit.seals.diagnose.sent_certificate import find_certificate
 from tppkit.seals.diagnose.signing import signing_fault
 from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.diagnose.telling import (
@@ -46,6 +51,8 @@ def diagnose_request(
     certificates: Sequence[EidasCertificate] = (),
     profile: SealProfile = PSD2_V1,
     at: datetime | None = None,
+    qwac: EidasCertificate | None = None,
+    origin: Origin | None = None,
     max_work: int = MAX_WORK,
     show_values: bool = False,
 ) -> Diagnosis:
@@ -60,11 +67,30 @@ def diagnose_request(
             after a renewal; for a dialect that sends none, the seal certificate first.
         profile: the dialect it should be in.
         at: judge its times at this time; when absent its age is not judged.
+        qwac: the certificate of its connection, whose organisation the seal must have; not compared when absent. Its key may
+            have signed as well.
+        origin: where it was sent, for a dialect that covers scheme or authority; by its Host, over https or http, when absent.
         max_work: a bound for the search, in units of about two microseconds.
         show_values: do not mask tokens, keys and card numbers, and show a body where it was signed.
     """
+    if qwac is not None:
+        certificates = (*certificates, qwac)
+    given = Given(at, qwac, origin)
+    diagnosis = _diagnose(message, certificates, profile, given, max_work, show_values=show_values)
+    return replace(diagnosis, notes=tuple(length_differences(message)))
+
+
+def _diagnose(
+    message: Message,
+    certificates: Sequence[EidasCertificate],
+    profile: SealProfile,
+    given: Given,
+    max_work: int,
+    *,
+    show_values: bool,
+) -> Diagnosis:
     # 1. The certificate, and the signature's form.
-    # 2. Whether the verifier takes it as it is, or in another dialect.
+    # 2. Whether the verifier takes it as it is, or in another dialect; from here on by the start line as it should be.
     # 3. What was signed, by whom and how; coverage, keyId, algorithm and digest, each by itself.
     # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
@@ -74,27 +100,59 @@ def diagnose_request(
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
-    refused = refusal(message, certificate=certificate, profile=profile, at=at)  # 2
+    given, refused = _judge(message, certificate, profile, given)  # 2
+    start: tuple[Fault, ...] = ()
+    if refused is not None:
+        message, start = as_should_be_sent(message)
+        refused = _judge(message, certificate, profile, given)[1] if start else refused
     not_seal = tuple(_not_seal(certificate))
-    readings = tuple(readings_of(message, form, profile))
+    readings = tuple(readings_of(message, form, profile, given.origin))
     if refused is None and not not_seal:
         right = shown_bytes(right_draft(readings[0]), show_values=show_values) if readings else None
-        return Diagnosis(Outcome.VERIFIES, profile.name, expected=right)
-    dialects: tuple[SealProfile, ...] = ()
-    if refused is not None:
-        key_id = readings[0].parameters.key_id if readings else ""
-        dialects = other_dialects(
-            message, certificate=certificate, key_id=key_id, profile=profile, refused=refused, at=at
-        )
-    if refused and dialects and not not_seal:
+        outcome = Outcome.EXPLAINED if start else Outcome.VERIFIES
+        return Diagnosis(outcome, profile.name, causes_of(start), expected=right)
+    dialects = _dialects(message, certificate, profile, readings, refused, given)
+    if refused and dialects and not not_seal and not start:
         return _dialect(message, readings, profile, dialects, refused, certificate, show_values=show_values)
+    faults = (*faults, *form.faults, *start)
     if not readings:
-        return _without_parameters(profile, (*faults, *form.faults), has_certificate=True, refused=refused)
-    case = Case(message, profile, readings, form, candidates, certificate, at, show_values)
+        return _without_parameters(profile, faults, has_certificate=True, refused=refused)
+    case = Case(message, profile, readings, form, candidates, certificate, given, show_values)
     found = examine(case, max_work)
-    causes = causes_of((*faults, *form.faults, *faults_in(case, found), *not_seal))  # 3
+    causes = causes_of((*faults, *faults_in(case, found), *not_seal))  # 3
     left = tuple(still_refused(case, found, causes))  # 4
     return _report(case, found, (*causes, *map(refused_cause, left)), refused)  # 5
+
+
+def _judge(
+    message: Message, certificate: EidasCertificate, profile: SealProfile, given: Given
+) -> tuple[Given, Refusal | None]:
+    """Why the verifier refuses it; an origin that was not given is the one by which it does not, or else the usual one."""
+    origins = [given.origin] if given.origin or profile.format is not Format.RFC9421 else [*origins_of(message), None]
+    refusals = []
+    for origin in origins:
+        judged = given._replace(origin=origin)
+        refused = refusal(message, certificate=certificate, profile=profile, given=judged)
+        refusals.append((judged, refused))
+        if refused is None:
+            return judged, None
+    return refusals[0]
+
+
+def _dialects(
+    message: Message,
+    certificate: EidasCertificate,
+    profile: SealProfile,
+    readings: Sequence[Seen],
+    refused: Refusal | None,
+    given: Given,
+) -> tuple[SealProfile, ...]:
+    if refused is None:
+        return ()
+    key_id = readings[0].parameters.key_id if readings else ""
+    return other_dialects(
+        message, certificate=certificate, key_id=key_id, profile=profile, refused=refused, given=given
+    )
 
 
 def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusal | None) -> Diagnosis:
@@ -102,12 +160,13 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
     signed = search.signed
     proven = (signed is not None or found.hmac is not None) and found.digest_explained
     explained = proven and bool(causes)
+    holds = found.state is DigestState.HOLDS
     made = signed.made if signed else search.made
     right = signed.right if signed else right_draft(found.seen)
     text = case.form.text or encode_base64(found.seen.parameters.signature)
     advice = (
         *([tell_refusal(refused)] if refused else []),
-        *tell_advice(search, text, case.candidates, found.digest, found.digest_holds),
+        *tell_advice(search, text, case.candidates, found.digest, digest_fails=found.state is DigestState.FAILS),
     )
     return Diagnosis(
         Outcome.EXPLAINED if explained else Outcome.UNEXPLAINED,
@@ -117,7 +176,7 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
         signed=shown_bytes(signed.draft, show_values=case.show_values) if signed else None,
         made=tell_making(made),
         recovered_hash=made.recovered.hex() if made and made.hash and made.scheme.startswith("PKCS#1") else "",
-        excluded=() if explained else tuple(tell_excluded(search, case.candidates, digest_holds=found.digest_holds)),
+        excluded=() if explained else tuple(tell_excluded(search, case.candidates, digest_holds=holds)),
         advice=() if explained else advice,
         tried=search.tried,
         first_difference=first_difference(right.text(), signed_bytes(signed.draft))

@@ -12,13 +12,19 @@ from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 
 _MAX_SIGNED = 256 * 1024
-MAX_HASHED = 64 * 1024 * 1024  # bytes that one search hashes or rewrites
+MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or rewrites
 
 _SPELLINGS = {"SHA": "SHA-1", "SHA1": "SHA-1", "SHA256": "SHA-256", "SHA512": "SHA-512", "SHA384": "SHA-384", "SHA_256": "SHA-256",
               "SHA_512": "SHA-512", "SHA-256": "SHA-256", "SHA-512": "SHA-512", "SHA-1": "SHA-1", "MD5": "MD5",
               "SHA-384": "SHA-384"}  # fmt: skip
 
+DIGEST_REPLACED = Mistake(
+    "digest-replaced", Part.DIGEST,
+    "The Digest header was changed after signing: the digest that was signed is that of the body, the one that arrived is not.",
+    "Set Digest once, before signing; look for a client or gateway that sets it anew.",
+)  # fmt: skip
 DIGEST_MISTAKES: tuple[Mistake, ...] = (
+    DIGEST_REPLACED,
     Mistake("digest-label", Part.DIGEST, "The Digest header names one algorithm and holds the hash of another.",
             "Write the name of the algorithm that was used: SHA-256 or SHA-512."),
     Mistake("digest-weak", Part.DIGEST, "The Digest header holds a hash that banks do not take.", "Use SHA-256 or SHA-512."),
@@ -184,12 +190,25 @@ def _algorithms(size: int) -> Iterator[str]:
             yield row.name
 
 
-def possible_digests(body: bytes, *, algorithm: str) -> tuple[tuple[str, str], ...]:
-    """Digest values that may have been signed in place of the one that was sent: (what was done to the body, the value)."""
-    hashed = KNOWN.get(algorithm.upper(), KNOWN["SHA-256"])
-    name = algorithm if algorithm.upper() in KNOWN else hashed.name
-    found: dict[str, str] = {f"{name}={encode_base64(hashed.digest(body))}": ""}
+def possible_digests(body: bytes, *, like: str) -> tuple[tuple[str, str], ...]:
+    """Digest values that may have been signed in place of the one that was sent: (what was done to the body, the value).
+
+    Args:
+        body: as received.
+        like: the value that was sent: the hash is named and written as there.
+    """
+    label, _, encoded = like.partition("=")
+    mark = ":" if encoded.startswith(":") else ""
+    row = KNOWN.get(label.upper(), KNOWN["SHA-256"])
+    name = label if label.upper() in KNOWN else row.name
+
+    def write(row_name: str, hashed: bytes) -> str:
+        return f"{row_name}={mark}{encode_base64(hashed)}{mark}"
+
+    found: dict[str, str] = {write(name, row.digest(body)): ""}
+    for other in ("SHA-256", "SHA-512"):
+        found |= {write(spelled, KNOWN[other].digest(body)): "" for spelled in (other, other.lower())}
     for mistake in BODY_MISTAKES if len(body) <= _MAX_SIGNED else ():
         for changed in changed_bodies(body, mistake=mistake):
-            found.setdefault(f"{name}={encode_base64(hashed.digest(changed))}", mistake.name)
+            found.setdefault(write(name, row.digest(changed)), mistake.name)
     return tuple((done, value) for value, done in found.items())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tppkit.httpsig.cavage import SignatureParameters
-from tppkit.httpsig.message import REQUEST_TARGET, Message
+from tppkit.httpsig.message import Message
+
+SIGNATURE_PARAMS = '"@signature-params"'
 
 
 class Line(NamedTuple):
@@ -22,6 +24,11 @@ class Line(NamedTuple):
     value: str
     colon: str = ": "
 
+    @property
+    def component(self) -> str:
+        """The name in lower case, without the quotes that RFC 9421 has around it."""
+        return self.name.strip('"').lower()
+
 
 class Draft(NamedTuple):
     """What may have been signed.
@@ -35,6 +42,7 @@ class Draft(NamedTuple):
         hashed: how the bytes were changed as a whole before they were signed: a name of `strings.WHOLE`, or nothing.
         instead: other bytes that were signed in place of the signing string.
         nameless: the lines are their values alone.
+        prefix: what stands before the whole: the protected header of a JSON Web Signature and its point.
     """
 
     lines: tuple[Line, ...]
@@ -45,6 +53,7 @@ class Draft(NamedTuple):
     hashed: str = ""
     instead: bytes | None = None
     nameless: bool = False
+    prefix: str = ""
 
     def text(self) -> bytes:
         """The bytes, before any change as a whole."""
@@ -54,14 +63,22 @@ class Draft(NamedTuple):
             lines = self.joiner.join([line.value for line in self.lines])
         else:
             lines = self.joiner.join([f"{name}{colon}{value}" for name, value, colon in self.lines])
-        return f"{self.before}{lines}{self.after}".encode(self.encoding, "replace")
+        return self.prefix.encode("ascii") + f"{self.before}{lines}{self.after}".encode(self.encoding, "replace")
+
+    def replaced(self, data: bytes) -> Iterator[Draft]:
+        """Other bytes in place of the lines, and, where there is a prefix, in place of that too."""
+        if self.prefix:
+            yield self._replace(instead=self.prefix.encode("ascii") + data)
+        yield self._replace(instead=data)
+
+    @property
+    def quotes_names(self) -> bool:
+        """The lines are those of RFC 9421."""
+        return any(line.name == SIGNATURE_PARAMS for line in self.lines)
 
     def value(self, name: str) -> str | None:
-        """The value of a line."""
-        for line in self.lines:
-            if line.name == name:
-                return line.value
-        return None
+        """The value of a line, by its name in lower case and without quotes."""
+        return next((line.value for line in self.lines if line.component == name), None)
 
     def with_value(self, name: str, value: str) -> Draft:
         """The same with another value in a line."""
@@ -94,7 +111,8 @@ class Seen(NamedTuple):
         fields: its header fields by lower-case name.
         values: every component by lower-case name, joined as the draft has it.
         parameters: of the signature, as read.
-        digests: Digest values that the body could have had: (what was done to the body, the value).
+        digests: values that the header with the digest could have had: (what was done to the body, the value).
+        digest_name: of that header, in lower case.
         right: the signing string of a format whose lines are not those of draft-cavage.
     """
 
@@ -103,6 +121,7 @@ class Seen(NamedTuple):
     values: Mapping[str, str]
     parameters: SignatureParameters
     digests: tuple[tuple[str, str], ...] = ()
+    digest_name: str = "digest"
     right: Draft | None = None
 
     @property
@@ -116,8 +135,3 @@ def right_draft(seen: Seen) -> Draft:
     if seen.right is not None:
         return seen.right
     return Draft(tuple([Line(name, seen.values[name]) for name in seen.parameters.headers if name in seen.values]))
-
-
-def with_target(draft: Draft, method: str, target: str) -> Draft:
-    """The draft with another method and target."""
-    return draft.with_value(REQUEST_TARGET, f"{method} {target}")

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from enum import Enum
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
-from tppkit.seals.diagnose.digests import DigestFinding, explain_digest, possible_digests
+from tppkit.seals.diagnose.digests import DIGEST_REPLACED, DigestFinding, explain_digest, possible_digests
 from tppkit.seals.diagnose.draft import Draft, Line, Seen, fields_of, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.form import Fault, Form, components_of
 from tppkit.seals.diagnose.judging import (
+    Given,
     algorithm_faults,
     believing_policy,
     coverage_faults,
@@ -43,7 +45,7 @@ class Case:
         form: of its signature.
         candidates: certificates whose keys may have signed it.
         certificate: the first of them, which its seal should be by.
-        at: judge its times at this time, or not at all.
+        given: what else it is judged by.
         show_values: mask nothing.
     """
 
@@ -53,8 +55,17 @@ class Case:
     form: Form
     candidates: tuple[EidasCertificate, ...]
     certificate: EidasCertificate
-    at: datetime | None
+    given: Given
     show_values: bool
+
+
+class DigestState(Enum):
+    """How the digest of a request and its body are to each other."""
+
+    HOLDS = "it fits the body"
+    ABSENT = "there is none"
+    REPLACED = "it does not fit; the one that was signed does, so it was changed after signing"
+    FAILS = "it does not fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +74,14 @@ class Found:
 
     Attributes:
         search: what was signed, by whom and how.
-        digest_holds: the digest fits the body, or there is none.
+        state: of the digest.
         digest: why it does not fit, where that is known.
         hmac: the hash, where the signature is an HMAC with a public key.
         seen: the reading of the parameters that all of this is about.
     """
 
     search: Search
-    digest_holds: bool
+    state: DigestState
     digest: DigestFinding | None
     hmac: str | None
     seen: Seen
@@ -78,10 +89,10 @@ class Found:
     @property
     def digest_explained(self) -> bool:
         """The digest holds, or every part of it that does not is explained."""
-        return self.digest_holds or (self.digest is not None and not self.digest.left)
+        return self.state is not DigestState.FAILS or (self.digest is not None and not self.digest.left)
 
 
-def readings_of(message: Message, form: Form, profile: SealProfile) -> Iterator[Seen]:
+def readings_of(message: Message, form: Form, profile: SealProfile, origin: Origin | None) -> Iterator[Seen]:
     """What the signature's parameters may say, the likeliest first."""
     fields = fields_of(message)
     for parameters in form.readings:
@@ -89,43 +100,58 @@ def readings_of(message: Message, form: Form, profile: SealProfile) -> Iterator[
     if profile.format is not Format.CAVAGE:
         values = components_of(message, SignatureParameters("", "", (), b""))
         try:
-            read = read_seal(message, values, believing_policy(profile))
+            read = read_seal(message, values, believing_policy(profile, origin))
         except (FormatError, SignatureRejected, KeyError):
             return
-        lines = tuple([_line(text) for text in read.signing_string.decode("latin-1").split("\n")])
-        yield Seen(message, fields, values, read.parameters, right=Draft(lines))
+        right = _draft_of(read.signing_string.decode("latin-1"), profile)
+        yield Seen(message, fields, values, read.parameters, digest_name=profile.digest_name, right=right)
 
 
-def _line(text: str) -> Line:
-    name, colon, value = text.partition(": ")
-    return Line(name, value, colon)
+def _draft_of(text: str, profile: SealProfile) -> Draft:
+    """The lines of a signing string; of a JSON Web Signature behind its protected header."""
+    prefix = text[: text.index(".") + 1] if profile.format is Format.JWS else ""
+    lines = [line.partition(": ") for line in text[len(prefix) :].split("\n")]
+    return Draft(tuple([Line(name, value, colon) for name, colon, value in lines]), prefix=prefix)
 
 
 def examine(case: Case, max_work: int) -> Found:
     """Judge the digest, and search for what was signed."""
-    holds, digest = _judge_digest(case)
-    label = case.readings[0].values.get("digest", "SHA-256").partition("=")[0]
-    digests = possible_digests(case.message.body, algorithm=label)
+    first = case.readings[0]
+    value = first.values.get(case.profile.digest_name)
+    digests = possible_digests(case.message.body, like=value or "")
     readings = [seen._replace(digests=digests) for seen in case.readings]
-    text = case.form.text or encode_base64(case.readings[0].parameters.signature)
+    text = case.form.text or encode_base64(first.parameters.signature)
     search = find_signed(readings, text=text, certificates=case.candidates, max_work=max_work)
+    state = _state(value, search.signed, case)
+    digest = explain_digest(_bare(value, case), case.message.body) if state is DigestState.FAILS and value else None
     if search.signed is not None:
-        return Found(search, holds, digest, None, search.signed.seen)
-    return Found(search, holds, digest, _find_hmac(case, text), readings[0])
+        return Found(search, state, digest, None, search.signed.seen)
+    return Found(search, state, digest, _find_hmac(case, text), readings[0])
 
 
-def _judge_digest(case: Case) -> tuple[bool, DigestFinding | None]:
-    value = case.readings[0].values.get(case.profile.digest_name)
-    if value is None:  # which is a fault of the headers where the dialect wants one
-        return True, None
-    body = case.message.body or case.profile.empty_content
+def _state(value: str | None, signed: Signed | None, case: Case) -> DigestState:
+    if value is None:
+        return DigestState.ABSENT  # which is a fault of the headers where the dialect wants one
+    if _fits(value, case):
+        return DigestState.HOLDS
+    of_lines = signed is not None and signed.draft.instead is None and signed.draft.prefix == signed.right.prefix
+    signed_value = signed.draft.value(case.profile.digest_name) if signed is not None and of_lines else None
+    replaced = signed_value is not None and signed_value != value and _fits(signed_value, case)
+    return DigestState.REPLACED if replaced else DigestState.FAILS
+
+
+def _bare(value: str, case: Case) -> str:
+    """The digest of RFC 9530 without the colons around its hashes."""
+    return value.replace("=:", "=").replace(":", "") if case.profile.format is Format.RFC9421 else value
+
+
+def _fits(value: str, case: Case) -> bool:
     verify = verify_content_digest if case.profile.format is Format.RFC9421 else verify_digest
     try:
-        verify(value, body)
+        verify(value, case.message.body or case.profile.empty_content)
     except (FormatError, SignatureRejected):
-        written = value.replace("=:", "=").replace(":", "") if case.profile.format is Format.RFC9421 else value
-        return False, explain_digest(written, case.message.body)
-    return True, None
+        return False
+    return True
 
 
 def _find_hmac(case: Case, text: str) -> str | None:
@@ -155,7 +181,7 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
     if found.hmac is not None:
         yield signing_fault("hmac-with-public-key", f"HMAC with {found.hmac}")
     if signed is not None:
-        yield from _faults_of_signature(case, signed)
+        yield from _faults_of_signature(case, signed, found.state)
 
 
 def doubled_fields(message: Message) -> list[str]:
@@ -164,7 +190,7 @@ def doubled_fields(message: Message) -> list[str]:
     return [name for name, count in counts.items() if count > 1]
 
 
-def _faults_of_signature(case: Case, signed: Signed) -> Iterator[Fault]:
+def _faults_of_signature(case: Case, signed: Signed, state: DigestState) -> Iterator[Fault]:
     owner = signed.certificate
     if owner != case.certificate:
         row = "key-of-qwac" if "web" in owner.qc.types else "key-of-other"
@@ -176,5 +202,7 @@ def _faults_of_signature(case: Case, signed: Signed) -> Iterator[Fault]:
     yield from faults_of_making(signed.made, expected)
     before = signed.right
     for mistake, after in zip(signed.mistakes, signed.steps, strict=True):
-        yield Fault(mistake, tell_step(before, after, show_values=case.show_values))
+        replaced = state is DigestState.REPLACED and mistake.name == "value-digest-other"
+        told = tell_step(before, after, show_values=case.show_values)
+        yield Fault(DIGEST_REPLACED if replaced else mistake, told)
         before = after

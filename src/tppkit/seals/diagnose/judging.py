@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError, SignatureRejected, VerificationError
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, key_kind
 from tppkit.httpsig.cavage import SignatureParameters
+from tppkit.httpsig.components import Origin
+from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.message import Message
-from tppkit.seals.certificate_header import CertificateForm, read_certificate
 from tppkit.seals.diagnose.form import Fault, fault
 from tppkit.seals.diagnose.mistake import Mistake, Part
 from tppkit.seals.diagnose.recover import Made
 from tppkit.seals.diagnose.signing import signing_fault
-from tppkit.seals.key_id import KeyIdForm, verify_key_id
+from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix, verify_key_id
 from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy, demands_of
-from tppkit.seals.profile import SealProfile
+from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
 from tppkit.seals.verify import verify_request
 from tppkit.trust import TrustedPath, Window
@@ -44,6 +48,8 @@ _ALIASES = {
     "sha256withecdsa": "ecdsa-sha256", "es256": "ecdsa-p256-sha256", "sha384withecdsa": "ecdsa-sha384",
 }  # fmt: skip
 
+# Forms of keyId that name a certificate, and so prove that it is the one.
+_NAMING = (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL, KeyIdForm.THUMBPRINT)
 _CREATED = re.compile(r"""[,; ]created=([0-9]{1,11})(?![0-9])""")
 
 Refusal = FormatError | VerificationError
@@ -58,9 +64,23 @@ class _Unjudged:
         return TrustedPath((certificate,), Window())
 
 
-def believing_policy(profile: SealProfile) -> SealPolicy:
+class Given(NamedTuple):
+    """What a request is judged by besides its certificate and dialect.
+
+    Attributes:
+        at: the time; None for the request's own, so that an old request is not refused for its age.
+        qwac: the certificate of its connection, whose organisation the seal must have; None where that is not known.
+        origin: where it was sent, for a dialect that covers scheme or authority.
+    """
+
+    at: datetime | None = None
+    qwac: EidasCertificate | None = None
+    origin: Origin | None = None
+
+
+def believing_policy(profile: SealProfile, origin: Origin | None) -> SealPolicy:
     """A policy of this dialect that believes every certificate."""
-    return SealPolicy(_Unjudged(), profile=profile)
+    return SealPolicy(_Unjudged(), profile=profile, origin=origin)
 
 
 class _AnySignature(SealPolicy):
@@ -95,12 +115,7 @@ class _EveryKeyId(Mapping[str, EidasCertificate]):
 
 
 def refusal(
-    message: Message,
-    *,
-    certificate: EidasCertificate,
-    profile: SealProfile,
-    at: datetime | None,
-    any_signature: bool = False,
+    message: Message, *, certificate: EidasCertificate, profile: SealProfile, given: Given, any_signature: bool = False
 ) -> Refusal | None:
     """Why `verify_request` would refuse a request whose certificate it believes; None when it would not.
 
@@ -108,19 +123,26 @@ def refusal(
         message: the request.
         certificate: the one that is known, for a dialect that sends none.
         profile: the dialect.
-        at: the time to judge at; the request's own time when absent, so that an old request is not refused for its age.
+        given: what else it is judged by.
         any_signature: take whatever signature it has, and judge the rest.
     """
     policy_of = _AnySignature if any_signature else SealPolicy
-    policy = policy_of(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate))
+    policy = policy_of(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate), origin=given.origin)
     try:
-        verify_request(message, qwac=None, at=at or _own_time(message), policy=policy)
+        verify_request(message, qwac=given.qwac, at=given.at or _own_time(message, profile), policy=policy)
     except (FormatError, VerificationError) as e:
         return e
     return None
 
 
-def _own_time(message: Message) -> datetime:
+def _own_time(message: Message, profile: SealProfile) -> datetime:
+    """When the request says that it was sealed; without that, some time that no request is judged by."""
+    if profile.format is Format.JWS:
+        for value in message.values(profile.carrier):
+            with suppress(FormatError):
+                signed_at = parse_detached_jws(value.strip(" \t"))[0].signed_at
+                if signed_at is not None:
+                    return signed_at
     for value in (*message.values("signature"), *message.values("signature-input"), *message.values("authorization")):
         created = _CREATED.search(value)
         if created is not None:
@@ -140,7 +162,7 @@ def other_dialects(
     key_id: str,
     profile: SealProfile,
     refused: Refusal,
-    at: datetime | None,
+    given: Given,
 ) -> tuple[SealProfile, ...]:
     """The other dialects in which the request verifies.
 
@@ -152,41 +174,7 @@ def other_dialects(
         for row in PROFILES.values()
         if row.name != profile.name and (is_client_id or row.key_id.form is not KeyIdForm.CLIENT_ID)
     )
-    return tuple(row for row in rows if refusal(message, certificate=certificate, profile=row, at=at) is None)
-
-
-def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:
-    """The seal certificate in the request's headers, wherever and in whatever form, and what is wrong with that."""
-    if profile.certificate_header is None:
-        return None, ()
-    names = dict.fromkeys(
-        (profile.certificate_header, *(row.certificate_header for row in PROFILES.values() if row.certificate_header))
-    )
-    for name in names:
-        for value in message.values(name)[:2]:
-            certificate, form = _read_any_form(value, profile.certificate_form)
-            if certificate is None:
-                return None, (fault("certificate-form", f"the {name} header holds no certificate"),)
-            faults = (
-                []
-                if name == profile.certificate_header
-                else [fault("certificate-header", f"it stands in {name}, not in {profile.certificate_header}")]
-            )
-            if form is not profile.certificate_form:
-                faults.append(
-                    fault("certificate-form", f"it is {form.value}, the dialect has {profile.certificate_form.value}")
-                )
-            return certificate, tuple(faults)
-    return None, (fault("certificate-missing", f"there is no {profile.certificate_header} header"),)
-
-
-def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertificate | None, CertificateForm]:
-    for form in dict.fromkeys((expected, *CertificateForm)):
-        try:
-            return read_certificate(value, form), form
-        except FormatError:
-            continue
-    return None, expected
+    return tuple(row for row in rows if refusal(message, certificate=certificate, profile=row, given=given) is None)
 
 
 def coverage_faults(
@@ -208,8 +196,16 @@ def coverage_faults(
     if absent:
         yield fault("covered-absent", ", ".join(absent))
     missing = _missing(demands, parameters.headers, values)
-    if missing:
-        yield Fault(UNCOVERED, f"{', '.join(missing)} (it covers {', '.join(parameters.headers)[:200]})")
+    unsent = [
+        name for name in missing if name not in values and not name.startswith("(") and name != profile.digest_name
+    ]
+    if profile.request_id in unsent:
+        yield fault("request-id-missing", f"no {profile.request_id} is among its headers")
+    if set(unsent) - {profile.request_id}:
+        yield fault("header-not-sent", ", ".join(sorted(set(unsent) - {profile.request_id})))
+    uncovered = [name for name in missing if name in values or name.startswith("(")]
+    if uncovered:
+        yield Fault(UNCOVERED, f"{', '.join(uncovered)} (it covers {', '.join(parameters.headers)[:200]})")
     others = [
         name
         for name in parameters.headers
@@ -229,27 +225,35 @@ def key_id_faults(
     text: str, certificate: EidasCertificate, others: Sequence[EidasCertificate], profile: SealProfile
 ) -> Iterator[Fault]:
     """What is wrong with keyId: another dialect's spelling of this certificate, or the name of another."""
-    error = _names(text, certificate, profile)
+    error = _names(text, certificate, profile.key_id)
     if error is None:
         return
-    rows = [
-        row.name
-        for row in PROFILES.values()
-        if row.key_id.form is profile.key_id.form or row.key_id.form.name == "SERIAL"
-    ]
-    spelled = [name for name in rows if _names(text, certificate, PROFILES[name]) is None]
-    named = [other for other in others if _names(text, other, profile) is None]
-    if named:
+    spelled = _spelling(text, certificate, profile)
+    named = [other for other in others if _names(text, other, profile.key_id) is None]
+    if spelled is not None:
+        yield signing_fault("key-id-form", f"it is written {spelled}: {error.message}")
+    elif named:
         yield signing_fault("key-id-other", f"it names {named[0].subject}, serial {named[0].serial:X}")
-    elif spelled:
-        yield signing_fault("key-id-form", f"it is written as {spelled[0]} has it: {error.message}")
     else:
         yield signing_fault("key-id-form" if isinstance(error, FormatError) else "key-id-other", error.message)
 
 
-def _names(text: str, certificate: EidasCertificate, profile: SealProfile) -> FormatError | SignatureRejected | None:
+def _spelling(text: str, certificate: EidasCertificate, profile: SealProfile) -> str | None:
+    """How a keyId that names this certificate is written, where the dialect does not write it so."""
+    for row in PROFILES.values():
+        if row.key_id.form in _NAMING and _names(text, certificate, row.key_id) is None:
+            return f"as {row.name} has it"
+    radix = Radix.UPPER if profile.key_id.radix is Radix.DECIMAL else Radix.DECIMAL
+    for form in (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL):
+        style = replace(profile.key_id, form=form, radix=radix, issuer_optional=True)
+        if _names(text, certificate, style) is None:
+            return f"with the serial in {'decimal' if radix is Radix.DECIMAL else 'hexadecimal'}"
+    return None
+
+
+def _names(text: str, certificate: EidasCertificate, style: KeyIdStyle) -> FormatError | SignatureRejected | None:
     try:
-        verify_key_id(text, certificate, style=profile.key_id)
+        verify_key_id(text, certificate, style=style)
     except (FormatError, SignatureRejected) as e:
         return e
     return None

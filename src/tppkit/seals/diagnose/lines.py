@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from itertools import islice, permutations
 
@@ -34,14 +35,14 @@ def _orders(draft: Draft, seen: Seen) -> Iterator[Draft]:
     yield draft._replace(lines=tuple(sorted(lines)))
     yield draft._replace(lines=tuple(reversed(lines)))
     behind = len(seen.message.headers)
-    present = [line.name.lower() for line in lines if line.name.lower() in seen.fields]
+    present = [line.component for line in lines if line.component in seen.fields]
     places = {name: seen.fields[name][-1].place for name in present}
     for target_place in (-1, behind):
         placed = places | {REQUEST_TARGET: target_place}
-        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.name.lower(), behind + 1))))
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: placed.get(line.component, behind + 1))))
     for profile in PROFILES.values():
         names = {name.lower(): place for place, name in enumerate((*profile.covered, *profile.covered_if_present))}
-        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: names.get(line.name.lower(), len(names)))))
+        yield draft._replace(lines=tuple(sorted(lines, key=lambda line: names.get(line.component, len(names)))))
     if len(lines) <= _PERMUTED:
         for order in permutations(lines):
             yield draft._replace(lines=order)
@@ -74,30 +75,37 @@ def _left_out_two(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 def _added(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    present = {line.name for line in draft.lines}
-    others = (
-        row for row in seen.values.items() if row[0] not in present and row[0] not in ("signature", "authorization")
-    )
+    present = {line.component for line in draft.lines} | {"signature", "signature-input", "authorization"}
+    others = (row for row in seen.values.items() if row[0] not in present)
     more = tuple(islice(others, MAX_LINES))
     for place in (len(draft.lines), *range(len(draft.lines))):  # at the end first, where most are added
         for name, value in more:
+            name = f'"{name}"' if draft.quotes_names else name
             yield draft._replace(lines=(*draft.lines[:place], Line(name, value), *draft.lines[place:]))
 
 
 def _wire_case(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    spelled = {line.name: seen.fields[line.name][-1].name for line in draft.lines if line.name in seen.fields}
-    titled = [line._replace(name="-".join(part.capitalize() for part in line.name.split("-"))) for line in draft.lines]
-    for names in (
+    names = {line.name: line.component for line in draft.lines}
+    spelled = {
+        name: name.replace(bare, seen.fields[bare][-1].name) for name, bare in names.items() if bare in seen.fields
+    }
+    titled = [line._replace(name=_titled(line.name)) for line in draft.lines]
+    for lines in (
         [line._replace(name=spelled.get(line.name, line.name)) for line in draft.lines],
         [line if line.name == REQUEST_TARGET else new for line, new in zip(draft.lines, titled, strict=True)],
         [line._replace(name=line.name.upper()) for line in draft.lines],
         [line if line.name == REQUEST_TARGET else line._replace(name=line.name.upper()) for line in draft.lines],
     ):
-        yield draft._replace(lines=tuple(names))
+        yield draft._replace(lines=tuple(lines))
     for number, line in enumerate(draft.lines):
         if line.name in spelled:
             changed = line._replace(name=spelled[line.name])
             yield draft._replace(lines=(*draft.lines[:number], changed, *draft.lines[number + 1 :]))
+
+
+def _titled(name: str) -> str:
+    """With a capital at the beginning of each word."""
+    return re.sub(r"(?<![A-Za-z0-9@])[a-z]", lambda first: first[0].upper(), name)
 
 
 def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:

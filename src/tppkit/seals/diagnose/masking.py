@@ -17,7 +17,11 @@ _SECRET_PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _VISIBLE = re.compile(r"\S")
-_DIGITS = re.compile(r"(?<![0-9])[0-9]{13,19}(?![0-9])")
+# Groups of digits with one separator between each two, as people and programs write card numbers.
+_SEPARATOR = r"(?:[-+ ._]|%(?:25)?(?:20|2[dD]))"
+_GROUPS = re.compile(rf"(?<![0-9])[0-9]++(?:{_SEPARATOR}[0-9]++)*+")
+_GROUP = re.compile(rf"({_SEPARATOR}?)([0-9]+)")
+_CARD_LENGTHS = range(13, 20)
 
 
 def shown_bytes(draft: Draft, *, show_values: bool) -> bytes | None:
@@ -41,14 +45,31 @@ def _masked_line(line: Line) -> Line:
     if _SECRET_NAME.search(line.name.lower()):
         return line._replace(value=_masked(line.value))
     value = _SECRET_PARAMETER.sub(lambda match: match[1] + _masked(match[2]), line.value)
-    return line._replace(value=_DIGITS.sub(_masked_card_number, value))
+    return line._replace(value=_GROUPS.sub(_without_card_numbers, value))
 
 
 def _masked(text: str) -> str:
     return _VISIBLE.sub("*", text)
 
 
-def _masked_card_number(match: re.Match[str]) -> str:
-    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(match[0]))]
-    is_card = sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
-    return _masked(match[0]) if is_card else match[0]
+def _without_card_numbers(run: re.Match[str]) -> str:
+    """Groups of digits, those masked that together are a card number; what stands between them is kept."""
+    parts = _GROUP.findall(run[0])
+    masked: set[int] = set()
+    for start in range(len(parts)):
+        digits = ""
+        for end in range(start, len(parts)):
+            digits += parts[end][1]
+            if len(digits) >= _CARD_LENGTHS.stop:
+                break
+            if len(digits) in _CARD_LENGTHS and _is_card_number(digits):
+                masked.update(range(start, end + 1))
+    return "".join(
+        [between + (_masked(group) if place in masked else group) for place, (between, group) in enumerate(parts)]
+    )
+
+
+def _is_card_number(digits: str) -> bool:
+    """The check digit fits (ISO/IEC 7812-1, annex B)."""
+    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
+    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from tppkit._encoding import encode_base64
@@ -42,9 +42,10 @@ def mend_request(
     if any(name.startswith("certificate-") for name in mistakes) and profile.certificate_header is not None:
         text = write_certificate(certificate, profile.certificate_form)
         message = _with_header(message, profile.certificate_header, text)
-    if any(name.startswith(("digest-", "body-", "json-")) for name in mistakes):
+    if any(name.startswith(("digest-", "body-", "json-", "form-")) for name in mistakes):
         body = message.body or profile.empty_content
         message = _with_header(message, "Digest", make_digest(body, algorithm=profile.digest_algorithm))
+    message = message.with_headers(*[(name, "-") for name in _unsent(message, parameters, profile, mistakes)])
     mended = _mended_parameters(message, parameters, certificate, profile, mistakes)
     scheme = AUTHORIZATION_SCHEME if profile.carrier == "Authorization" else ""
     stripped = message._replace(headers=tuple([row for row in message.headers if row[0].lower() != "signature"]))
@@ -87,6 +88,17 @@ def _mended_parameters(
     return SignatureParameters(key_id, algorithm, names, b"", created, expires)
 
 
+def _unsent(
+    message: Message, parameters: SignatureParameters, profile: SealProfile, mistakes: Collection[str]
+) -> Iterator[str]:
+    """What is demanded, or covered, and did not arrive; any text serves for it but a date or digest, which are judged."""
+    if not {"request-id-missing", "header-not-sent", "covered-absent"}.isdisjoint(mistakes):
+        present = {name.lower() for name, _ in message.headers} | {"date", profile.digest_name}
+        for name in sorted(demands_of(profile).covered):
+            if name not in present and not name.startswith("("):
+                yield name
+
+
 def _covered(
     message: Message, parameters: SignatureParameters, profile: SealProfile, mistakes: Collection[str]
 ) -> tuple[str, ...]:
@@ -100,8 +112,11 @@ def _covered(
     if "covered-too-much" in mistakes and demands.allowed is not None:
         allowed = demands.allowed
         names = {name: None for name in names if name in allowed or name.startswith(demands.prefixes)}
-    if "uncovered" in mistakes or "digest-missing" in mistakes:
-        names |= dict.fromkeys(sorted(demands.covered | demands.if_present.intersection(present)))
+    if not {"uncovered", "digest-missing", "request-id-missing", "header-not-sent", "covered-absent"}.isdisjoint(
+        mistakes
+    ):
+        demanded = {name for name in demands.covered if name in present or name.startswith("(")}
+        names |= dict.fromkeys(sorted(demanded | demands.if_present.intersection(present)))
         names |= {name: None for name in sorted(present) if demands.prefixes and name.startswith(demands.prefixes)}
     return tuple(names)
 

@@ -8,6 +8,8 @@ from enum import Enum
 
 from tppkit.seals.diagnose.draft import Draft, Seen
 
+MAX_CHANGED_BYTES = 4 * 1024 * 1024  # a longer body is compared as it is
+
 
 class Part(Enum):
     """What of a sealed request a mistake is in."""

@@ -54,6 +54,7 @@ class Diagnosis:
         recovered_hash: the hash that an RSA signature holds, in hexadecimal; empty otherwise.
         excluded: what was looked at and is not the cause.
         advice: what to try next, when it is not explained.
+        notes: what was seen besides and breaks no seal by itself, as a Content-Length that is not the body's.
         tried: how many byte strings were compared with the signature.
         first_difference: the byte at which what was signed leaves the right signing string; None where they are equal or not
             known.
@@ -68,6 +69,7 @@ class Diagnosis:
     recovered_hash: str = ""
     excluded: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     tried: int = 0
     first_difference: int | None = None
 
@@ -99,11 +101,12 @@ class Diagnosis:
             "recovered_hash": self.recovered_hash or None,
             "excluded": list(self.excluded),
             "advice": list(self.advice),
+            "notes": list(self.notes),
             "strings_compared": self.tried,
         }
 
 
-def visible(raw: bytes, *, limit: int = 4096) -> str:
+def visible(raw: bytes, *, limit: int = 16_384) -> str:
     """Bytes as text in which white space and line ends can be seen, and nothing can move a cursor.
 
     Args:

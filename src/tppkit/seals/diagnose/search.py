@@ -24,7 +24,8 @@ from tppkit.seals.diagnose.values import VALUE_MISTAKES
 MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *VALUE_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
 
 MAX_COVERED = 64  # of a longer list only the right string is tried
-MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft costs two
+MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft DRAFT_COST
+DRAFT_COST = 5
 
 
 _OF_NUMBERS = ("reversed", "leading-zero")  # mistakes with a signature that is one number
@@ -94,7 +95,9 @@ class _Panel:
         self.left = limit
         self.tried = 0
         shared = {judge.oracle.shares: judge.oracle.cost for judge in judges if judge.oracle.shares}
-        self._cost = 2 + sum(shared.values()) + sum(judge.oracle.cost for judge in judges if not judge.oracle.shares)
+        self._cost = (
+            DRAFT_COST + sum(shared.values()) + sum(judge.oracle.cost for judge in judges if not judge.oracle.shares)
+        )
 
     def match(self, data: bytes, *, any_hash: bool = False) -> tuple[_Judge, Made] | None:
         """Which key made the signature over these bytes, and how."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 
-from tppkit._encoding import decode_base64, encode_base64
+from tppkit._encoding import decode_base64, encode_base64, encode_base64url
 from tppkit.errors import FormatError
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.draft import Draft, Seen
@@ -69,22 +69,21 @@ def _hashed(*names: str) -> Apply:
 
 def _signed_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
     if seen.message.body:
-        yield draft._replace(instead=seen.message.body)
+        yield from draft.replaced(seen.message.body)
         for mistake in BODY_MISTAKES if len(seen.message.body) <= _MAX_BODY else ():
-            yield from (draft._replace(instead=body) for body in changed_bodies(seen.message.body, mistake=mistake))
+            for body in changed_bodies(seen.message.body, mistake=mistake):
+                yield from draft.replaced(body)
 
 
 def _signed_digest(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    value = seen.values.get("digest")
+    value = seen.values.get(seen.digest_name)
     if value is None:
         return
     encoded = value.partition("=")[2]
-    yield draft._replace(instead=value.encode("latin-1", "replace"))
-    yield draft._replace(instead=encoded.encode("latin-1", "replace"))
-    yield draft._replace(instead=f"digest: {value}".encode("latin-1", "replace"))
-    yield draft._replace(instead=f"Digest: {value}".encode("latin-1", "replace"))
+    for text in (value, encoded, f"{seen.digest_name}: {value}", f"{seen.digest_name.title()}: {value}"):
+        yield from draft.replaced(text.encode("latin-1", "replace"))
     try:
-        yield draft._replace(instead=decode_base64(encoded, what="the digest"))
+        yield from draft.replaced(decode_base64(encoded.strip(":"), what="the digest"))
     except FormatError:
         return
 
@@ -92,10 +91,23 @@ def _signed_digest(draft: Draft, seen: Seen) -> Iterator[Draft]:
 def _target_and_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
     body, target = seen.message.body, seen.message.target.encode("latin-1", "replace")
     method = seen.message.method.encode("latin-1", "replace")
-    yield from (
-        draft._replace(instead=text)
-        for text in (target + body, method + target + body, method + b" " + target + b"\n" + body)
-    )
+    for text in (target + body, method + target + body, method + b" " + target + b"\n" + body):
+        yield from draft.replaced(text)
+
+
+def _payload_encoded(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    """As a JSON Web Signature is signed without b64=false."""
+    if draft.prefix and draft.instead is None:
+        lines = draft._replace(prefix="").text()
+        yield draft._replace(instead=f"{draft.prefix}{encode_base64url(lines)}".encode("ascii"))
+        if seen.message.body:
+            yield draft._replace(instead=f"{draft.prefix}{encode_base64url(seen.message.body)}".encode("ascii"))
+
+
+def _without_protected(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    if draft.prefix:
+        yield draft._replace(prefix="")
+        yield draft._replace(prefix=draft.prefix.removesuffix("."))
 
 
 def _both_ends(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -130,6 +142,10 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (
          "hexadecimal"), _ONCE, of_bytes=True),
     _row("string-lower-case", "The whole signing string was written in lower case before it was signed.", _hashed("lower case"),
          "Only the names of headers and the method are in lower case."),
+    _row("jws-payload-encoded", "The lines (or the body) were signed in base64url, as a JSON Web Signature has its payload otherwise.",
+         _payload_encoded, "Sign the encoded protected header, a point, and the lines as they are."),
+    _row("jws-header-not-signed", "The JSON Web Signature's protected header, or the point behind it, is missing from what was signed.",
+         _without_protected, "Sign the encoded protected header, a point, and the lines."),
     _row("signed-digest-alone", "Only the digest was signed, not the signing string.", _signed_digest,
          "Sign the lines of the signing string."),
     _row("signed-body", "The body was signed, not the signing string.", _signed_body,

@@ -1,41 +1,56 @@
-"""Mistakes in the line (request-target)."""
+"""Mistakes in the target, wherever a signing string holds it; and in the line (request-target)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from urllib.parse import quote, unquote_to_bytes
 
 from tppkit.httpsig.message import REQUEST_TARGET
-from tppkit.seals.diagnose.draft import Draft, Line, Seen, with_target
+from tppkit.seals.diagnose.components import COMPONENT_MISTAKES, hosts_of, target_of
+from tppkit.seals.diagnose.draft import Draft, Line, Seen
 from tppkit.seals.diagnose.mistake import Part, StringMistake
+from tppkit.seals.diagnose.queries import PERCENT, other_orders
 
-_MEND = (
+_MEND = "Sign path and query exactly as they stand in the start line of the request."
+_LINE_MEND = (
     "Sign the lower-case method, a space, and path with query exactly as they stand in the start line of the request."
 )
-_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
 _METHODS = ("POST", "GET", "PUT", "DELETE", "PATCH", "HEAD")
 
 Targets = Callable[[Seen], Iterator[str]]
 
 
 def _row(name: str, cause: str, targets: Targets, mend: str = _MEND, *, common: bool = False) -> StringMistake:
-    """A row whose variants are other targets under the right method."""
+    """A row whose variants are other targets, in every line that has one or a part of one, and in each alone."""
 
     def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
-        value = draft.value(REQUEST_TARGET)
-        if value is None:
-            return
-        method, _, target = value.partition(" ")
-        for other in targets(seen._replace(message=seen.message._replace(target=target))):
-            if other != target:
-                yield with_target(draft, method, other)
+        places = [place for line in draft.lines if (place := target_of(line)) is not None]
+        lists = [list(targets(seen._replace(message=seen.message._replace(target=one.target)))) for one in places]
+        for others in zip_longest(*lists):
+            written = [(one, one.write(other)) for one, other in zip(places, others, strict=True) if other is not None]
+            changed = [(one.line, value) for one, value in written if value != one.line.value]
+            if len(changed) > 1:
+                yield _with_values(draft, changed)
+            yield from (draft.with_value(line.name, value) for line, value in changed)
 
     return StringMistake(name, Part.STRING, cause, mend, apply, common, 4)
 
 
+def _with_values(draft: Draft, values: Sequence[tuple[Line, str]]) -> Draft:
+    for line, value in values:
+        draft = draft.with_value(line.name, value)
+    return draft
+
+
 def _line(
-    name: str, cause: str, lines: Callable[[str, str, Seen], Iterator[str]], mend: str = _MEND, *, common: bool = False
+    name: str,
+    cause: str,
+    lines: Callable[[str, str, Seen], Iterator[str]],
+    mend: str = _LINE_MEND,
+    *,
+    common: bool = False,
 ) -> StringMistake:
     """A row whose variants are other values of the whole line."""
 
@@ -75,18 +90,20 @@ def _unquoted(text: str) -> str:
 
 
 def _encoded_twice(seen: Seen) -> Iterator[str]:
+    """Only what has escapes can be encoded once more."""
     path, mark, query = _query(seen)
-    yield path.replace("%", "%25") + mark + query
-    yield seen.message.target.replace("%", "%25")
-    yield quote(path, safe="/") + mark + query
-    yield quote(seen.message.target, safe="/?&=")
-    yield quote(seen.message.target, safe="/")
-    yield quote(seen.message.target, safe="")
+    if "%" in seen.message.target:
+        yield path.replace("%", "%25") + mark + query
+        yield seen.message.target.replace("%", "%25")
+        yield quote(path, safe="/") + mark + query
+        yield quote(seen.message.target, safe="/?&=")
+        yield quote(seen.message.target, safe="/")
+        yield quote(seen.message.target, safe="")
 
 
 def _hex_case(seen: Seen) -> Iterator[str]:
-    yield _PERCENT.sub(lambda match: match[0].lower(), seen.message.target)
-    yield _PERCENT.sub(lambda match: match[0].upper(), seen.message.target)
+    yield PERCENT.sub(lambda match: match[0].lower(), seen.message.target)
+    yield PERCENT.sub(lambda match: match[0].upper(), seen.message.target)
 
 
 def _encoded_otherwise(seen: Seen) -> Iterator[str]:
@@ -97,6 +114,12 @@ def _encoded_otherwise(seen: Seen) -> Iterator[str]:
         + mark
         + "&".join(quote(_unquoted(part), safe="=") for part in query.split("&"))
     )
+    for safe in ("/%", "/?&=%", "/%:", "/%,", "/%@"):
+        yield quote(path, safe=safe) + mark + query
+        yield path + mark + quote(query, safe=safe)
+        yield quote(seen.message.target, safe=safe)
+    yield seen.message.target.replace("~", "%7E")
+    yield seen.message.target.replace("~", "%7e")
     yield path + mark + query.replace("%20", "+")
     yield path.replace("%20", "+") + mark + query
     yield seen.message.target.replace("%20", "+")
@@ -109,32 +132,21 @@ def _fragment(seen: Seen) -> Iterator[str]:
 
 
 def _full(seen: Seen) -> Iterator[str]:
-    for host in _hosts(seen):
+    for host in hosts_of(seen):
         for scheme in ("https", "http"):
             yield f"{scheme}://{host}{seen.message.target}"
 
 
 def _full_without_query(seen: Seen) -> Iterator[str]:
-    for host in _hosts(seen):
+    for host in hosts_of(seen):
         for scheme in ("https", "http"):
             yield f"{scheme}://{host}{seen.path}"
 
 
 def _host_and_path(seen: Seen) -> Iterator[str]:
-    for host in _hosts(seen):
+    for host in hosts_of(seen):
         yield f"{host}{seen.message.target}"
         yield f"//{host}{seen.message.target}"
-
-
-def _hosts(seen: Seen) -> tuple[str, ...]:
-    host = seen.values.get("host", "")
-    forwarded = seen.values.get("x-forwarded-host", "")
-    plain = re.sub(r":\d+$", "", host)
-    return tuple(
-        dict.fromkeys(
-            text for text in (host, plain, host and f"{plain}:443", host and f"{plain}:8443", forwarded) if text
-        )
-    )
 
 
 def _stripped(seen: Seen) -> Iterator[str]:
@@ -174,10 +186,8 @@ def _slash(seen: Seen) -> Iterator[str]:
 
 def _query_order(seen: Seen) -> Iterator[str]:
     path, mark, query = _query(seen)
-    pairs = query.split("&")
-    if mark and 1 < len(pairs) <= 64:
-        yield f"{path}?{'&'.join(sorted(pairs))}"
-        yield f"{path}?{'&'.join(reversed(pairs))}"
+    if mark:
+        yield from (f"{path}?{other}" for other in other_orders(query))
 
 
 def _question_mark(seen: Seen) -> Iterator[str]:
@@ -239,33 +249,33 @@ def _upper_start_line(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 TARGET_MISTAKES: tuple[StringMistake, ...] = (
-    _row("target-without-query", "The query was left out of (request-target).", _without_query, common=True),
-    _row("target-decoded", "The path (or query) in (request-target) was percent-decoded.", _decoded,
+    _row("target-without-query", "The query was left out of the signed target.", _without_query, common=True),
+    _row("target-decoded", "The path (or query) in the signed target was percent-decoded.", _decoded,
          "Take the target as it is sent (raw path, not the decoded one that frameworks offer).", common=True),
-    _row("target-decoded-without-query", "The path in (request-target) was percent-decoded and the query left out.",
+    _row("target-decoded-without-query", "The path in the signed target was percent-decoded and the query left out.",
          _decoded_without_query, "Take the target as it is sent: raw path and query."),
-    _row("target-encoded-twice", "The target in (request-target) was percent-encoded once more.", _encoded_twice,
+    _row("target-encoded-twice", "The signed target was percent-encoded once more.", _encoded_twice,
          "Encode once, and sign what is sent."),
-    _row("target-escape-case", "Percent escapes in (request-target) have letters of another case than those sent.", _hex_case),
-    _row("target-encoded-otherwise", "Characters in (request-target) are encoded otherwise than in the target that was sent.",
+    _row("target-escape-case", "Percent escapes in the signed target have letters of another case than those sent.", _hex_case),
+    _row("target-encoded-otherwise", "Characters in the signed target are encoded otherwise than in the target that was sent.",
          _encoded_otherwise),
-    _row("target-fragment", "(request-target) holds the fragment (#…), which is never sent.", _fragment,
+    _row("target-fragment", "The signed target holds the fragment (#…), which is never sent.", _fragment,
          "Sign the target as it is sent: without # and what follows."),
-    _row("target-full-url", "(request-target) holds the whole address instead of path and query.", _full, common=True),
-    _row("target-full-url-without-query", "(request-target) holds the whole address without the query, as Java's getRequestURL gives it.",
+    _row("target-full-url", "The signed target holds the whole address instead of path and query.", _full, common=True),
+    _row("target-full-url-without-query", "The signed target holds the whole address without the query, as Java's getRequestURL gives it.",
          _full_without_query, common=True),
-    _row("target-with-host", "(request-target) holds the host before the path.", _host_and_path),
+    _row("target-with-host", "The signed target holds the host before the path.", _host_and_path),
     _row("target-base-path-stripped",
-         "The first part of the path is missing from (request-target), as if the service were mounted below it.",
+         "The first part of the path is missing from the signed target, as if the service were mounted below it.",
          _stripped, "Sign the path from the root of the host, with every prefix that the bank's address has.", common=True),
-    _row("target-before-gateway", "(request-target) holds the target as it was before a gateway rewrote it.", _before_gateway,
+    _row("target-before-gateway", "The signed target is the one from before a gateway rewrote it.", _before_gateway,
          "Verify against the original target: let the gateway pass it on unchanged."),
-    _row("target-slash", "A slash more or less stands in (request-target) than in the target that was sent.", _slash),
-    _row("target-query-order", "The query in (request-target) has its parts in another order.", _query_order),
-    _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from (request-target).",
+    _row("target-slash", "A slash more or less stands in the signed target than in the target that was sent.", _slash),
+    _row("target-query-order", "The query in the signed target has its parts in another order.", _query_order),
+    _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from the signed target.",
          _question_mark),
-    _row("target-lower-case", "The target in (request-target) was written in lower case.", _lower_path),
-    _row("target-query-alone", "(request-target) holds the query without the path.", _query_alone),
+    _row("target-lower-case", "The signed target was written in lower case.", _lower_path),
+    _row("target-query-alone", "The signed target holds the query without the path.", _query_alone),
     _line("method-upper-case", "The method in (request-target) is not in lower case.", _method_case, common=True),
     _line("method-other", "The method in (request-target) is not the one that was sent.", _other_method),
     _line("method-missing", "The method is missing from (request-target).", _no_method),
@@ -273,4 +283,5 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
     _line("target-with-version", "(request-target) holds the HTTP version as well.", _version),
     StringMistake("target-as-start-line", Part.STRING, "The line of (request-target) stands without its name, as in the first drafts.",
                   "Begin the line with (request-target) and a colon.", _upper_start_line),
+    *COMPONENT_MISTAKES,
 )  # fmt: skip

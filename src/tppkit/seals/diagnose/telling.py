@@ -129,12 +129,13 @@ def tell_advice(
     text: str,
     certificates: Sequence[EidasCertificate],
     digest: DigestFinding | None,
-    digest_holds: bool,
+    *,
+    digest_fails: bool,
 ) -> Iterator[str]:
     """What to try next."""
     if digest is not None and digest.left:
         yield f"The hash of {' and '.join(digest.left)} in the Digest header is of no known form of this body: {_OTHER_BODY}"
-    elif not digest_holds and digest is None:
+    elif digest_fails and digest is None:
         yield _OTHER_BODY
     if search.signed is not None:
         return

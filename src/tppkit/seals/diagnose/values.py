@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime, parsedate_to_datetime
+from time import asctime
 from urllib.parse import quote, unquote_to_bytes
 
 from tppkit.httpsig.cavage import CREATED, EXPIRES
@@ -15,7 +16,14 @@ from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 MAX_LINES = 32
 _CHARACTER_SETS = ("; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8")
+_ZONE_NAMES = {
+    "+0000": ("Coordinated Universal Time", "Greenwich Mean Time", "UTC"),
+    "+0100": ("Central European Standard Time", "British Summer Time"),
+    "+0200": ("Eastern European Standard Time", "Central European Summer Time"),
+    "+0300": ("Eastern European Summer Time",),
+}
 _SPACES = re.compile(r"[ \t]+")
+_CREATED = re.compile(r";created=([0-9]{1,11})(?![0-9])")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}")
 _MEND = "Sign each value as it is sent, white space at its ends removed; several fields of one name joined by a comma and a space."
 Values = Callable[[str, str, Seen], Iterator[str]]
@@ -25,20 +33,27 @@ def _values(name: str, cause: str, values: Values, mend: str = _MEND, *, common:
     """A row that changes the value of one line, or of every line alike."""
 
     def apply(draft: Draft, seen: Seen) -> Iterator[Draft]:
-        lines = [(line, tuple(values(line.name.lower(), line.value, seen))) for line in draft.lines[:MAX_LINES]]
-        changes = [(line.name, [other for other in others if other != line.value]) for line, others in lines]
-        changes = [(line_name, others) for line_name, others in changes if others]
-        for number in range(max((len(others) for _, others in changes), default=0)):
-            for line_name, others in changes:
-                if number < len(others):
-                    yield draft.with_value(line_name, others[number])
+        lines = draft.lines[:MAX_LINES]
+        pending = [(line.name, _others(line.value, values(line.component, line.value, seen))) for line in lines]
+        number = 0
+        while pending:
+            drawn = [(line_name, others, next(others, None)) for line_name, others in pending]
+            changes = [(line_name, other) for line_name, _, other in drawn if other is not None]
+            yield from (draft.with_value(line_name, other) for line_name, other in changes)
             if number == 0 and len(changes) > 1:
                 everywhere = draft
-                for line_name, others in changes:
-                    everywhere = everywhere.with_value(line_name, others[0])
+                for line_name, other in changes:
+                    everywhere = everywhere.with_value(line_name, other)
                 yield everywhere
+            pending = [(line_name, others) for line_name, others, other in drawn if other is not None]
+            number += 1
 
     return StringMistake(name, Part.STRING, cause, mend, apply, common, 8)
+
+
+def _others(value: str, values: Iterator[str]) -> Iterator[str]:
+    """One by one: of pairs of mistakes only the first few are asked for."""
+    return (other for other in values if other != value)
 
 
 def _one_of_many(index: int) -> Values:
@@ -127,19 +142,20 @@ def _value_left_out(name: str, value: str, seen: Seen) -> Iterator[str]:
 
 
 def _digest_bare(name: str, value: str, seen: Seen) -> Iterator[str]:
-    if name == "digest":
+    if name == seen.digest_name:
         yield value.partition("=")[2]
+        yield value.partition("=")[2].strip(":")
 
 
 def _digest_label(name: str, value: str, seen: Seen) -> Iterator[str]:
-    if name == "digest":
+    if name == seen.digest_name:
         label, separator, rest = value.partition("=")
         for other in (label.lower(), label.upper(), label.replace("-", ""), label.replace("-", "").lower()):
             yield f"{other}{separator}{rest}"
 
 
 def _digest_other(name: str, value: str, seen: Seen) -> Iterator[str]:
-    if name == "digest":
+    if name == seen.digest_name:
         for _, other in seen.digests:
             yield other
 
@@ -156,6 +172,9 @@ def _near_times(name: str, value: str, seen: Seen) -> Iterator[str]:
         for seconds in range(1, 11):
             yield str(int(value) - seconds)
             yield str(int(value) + seconds)
+    if name == "@signature-params" and (created := _CREATED.search(value)):
+        for seconds in (*range(1, 11), *range(-10, 0)):
+            yield f"{value[: created.start(1)]}{int(created[1]) + seconds}{value[created.end(1) :]}"
     at = _date(value) if name == "date" else None
     if at is not None:
         for seconds in range(1, 11):
@@ -177,6 +196,26 @@ def _time_form(name: str, value: str, seen: Seen) -> Iterator[str]:
         )
         for hours in (1, 2, 3, -1):
             yield format_datetime(at + timedelta(hours=hours), usegmt=True)
+        yield from _program_forms(at)
+
+
+def _program_forms(at: datetime) -> Iterator[str]:
+    """As programs print a time that they did not format for a header: in UTC, then in the zones of the world."""
+    yield asctime(at.timetuple())
+    yield str(int(at.timestamp()))
+    yield str(int(at.timestamp()) * 1000)
+    for zone in (UTC, *[timezone(timedelta(hours=hours)) for hours in (*range(1, 15), *range(-12, 0))]):
+        local = at.astimezone(zone)
+        words, offset = asctime(local.timetuple()).split(), f"{local:%z}"
+        javascript = f"{' '.join(words[:2])} {local:%d %Y %H:%M:%S} GMT{offset}"
+        yield format_datetime(local)
+        yield local.isoformat()
+        yield local.isoformat(timespec="milliseconds")
+        yield javascript
+        for name in _ZONE_NAMES.get(offset, ()):
+            yield f"{javascript} ({name})"
+    for thousandth in range(1000):  # JavaScript's toISOString, whose thousandths are not in a Date header
+        yield f"{at:%Y-%m-%dT%H:%M:%S}.{thousandth:03d}Z"
 
 
 def _date(value: str) -> datetime | None:
@@ -217,11 +256,11 @@ VALUE_MISTAKES: tuple[StringMistake, ...] = (
     _values("value-last", "Of a header that stands more than once only the last value was signed.", _one_of_many(-1), common=True),
     _values("value-joined", "The values of a header that stands more than once were joined otherwise, or stand in another order.",
          _joined_otherwise),
+    _values("value-digest-label", "The algorithm of the digest is spelled otherwise in what was signed.", _digest_label),
     _values("value-digest-other",
          "The signature covers another digest than the one that was sent: that of the body, or of a form of it.", _digest_other,
             "Set Digest once, from the bytes that are sent, and sign that value."),
     _values("value-digest-bare", "The line of the digest lacks the name of the algorithm in what was signed.", _digest_bare),
-    _values("value-digest-label", "The algorithm of the digest is spelled otherwise in what was signed.", _digest_label),
     _values("value-lower-case", "A value was signed in lower case that was sent otherwise.", _lower),
     _values("value-upper-case", "A value was signed in capitals that was sent otherwise.", _upper),
     _values("value-uuid-form", "A UUID was signed in another form than it was sent in.", _uuid_form),
