@@ -1434,12 +1434,16 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no QR code is found in the picture",
             "take the whole code, sharp, with its light margin",
         ),
+        "qr.part": Code(
+            "the code in the picture holds one part of a text that several codes share",
+            "ask for one code with the whole text",
+        ),
         "qr.picture-malformed": Code(
             "the picture is no PNG or JPEG file, or is damaged",
             "save it as PNG again",
         ),
         "qr.picture-too-large": Code(
-            "the picture has more bytes, pixels or scans than are read",
+            "the picture has more bytes, pixels, scans or chunks than are read",
             "cut the code out of it, or save it smaller",
         ),
         "qr.scale": Code(
