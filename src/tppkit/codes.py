@@ -52,6 +52,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a receiver answered nasty callbacks otherwise than it should",
             "look at each line that failed, and at what it tests",
         ),
+        "attack.not-judged": Code(
+            "the receiver does not take the good callback, so its refusals show nothing",
+            "give the key that it believes, its own address as --signed-url, and a --body that the address takes",
+        ),
         "attack.unreachable": Code(
             "nothing listens at the address",
             "start the receiver first",

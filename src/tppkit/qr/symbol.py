@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from zxingcpp import Barcode
@@ -43,15 +43,16 @@ def is_part(code: Barcode) -> bool:
     Args:
         code: a QR code that was read.
     """
-    rows: list[list[int]] = memoryview(code.to_image(scale=1, add_quiet_zones=False)).tolist()  # upright, 0 is dark
+    image: Any = code.to_image(scale=1, add_quiet_zones=False)
+    rows: Any = memoryview(image).tolist()  # upright, 0 is dark
     facts = cast("Mapping[str, str]", code.extra)
     mask, level = int(facts["DataMask"]), _LEVELS[facts["ECLevel"]]
 
     def seen(y: int, x: int) -> bool:
-        return rows[y][x] == 0
+        return bool(rows[y][x] == 0)
 
     def mirrored(y: int, x: int) -> bool:
-        return rows[x][y] == 0
+        return bool(rows[x][y] == 0)
 
     dark = min(seen, mirrored, key=lambda one: _distance(one, level, mask))
     return _mode(dark, len(rows) - 1, _MASKS[mask]) == _STRUCTURED_APPEND
