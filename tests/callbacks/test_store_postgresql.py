@@ -7,6 +7,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from datetime import timedelta
 from functools import partial
 
 import psycopg
@@ -17,6 +18,8 @@ from psycopg.rows import dict_row
 from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
 from tppkit.callbacks.stores.postgresql import PostgresqlStore
 from tppkit.errors import ConfigurationError, InboxError
+
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -156,6 +159,22 @@ def test_a_store_is_refused_a_connection_with_a_transaction_that_it_could_not_co
         shared.rollback()
     assert Inbox(receiver(), case.store).handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.REPEATED
     assert case.effects() == ["t1 1"]
+
+
+def test_a_worker_claims_no_more_than_it_takes_whatever_the_servers_plan(postgresql_url: str):
+    prefix = new_prefix("pgplan")
+    case = postgresql_case(postgresql_url, prefix)
+    for n in range(3):
+        Inbox(receiver(), case.store).accept(login(f"r{n}"), at=AT)
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(f"ANALYZE {prefix}callbacks")
+    # So a planner that thinks little of the table runs a subquery for each of its rows.
+    plain = (
+        "-c enable_material=off -c enable_hashjoin=off -c enable_hashagg=off -c enable_mergejoin=off -c enable_sort=off"
+    )
+    store = PostgresqlStore(lambda: psycopg.connect(postgresql_url, options=plain), prefix=prefix)
+    assert len(store.take(at=AT, until=AT + MINUTE, limit=1)) == 1
+    assert len(store.take(at=AT, until=AT + MINUTE, limit=2)) == 2
 
 
 def test_a_connection_that_is_lost_before_the_commit_leaves_nothing_acknowledged(

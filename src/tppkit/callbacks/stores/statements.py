@@ -80,11 +80,13 @@ class Statements:
         self.oldest = self._text(
             "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"
         )
+        # In a WITH the rows are picked once; PostgreSQL may run a subquery for each row, and it would claim others each time.
         self.take, self.take_lapsed = (
             self._text(
-                "UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until WHERE key IN"
-                f" (SELECT key FROM {{callbacks}} WHERE due_at <= :at AND state {which} 'claimed'"
-                f" ORDER BY due_at, received_at LIMIT :limit {locking}) RETURNING {_COLUMNS}, attempts"
+                f"WITH picked AS (SELECT key FROM {{callbacks}} WHERE due_at <= :at AND state {which} 'claimed'"
+                f" ORDER BY due_at, received_at LIMIT :limit {locking})"
+                " UPDATE {callbacks} SET state = 'claimed', attempts = attempts + 1, due_at = :until"
+                f" WHERE key IN (SELECT key FROM picked) RETURNING {_COLUMNS}, attempts"
             )
             for which in ("<>", "=")
         )
