@@ -1914,6 +1914,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the server's private key is unusable",
             "check that it belongs to the server certificate",
         ),
+        "transport.busy": Code(
+            "as many calls are under way as may be",
+            "look for a handler that hangs or takes long; the peer was told to come again",
+        ),
         "transport.disconnected": Code(
             "the peer left in the middle of the request",
             "try again",

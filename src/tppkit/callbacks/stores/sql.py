@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -21,8 +23,10 @@ T = TypeVar("T")
 # COMMIT with a silent rollback after any error, and nothing else tells a COMMIT or ROLLBACK that the handler sent as text.
 _GUARD = Statement("SAVEPOINT tppkit_effect", {})
 _UNGUARD = Statement("RELEASE SAVEPOINT tppkit_effect", {})
+_COMMITTED = "inbox.handler-committed"
 _ABORTED = "25P02"
 _ENDED = ("25P01", "3B001")
+_CONSTRAINTS = ("23", "P0001")  # broken, or refused by a trigger
 
 
 class Session(Protocol):
@@ -43,12 +47,15 @@ class Session(Protocol):
     def before_effect(self) -> None:
         """Remember the transaction."""
 
-    def after_effect(self) -> None:
-        """Send what the handler left unsent, and see that the transaction is the same.
+    def require_same(self) -> None:
+        """See that the transaction is the one that was remembered.
 
         Raises:
             ConfigurationError: `inbox.handler-committed`.
         """
+
+    def flush(self) -> None:
+        """Send what the handler left unsent."""
 
 
 class AsyncSession(Protocol):
@@ -65,8 +72,11 @@ class AsyncSession(Protocol):
     def before_effect(self) -> None:
         """Remember the transaction."""
 
-    async def after_effect(self) -> None:
-        """See `Session.after_effect`."""
+    def require_same(self) -> None:
+        """See `Session.require_same`."""
+
+    async def flush(self) -> None:
+        """Send what the handler left unsent."""
 
 
 class SqlStore(ABC):
@@ -99,12 +109,14 @@ class SqlStore(ABC):
 
         Nothing is committed or rolled back here; what the caller rolls back was never received.
         """
-        session = self._within(within)
+        with _of_the_stores_kind(within):
+            session = self._within(within)
         return drive(self._programs.once(entry, at=at), lambda step: perform(step, session, None))
 
     def run_within(self, entry: Entry, effect: Effect, *, at: datetime, within: Any) -> Outcome:
         """Mark an entry done and have its effect, in the caller's transaction; what is raised is for the caller to roll back."""
-        session = self._within(within)
+        with _of_the_stores_kind(within):
+            session = self._within(within)
         try:
             return drive(self._programs.run(entry, at=at), lambda step: perform(step, session, effect))
         except EffectFailed as e:
@@ -129,16 +141,28 @@ class SqlStore(ABC):
     def run_all(
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
-        """See `Store.run_all`; one transaction for all, a savepoint for each."""
-        return self._drive(self._programs.run_all(entries, at=at, retry=retry), effect)
+        """See `Store.run_all`; one transaction for all, a savepoint for each. When its commit fails by a handler, one for each."""
+        try:
+            return self._drive(self._programs.run_all(entries, at=at, retry=retry), effect)
+        except EffectFailed as e:
+            failed = e
+        if len(entries) == 1:
+            return self._drive(self._programs.run_all(entries, at=at, retry=retry), _raising(failed.error))
+        return [self.run_all([entry], effect, at=at, until=until, retry=retry)[0] for entry in entries]
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return self._drive(self._programs.take(at=at, until=until, limit=limit))
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
-        """See `Store.resume`; one transaction for all, a savepoint for each."""
-        return self._drive(self._programs.resume(taken, at=at, retry=retry), effect)
+        """See `Store.resume`; as by `run_all`."""
+        try:
+            return self._drive(self._programs.resume(taken, at=at, retry=retry), effect)
+        except EffectFailed as e:
+            failed = e
+        if len(taken) == 1:
+            return self._drive(self._programs.resume(taken, at=at, retry=retry), _raising(failed.error))
+        return [self.resume([one], effect, at=at, retry=retry)[0] for one in taken]
 
     def failed(self, *, limit: int) -> list[Failure]:
         """See `Store.failed`."""
@@ -153,7 +177,7 @@ class SqlStore(ABC):
         return self._drive(self._programs.purge(lifetimes, limit=limit))
 
     def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
-        with self._transaction() as session:
+        with _failing_at_commit(effect), self._transaction() as session:
             return drive(program, lambda step: perform(step, session, effect))
 
 
@@ -179,12 +203,14 @@ class AsyncSqlStore(ABC):
 
     async def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.once`."""
-        session = await self._within(within)
+        with _of_the_stores_kind(within):
+            session = await self._within(within)
         return await drive_async(self._programs.once(entry, at=at), lambda step: perform_async(step, session, None))
 
     async def run_within(self, entry: Entry, effect: AsyncEffect, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.run_within`."""
-        session = await self._within(within)
+        with _of_the_stores_kind(within):
+            session = await self._within(within)
         try:
             return await drive_async(
                 self._programs.run(entry, at=at), lambda step: perform_async(step, session, effect)
@@ -211,16 +237,28 @@ class AsyncSqlStore(ABC):
     async def run_all(
         self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
-        """See `Store.run_all`; one transaction for all, a savepoint for each."""
-        return await self._drive(self._programs.run_all(entries, at=at, retry=retry), effect)
+        """See `SqlStore.run_all`."""
+        try:
+            return await self._drive(self._programs.run_all(entries, at=at, retry=retry), effect)
+        except EffectFailed as e:
+            failed = e
+        if len(entries) == 1:
+            return await self._drive(self._programs.run_all(entries, at=at, retry=retry), _raising(failed.error))
+        return [(await self.run_all([entry], effect, at=at, until=until, retry=retry))[0] for entry in entries]
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return await self._drive(self._programs.take(at=at, until=until, limit=limit))
 
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
-        """See `Store.resume`; one transaction for all, a savepoint for each."""
-        return await self._drive(self._programs.resume(taken, at=at, retry=retry), effect)
+        """See `SqlStore.resume`."""
+        try:
+            return await self._drive(self._programs.resume(taken, at=at, retry=retry), effect)
+        except EffectFailed as e:
+            failed = e
+        if len(taken) == 1:
+            return await self._drive(self._programs.resume(taken, at=at, retry=retry), _raising(failed.error))
+        return [(await self.resume([one], effect, at=at, retry=retry))[0] for one in taken]
 
     async def failed(self, *, limit: int) -> list[Failure]:
         """See `Store.failed`."""
@@ -235,8 +273,9 @@ class AsyncSqlStore(ABC):
         return await self._drive(self._programs.purge(lifetimes, limit=limit))
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
-        async with self._transaction() as session:
-            return await drive_async(program, lambda step: perform_async(step, session, effect))
+        with _failing_at_commit(effect):
+            async with self._transaction() as session:
+                return await drive_async(program, lambda step: perform_async(step, session, effect))
 
 
 def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
@@ -250,12 +289,22 @@ def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
         session.execute(_GUARD)
         try:
             have_effect(effect, step, session.connection)
-            session.after_effect()
+            session.require_same()
+            session.flush()
             with _blaming_the_handler():
                 session.execute(_UNGUARD)
         except Exception as e:
-            raise EffectFailed(e) from e
+            raise EffectFailed(_ended(session) or e) from e
     return None
+
+
+def _ended(session: Session) -> ConfigurationError | None:
+    """That a handler which raised had ended the transaction, so that nothing of it could be undone."""
+    with _looking_for_the_end() as found:
+        session.require_same()
+        with _blaming_the_handler():
+            session.execute(_UNGUARD)
+    return found.error
 
 
 async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
@@ -269,12 +318,37 @@ async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect |
         await session.execute(_GUARD)
         try:
             await have_effect_async(effect, step, session.connection)
-            await session.after_effect()
+            session.require_same()
+            await session.flush()
             with _blaming_the_handler():
                 await session.execute(_UNGUARD)
         except Exception as e:
-            raise EffectFailed(e) from e
+            raise EffectFailed(await _ended_async(session) or e) from e
     return None
+
+
+async def _ended_async(session: AsyncSession) -> ConfigurationError | None:
+    with _looking_for_the_end() as found:
+        session.require_same()
+        with _blaming_the_handler():
+            await session.execute(_UNGUARD)
+    return found.error
+
+
+@dataclass(slots=True)
+class _End:
+    error: ConfigurationError | None = None
+
+
+@contextmanager
+def _looking_for_the_end() -> Iterator[_End]:
+    found = _End()
+    try:
+        yield found
+    except ConfigurationError as e:
+        found.error = e if e.code == _COMMITTED else None
+    except Exception:  # noqa: BLE001, S110  # a transaction that only failed; the handler's own error says more
+        pass
 
 
 @contextmanager
@@ -283,8 +357,7 @@ def _blaming_the_handler() -> Iterator[None]:
     try:
         yield
     except InboxError as e:
-        cause = getattr(e.__cause__, "orig", e.__cause__)  # SQLAlchemy wraps the driver's
-        state = getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None)
+        cause, state = _cause_and_state(e)
         if state == _ABORTED:
             raise ConfigurationError(
                 "inbox.handler-aborted",
@@ -296,11 +369,43 @@ def _blaming_the_handler() -> Iterator[None]:
         raise
 
 
+def _cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
+    """The driver's error and its SQLSTATE, empty where it has none."""
+    cause = getattr(error.__cause__, "orig", error.__cause__)  # SQLAlchemy wraps the driver's
+    return cause, getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
+
+
+@contextmanager
+def _failing_at_commit(effect: object) -> Iterator[None]:
+    """Tell a constraint that a handler's writes break at the commit, where it is deferred, from a store that fails.
+
+    Raises:
+        EffectFailed: by the driver's error, or SQLAlchemy's.
+    """
+    try:
+        yield
+    except InboxError as e:
+        cause, state = _cause_and_state(e)
+        broken = isinstance(cause, sqlite3.IntegrityError) or state.startswith(_CONSTRAINTS)
+        if effect is not None and broken and isinstance(e.__cause__, Exception):
+            raise EffectFailed(e.__cause__) from e
+        raise
+
+
+def _raising(error: Exception) -> Callable[[Entry, Any], Any]:
+    """An effect that only fails."""
+
+    def effect(entry: Entry, connection: Any) -> Any:
+        raise error
+
+    return effect
+
+
 def transaction_ended() -> ConfigurationError:
     """The handler committed or rolled back."""
     return ConfigurationError(
-        "inbox.handler-committed",
-        "the handler ended the inbox's transaction: commit(), rollback() and executescript() do that",
+        _COMMITTED,
+        "the handler ended the inbox's transaction: commit(), rollback(), executescript() and SQLite's OR ROLLBACK do that",
     )
 
 
@@ -309,4 +414,22 @@ def no_transaction() -> ConfigurationError:
     return ConfigurationError(
         "inbox.no-transaction",
         "the connection commits each statement by itself, so the mark would be committed before the effect",
+    )
+
+
+@contextmanager
+def _of_the_stores_kind(connection: object) -> Iterator[None]:
+    """Tell a connection of another driver, or none at all, by what it does not have."""
+    try:
+        yield
+    except AttributeError as e:
+        raise ConfigurationError(
+            "inbox.no-transaction", f"a {type(connection).__name__} is no connection or session of the store's kind"
+        ) from e
+
+
+def transaction_open() -> ConfigurationError:
+    """What the store does would be committed by somebody else, later or never."""
+    return ConfigurationError(
+        "inbox.transaction-open", "the store was given a connection that somebody else has a transaction on"
     )
