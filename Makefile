@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs testcerts fuzz crash clean
+.PHONY: help demo test lint bench memory docs testcerts fuzz crash clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,6 +40,10 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
 bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
 	$(BIN)/python benchmarks/run.py
 
+memory: $(VENV)/.dev ## What a million callbacks leave in memory and in files
+	$(BIN)/python benchmarks/inbox.py memory
+	$(BIN)/python benchmarks/inbox.py SQLite
+
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py
 
@@ -52,7 +56,7 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
 
-crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store
+crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store; takes long
 	CRASH_KILLS=2 $(BIN)/pytest -n 2 --dist load tests/callbacks/test_inbox_crash.py
 
 clean: ## Remove what the targets made

@@ -7,6 +7,7 @@ import os
 import resource
 import sqlite3
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -45,6 +46,7 @@ RECEIVER = CallbackReceiver(
 BATCH, BATCHES = 500, 12
 CONNECTIONS = 16  # requests that a receiver has at the same moment
 CALLBACKS = 1_000_000
+MARKS = (CALLBACKS // 10, CALLBACKS // 2, CALLBACKS)
 
 WHOLE = "inbox, SQLite, 250 a commit"
 
@@ -151,30 +153,56 @@ def delivery(number: int) -> ReceivedCallback:
 
 def remembering() -> Iterator[Line]:
     """Memory over a million callbacks, with a purge every thousand; the store's part of the inbox."""
+    for name in ("SQLite", "memory"):
+        first, *_, last = footprints(name)
+        growth = last.resident - first.resident
+        text = f"{growth / 1024:.1f} MiB"
+        yield Line(f"inbox, {name}, 1,000,000 callbacks", text, None, "<= 8.0 MiB more", growth <= 8 * 1024)
+
+
+class Footprint(NamedTuple):
+    """What a store takes after that many callbacks.
+
+    Attributes:
+        callbacks: how many were handled.
+        remembered: how many rows of them were not yet purged.
+        resident: the process's memory in KiB.
+        files: the store's files in KiB.
+    """
+
+    callbacks: int
+    remembered: int
+    resident: int
+    files: int
+
+
+def footprints(name: str) -> Iterator[Footprint]:
+    """What the store, `SQLite` or `memory`, takes after each of `MARKS`."""
     with tempfile.TemporaryDirectory() as folder:
+        if name == "memory":
+            yield from growing(MemoryStore(), Path(folder))
+            return
         store = SqliteStore(Path(folder) / "flat.sqlite", synchronous=Synchronous.NORMAL)
         store.create_tables()
-        for name, subject in (("SQLite", store), ("memory", MemoryStore())):
-            growth = resident_growth(subject)
-            text = f"{growth / 1024:.1f} MiB"
-            yield Line(f"inbox, {name}, 1,000,000 callbacks", text, None, "<= 8.0 MiB more", growth <= 8 * 1024)
+        yield from growing(store, Path(folder))
+        store.close()
 
 
-def resident_growth(store: Store) -> int:
-    """How much greater, in KiB, the process is after the last nine tenths of the callbacks."""
+def growing(store: Store, folder: Path) -> Iterator[Footprint]:
+    """Handle callbacks and purge; 10 seconds of them are remembered, 20 of their versions."""
     retention = Retention(done=timedelta(seconds=10), versions=timedelta(seconds=20))
-    before = 0
+    forgotten = 0
     for number in range(CALLBACKS):
         at = AT + number * timedelta(milliseconds=2)
         store.run(entry(number, at), lambda _, connection: None, at=at, until=at + SECOND, retry=lambda _: None)
         if number % 1000 == 999:
-            while store.purge(retention.at(at), limit=1000):
-                pass
-        if number == CALLBACKS // 10:
+            while purged := store.purge(retention.at(at), limit=1000):
+                forgotten += purged
+        if number + 1 in MARKS:
             gc.collect()
-            before = resident()
-    gc.collect()
-    return resident() - before
+            files = sum(file.stat().st_size for file in folder.iterdir()) // 1024
+            # Of each callback two rows are forgotten: its own, and its record's version.
+            yield Footprint(number + 1, 2 * (number + 1) - forgotten, resident(), files)
 
 
 def entry(number: int, at: datetime) -> Entry:
@@ -202,3 +230,18 @@ class one_core:
 
     def __exit__(self, *_: Any) -> None:
         os.sched_setaffinity(0, self._all)
+
+
+def main() -> None:
+    """Print what the stores named as arguments take, `SQLite` and `memory` without any."""
+    for name in sys.argv[1:] or ("SQLite", "memory"):
+        for at in footprints(name):
+            print(
+                f"{name:<7} {at.callbacks:>9,} callbacks | {at.remembered:>7,} rows kept | {at.resident / 1024:>6.1f} MiB resident"
+                f" | {at.files / 1024:>6.1f} MiB in files",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

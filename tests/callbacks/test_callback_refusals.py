@@ -174,7 +174,7 @@ def test_what_was_not_signed_is_refused(callback):
 
 def test_sizes_are_bounded():
     assert refusal(received(body=b'{"a":"' + b"x" * 65_536 + b'"}')) == "callback.too-large"
-    assert refusal(received(target="/" + "a" * 2048)) == "callback.too-large"
+    assert refusal(received(target="/" + "a" * 4096)) == "callback.too-large"
     assert refusal(GOOD._replace(headers=GOOD.headers + (("a", "b"),) * 100)) == "callback.too-large"
 
 

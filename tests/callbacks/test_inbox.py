@@ -104,6 +104,14 @@ def test_a_record_that_is_written_otherwise_is_the_same_content(inbox: Inbox, ca
     assert inbox.handle(received("r2", f"/cb/{UUID}", body), case.handler, at=AT).outcome is Outcome.STALE
 
 
+def test_a_field_that_the_document_does_not_name_is_content(inbox: Inbox, case: Case):
+    first = outcome("r1")
+    inbox.handle(first, case.handler, at=AT)
+    body = json.dumps(json.loads(first.body) | {"further": [1.5, "ž"]}).encode()
+    again = inbox.handle(received("r2", f"/cb/{UUID}", body), case.handler, at=AT)
+    assert again.outcome is Outcome.VERSION_CONFLICT
+
+
 def test_another_content_is_applied_where_the_first_one_failed(inbox: Inbox, case: Case):
     with pytest.raises(LookupError):
         inbox.handle(outcome("r1", tlc="posted"), raising, at=AT)

@@ -8,7 +8,6 @@ requestid, or an older version that comes late, has no effect; and for what it s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
@@ -122,7 +121,7 @@ class Admission:
     def _order(self, callback: VerifiedCallback) -> Order | None:
         event = callback.event
         if isinstance(event, Transaction):  # assumption same-version
-            return Order(self._digest("transaction", event.id), event.ver, _content(callback.body))
+            return Order(self._digest("transaction", event.id), event.ver, _content(event))
         if isinstance(event, AccessGranted):
             # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
             return Order(self._digest("access", event.token, format_time(event.expires_at)), 0)
@@ -133,9 +132,14 @@ class Admission:
         return sha256("\0".join((self._environment, *parts)).encode()).digest()
 
 
-def _content(body: bytes) -> bytes:
-    # Of an object that was read: spaces and the order of names make no other record.
-    return sha256(json.dumps(json.loads(body), sort_keys=True).encode()).digest()
+def _content(record: Transaction) -> bytes:
+    # Of what was read, not of the body: spaces and the order of names make no other record.
+    amounts, fees = ([(one.currency, str(one.value)) for one in some] for some in (record.amounts, record.fees))
+    said = (
+        record.time_stamp, record.tlc, record.acc, amounts, fees, record.name, record.street, record.city, record.country,
+        record.msg, record.time, record.tcc, sorted(record.unknown.items()),
+    )  # fmt: skip
+    return sha256(repr(said).encode()).digest()
 
 
 def admit_all(

@@ -188,11 +188,13 @@ class Programs:
         """Set the version: APPLIED when it is new, else STALE or VERSION_CONFLICT."""
         if entry.order is None:
             return Outcome.APPLIED
-        rows: Rows = yield Statement(self._sql.advance, entry.order._asdict() | {"at": at})
+        subject, version, content = entry.order
+        values = {"subject": subject, "version": version, "content": content, "at": at}
+        rows: Rows = yield Statement(self._sql.advance, values)
         if rows:
             return Outcome.APPLIED
-        known: Rows = yield Statement(self._sql.version, {"subject": entry.order.subject})
-        other = any(entry.order.contradicts(version, _bytes(content)) for version, content in known)
+        known: Rows = yield Statement(self._sql.version, {"subject": subject})
+        other = any(entry.order.contradicts(last, _bytes(said)) for last, said in known)
         return Outcome.VERSION_CONFLICT if other else Outcome.STALE
 
     def _known(self, entry: Entry) -> Program[Outcome]:
