@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
@@ -26,7 +25,7 @@ _UNGUARD = Statement("RELEASE SAVEPOINT tppkit_effect", {})
 _COMMITTED = "inbox.handler-committed"
 _ABORTED = "25P02"
 _ENDED = ("25P01", "3B001")
-_CONSTRAINTS = ("23", "P0001")  # broken, or refused by a trigger
+_RAISED = "P0001"  # by a trigger
 
 
 class Session(Protocol):
@@ -386,7 +385,8 @@ def _failing_at_commit(effect: object) -> Iterator[None]:
         yield
     except InboxError as e:
         cause, state = _cause_and_state(e)
-        broken = isinstance(cause, sqlite3.IntegrityError) or state.startswith(_CONSTRAINTS)
+        # Every driver names it so (PEP 249).
+        broken = state == _RAISED or any(kind.__name__ == "IntegrityError" for kind in type(cause).__mro__)
         if effect is not None and broken and isinstance(e.__cause__, Exception):
             raise EffectFailed(e.__cause__) from e
         raise
