@@ -89,8 +89,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "mend the key's validity, or ask the service which key it uses",
         ),
         "callback-cause.method": Code(
-            "the signature fits another spelling of the method",
-            "hand over the method as it stood on the wire",
+            "the signature fits another method, another spelling of it, or none",
+            "hand over the method as it stood on the wire; if the service signs without it, tell us",
         ),
         "callback-cause.none-found": Code(
             "no usual mistake explains the signature",
@@ -115,6 +115,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback-cause.signature-unreadable": Code(
             "the header holds no ECDSA signature in any usual encoding",
             "look for what changes the header",
+        ),
+        "callback-cause.url-case": Code(
+            "the signature fits the path in other letters, large for small",
+            "configure the address exactly as the service knows it; look for what changes the path on its way",
         ),
         "callback-cause.url-encoding": Code(
             "the signature fits other percent-encoding of the URL",

@@ -139,6 +139,7 @@ def test_the_likely_cause_is_explained(tppkit, parts):
     assert result.exit_code == 1
     assert "callback-cause.body-changed" in result.stdout
     assert f"r-1POST{URL}" in result.stdout
+    assert "callback explain" not in result.stdout  # it is what is being done
     verdict = tppkit("callback", "explain", *parts, "--json", stdin=ACCESS + b"\n").json
     assert [finding["code"] for finding in verdict["findings"]] == ["callback.signature", "callback-cause.body-changed"]
     assert verdict["tried"][0]["url"] == URL

@@ -177,7 +177,9 @@ def explain(
     else:
         facts = [("key", f"{name}: {state}") for name, state in counting.items()]
         facts += [(name, text) for one in tried for name, text in one.items()]
-        print_verdict(f"{received.method} {received.target}", facts, found.findings)
+        print_verdict(
+            f"{received.method} {received.target}", facts, found.findings, without_mend=("callback.signature",)
+        )
     return verdict_code(found.findings)
 
 
