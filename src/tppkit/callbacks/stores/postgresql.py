@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, no_transaction, transaction_open
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_open
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import InboxError
 

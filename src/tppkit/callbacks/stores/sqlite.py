@@ -15,7 +15,8 @@ from typing import Any
 
 from tppkit._files import touch_private
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import SqlStore, no_transaction, transaction_ended
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
+from tppkit.callbacks.stores.sql import SqlStore
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
