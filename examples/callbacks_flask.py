@@ -5,6 +5,7 @@
 Needs `service.pub`, the public key of the service, in the folder it is started in.
 """
 
+import logging
 import sqlite3
 import threading
 import time
@@ -22,6 +23,7 @@ from tppkit.callbacks import (
     load_callback_key,
 )
 from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.errors import InboxError
 from tppkit.protocol.legacy import AccessGranted, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
@@ -64,7 +66,12 @@ inbox = Inbox(receiver, store)
 def work() -> None:
     """Has the effects of what is stored. Any number of these may run, here or in processes of their own."""
     while True:
-        if not inbox.work(handle, at=datetime.now(UTC)):
+        try:
+            idle = not inbox.work(handle, at=datetime.now(UTC))
+        except InboxError:  # the store fails for now; what was claimed is claimed again when its lease ends
+            logging.exception("callbacks are stored, but cannot be handled")
+            idle = True
+        if idle:
             time.sleep(0.2)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 # Letters, marks and symbols that are drawn as nothing. All else that cannot be seen (controls, bidi, zero width) is not
-# printable by its category. Source: Default_Ignorable_Code_Point, Unicode 17; and the blank Braille pattern.
+# printable by its category. Source: Default_Ignorable_Code_Point, Unicode 17; and what is blank by its name or use: the Braille
+# pattern, the object that is not there, the Khitan filler, the null notehead.
 _INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\ufffc\U00016fe4\U0001d159"
+    "\U000e0100-\U000e01ef]"
 )
 
 

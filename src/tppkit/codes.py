@@ -52,6 +52,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a receiver answered nasty callbacks otherwise than it should",
             "look at each line that failed, and at what it tests",
         ),
+        "attack.not-judged": Code(
+            "the receiver does not take the good callback, so its refusals show nothing",
+            "give the key that it believes, its own address as --signed-url, and a --body that the address takes",
+        ),
         "attack.unreachable": Code(
             "nothing listens at the address",
             "start the receiver first",
@@ -85,8 +89,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "mend the key's validity, or ask the service which key it uses",
         ),
         "callback-cause.method": Code(
-            "the signature fits another spelling of the method",
-            "hand over the method as it stood on the wire",
+            "the signature fits another method, another spelling of it, or none",
+            "hand over the method as it stood on the wire; if the service signs without it, tell us",
         ),
         "callback-cause.none-found": Code(
             "no usual mistake explains the signature",
@@ -111,6 +115,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback-cause.signature-unreadable": Code(
             "the header holds no ECDSA signature in any usual encoding",
             "look for what changes the header",
+        ),
+        "callback-cause.url-case": Code(
+            "the signature fits the path in other letters, large for small",
+            "configure the address exactly as the service knows it; look for what changes the path on its way",
         ),
         "callback-cause.url-encoding": Code(
             "the signature fits other percent-encoding of the URL",
@@ -1462,12 +1470,16 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no QR code is found in the picture",
             "take the whole code, sharp, with its light margin",
         ),
+        "qr.part": Code(
+            "the code in the picture holds one part of a text that several codes share",
+            "ask for one code with the whole text",
+        ),
         "qr.picture-malformed": Code(
             "the picture is no PNG or JPEG file, or is damaged",
             "save it as PNG again",
         ),
         "qr.picture-too-large": Code(
-            "the picture has more bytes, pixels or scans than are read",
+            "the picture has more bytes, pixels, scans or chunks than are read",
             "cut the code out of it, or save it smaller",
         ),
         "qr.scale": Code(
@@ -1937,6 +1949,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "tls.private-key": Code(
             "the server's private key is unusable",
             "check that it belongs to the server certificate",
+        ),
+        "transport.busy": Code(
+            "as many calls are under way as may be",
+            "look for a handler that hangs or takes long; the peer was told to come again",
         ),
         "transport.disconnected": Code(
             "the peer left in the middle of the request",

@@ -9,12 +9,13 @@ from calling import ACCESS, ACCESS_URL, AT, LIVE, RECEIVER, TEST
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.callbacks import Inbox
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
 from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.errors import CallbackRejected
+from tppkit.errors import CallbackRejected, ConfigurationError
 
-TARGET = Target(key=LIVE, stranger=TEST, url=ACCESS_URL, body=ACCESS, name="run1")
+ADDRESS = CallbackAddress(ACCESS_URL, CallbackKind.ACCESS)
+TARGET = Target(key=LIVE, stranger=TEST, address=ADDRESS, body=ACCESS, name="run1")
 
 
 def judged(attack, inbox: Inbox | None = None) -> list[str]:
@@ -83,7 +84,31 @@ def test_the_host_that_was_signed_is_in_the_header(name, header):
 
 def test_a_record_with_a_version_comes_late():
     body = b'{"id":"x","ver":4}'
-    target = Target(key=LIVE, stranger=TEST, url=ACCESS_URL, body=body, name="run1")
+    target = Target(key=LIVE, stranger=TEST, address=ADDRESS, body=body, name="run1")
     newer, older = next(attack for attack in ATTACKS if attack.name == "stale").make(target)
     assert [json.loads(call.body)["ver"] for call in (newer, older)] == [5, 4]
     assert newer.headers[0] != older.headers[0]
+
+
+def test_an_address_that_ends_with_a_token_is_signed_with_one():
+    address = CallbackAddress(ACCESS_URL + "{token}", CallbackKind.PAYMENT)
+    with pytest.raises(ConfigurationError) as refused:
+        Target(key=LIVE, stranger=TEST, address=address, body=ACCESS, name="run1")
+    assert refused.value.code == "callback.address-unusable"
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_a_path_that_a_proxy_shortens_is_attacked_as_well(attack):
+    address = CallbackAddress("https://tpp.example/app/cb/", CallbackKind.ACCESS)
+    receiver = CallbackReceiver([address], keys=RECEIVER.keys, stripped_prefix="/app")
+    target = Target(key=LIVE, stranger=TEST, address=address, body=ACCESS, name="run1", path="/cb/")
+    calls = attack.make(target)
+    assert all(call.target in ("/cb/", "/cb%2F", "https://stranger.example/app/cb/") for call in calls)
+    inbox = Inbox(receiver, MemoryStore())
+    for call in calls[:-1]:
+        inbox.accept(call, at=AT)
+    if attack.answer is Answer.REFUSED:
+        with pytest.raises(CallbackRejected):
+            inbox.accept(calls[-1], at=AT)
+    else:
+        inbox.accept(calls[-1], at=AT)

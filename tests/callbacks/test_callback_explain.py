@@ -31,7 +31,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tppkit.callbacks import (
+    CallbackAddress,
     CallbackKey,
+    CallbackKind,
     CallbackReceiver,
     ReceivedCallback,
     explain_callback,
@@ -84,7 +86,7 @@ def test_the_exact_bytes_and_every_key_are_told():
     [
         (f"{ORIGIN}/cb", "url-slash"), ("http://tpp.example/cb/", "url-scheme"), ("tpp.example/cb/", "url-scheme"),
         ("/cb/", "url-scheme"), ("https://tpp.example:443/cb/", "url-port"), ("https://TPP.EXAMPLE/cb/", "url-host"),
-        (f"{ORIGIN}/", "url-prefix"),
+        (f"{ORIGIN}/", "url-prefix"), ("https://www.tpp.example/cb/", "url-host"), (f"{ORIGIN}/CB/", "url-case"),
     ],
 )  # fmt: skip
 def test_another_url_was_signed(signed_url, cause):
@@ -155,6 +157,24 @@ def test_another_key_signed():
 def test_the_method_was_signed_otherwise():
     assert causes(received(method="post")._replace(method="POST")) == ["method"]
     assert causes(received(method="Post")) == ["other-reading"]
+    assert causes(received(method="PUT")._replace(method="POST")) == ["method"]
+
+
+def test_no_method_was_signed():
+    signature = make_signature(LIVE, signed_bytes(REQUEST_ID, "", ACCESS_URL, ACCESS))
+    assert causes(with_headers(GOOD, signature=signature)) == ["method"]
+
+
+@pytest.mark.parametrize(
+    ("target", "signed_url"), [("/CB/", ACCESS_URL), (f"/Cb/{UUID}", f"{ORIGIN}/cb/{UUID}"), ("/cb/", f"{ORIGIN}/CB/")]
+)
+def test_the_path_came_in_other_letters(target, signed_url):
+    assert causes(received(signed_url=signed_url)._replace(target=target)) == ["url-case"]
+
+
+def test_the_host_without_www_was_signed():
+    receiver = CallbackReceiver([CallbackAddress("https://www.tpp.example/cb/", CallbackKind.ACCESS)], keys=[LIVE_KEY])
+    assert causes(GOOD, receiver=receiver) == ["url-host"]
 
 
 def test_the_requestid_was_signed_otherwise():

@@ -281,3 +281,50 @@ def test_a_server_that_is_not_there_is_told():
     with pytest.raises(InboxError) as caught:
         asyncio.run(inbox.accept(login("r1"), at=AT))
     assert caught.value.code == "inbox.unavailable"
+
+
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_what_only_the_commit_refuses_is_the_handlers_failure_and_stops_no_other(run, store: str, postgresql_url: str):
+    table = new_prefix("deferred") + "t"
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(
+            f"CREATE TABLE {table} (id INT PRIMARY KEY, other INT REFERENCES {table} DEFERRABLE INITIALLY DEFERRED)"
+        )
+    statement = f"INSERT INTO {table} VALUES (1, 2)"
+
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        async def dangling(callback: VerifiedCallback, connection: Any) -> None:
+            await case.handler(callback, connection)
+            if "bad" in callback.request_id:
+                await connection.execute(statement if store == "postgresql" else text(statement))
+
+        with pytest.raises((psycopg.IntegrityError, SQLAlchemyError)):
+            await inbox.handle(login("bad1"), dangling, at=AT)
+        answers = await inbox.handle_all([login("bad2"), login("r2")], dangling, at=AT)
+        assert [one.outcome for one in answers] == [Outcome.FAILED, Outcome.APPLIED]  # type: ignore[union-attr]
+        for request_id in ("bad3", "r3"):
+            await inbox.accept(login(request_id), at=AT)
+        worked = {one.entry.request_id: one.outcome for one in await inbox.work(dangling, at=AT)}
+        assert worked == {"bad3": Outcome.FAILED, "r3": Outcome.APPLIED}
+        assert sorted([failure.entry.request_id for failure in await inbox.failed()]) == ["bad1", "bad2", "bad3"]
+        assert await case.effects() == ["r2", "r3"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", TRANSACTIONAL)
+def test_a_handler_that_commits_and_raises_is_told_what_it_did(run, store: str):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        async def commits(callback: VerifiedCallback, connection: Any) -> None:
+            # psycopg's own commit() is forbidden here
+            await (connection.execute("COMMIT") if store == "postgresql" else connection.commit())
+            raise LookupError
+
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle(login("r1"), commits, at=AT)
+        assert caught.value.code == "inbox.handler-committed"
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.once(login("r1"), at=AT, within=None)
+        assert caught.value.code == "inbox.no-transaction"
+
+    run(scenario)

@@ -159,3 +159,12 @@ def test_settings_that_cannot_work_are_refused(settings):
     with pytest.raises(ConfigurationError) as caught:
         settings()
     assert caught.value.code == "inbox.setting"
+
+
+@pytest.mark.parametrize("span", [timedelta.max, timedelta(days=36526), timedelta(seconds=-1)])
+@pytest.mark.parametrize("side", ["past", "future"])
+def test_a_window_of_an_impossible_width_is_refused_where_it_is_made(span: timedelta, side: str):
+    spans = {"past": timedelta(0), "future": timedelta(0), side: span}
+    with pytest.raises(ConfigurationError) as caught:
+        TimeWindow(operated_at, **spans)
+    assert caught.value.code == "inbox.setting"

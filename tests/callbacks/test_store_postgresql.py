@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
+from itertools import count
 
 import psycopg
 import pytest
@@ -16,6 +18,7 @@ from inboxes import AT, Case, login, new_prefix, outcome, postgresql_case, recei
 from psycopg.rows import dict_row
 
 from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
+from tppkit.callbacks.inbox import Handler
 from tppkit.callbacks.stores.postgresql import PostgresqlStore
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -192,19 +195,102 @@ def test_a_connection_that_is_lost_before_the_commit_leaves_nothing_acknowledged
     assert case.effects() == ["t1 1"]
 
 
-def test_an_effect_that_only_the_commit_refuses_is_not_acknowledged(postgresql_url: str, inbox: Inbox, case: Case):
+@pytest.fixture
+def dangling(postgresql_url: str, case: Case) -> Handler:
+    """A handler whose writes for the record `bad` break a constraint that is looked at by the commit alone."""
     table = new_prefix("deferred") + "t"
     with psycopg.connect(postgresql_url) as connection:
         connection.execute(
             f"CREATE TABLE {table} (id INT PRIMARY KEY, other INT REFERENCES {table} DEFERRABLE INITIALLY DEFERRED)"
         )
 
-    def dangling(callback: object, connection: psycopg.Connection) -> None:
-        connection.execute(f"INSERT INTO {table} VALUES (1, 2)")
+    def handler(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)
+        if callback.event.id == "bad":
+            connection.execute(f"INSERT INTO {table} VALUES (1, 2)")
 
+    return handler
+
+
+def test_an_effect_that_only_the_commit_refuses_is_the_handlers_failure(inbox: Inbox, case: Case, dangling: Handler):
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        inbox.handle(outcome("r1", record="bad"), dangling, at=AT)
+    (failure,) = inbox.failed()
+    assert (failure.entry.request_id, failure.reason) == ("r1", "ForeignKeyViolation")
+    assert case.effects() == []
+    assert inbox.handle(outcome("r1", record="bad"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_an_effect_that_only_the_commit_refuses_stops_no_other(inbox: Inbox, case: Case, dangling: Handler):
+    calls = [outcome("r1", record="bad"), outcome("r2", record="good")]
+    assert [one.outcome for one in inbox.handle_all(calls, dangling, at=AT)] == [Outcome.FAILED, Outcome.APPLIED]
+    assert case.effects() == ["good 1"]
+    assert [failure.entry.request_id for failure in inbox.failed()] == ["r1"]
+
+
+def test_an_effect_that_only_the_commit_refuses_stops_no_worker(inbox: Inbox, case: Case, dangling: Handler):
+    for call in (outcome("r1", record="t1"), outcome("r2", record="bad"), outcome("r3", record="t3")):
+        inbox.accept(call, at=AT)
+    worked = {one.entry.request_id: one.outcome for one in inbox.work(dangling, at=AT)}
+    assert worked == {"r1": Outcome.APPLIED, "r2": Outcome.FAILED, "r3": Outcome.APPLIED}
+    assert sorted(case.effects()) == ["t1 1", "t3 1"]
+
+
+def test_rounds_that_are_done_are_told_though_a_later_one_fails(postgresql_url: str):
+    prefix, later = new_prefix("rounds"), AT + MINUTE
+    case, opened = postgresql_case(postgresql_url, prefix), count(1)
+
+    def connect() -> psycopg.Connection:
+        if next(opened) > 3:
+            raise psycopg.OperationalError("gone")
+        return psycopg.connect(postgresql_url)
+
+    worker = Inbox(receiver(), PostgresqlStore(connect, prefix=prefix))
+    for number in (1, 2):
+        Inbox(receiver(), case.store).accept(outcome(f"r{number}", record=f"t{number}"), at=AT + number * MINUTE)
+    case.store.take(at=AT + MINUTE, until=later, limit=1)  # by one who died: r1 is a round of its own
+    told = worker.work(case.handler, at=later + 2 * MINUTE)
+    assert [(one.entry.request_id, one.outcome) for one in told] == [("r1", Outcome.APPLIED)]
+    assert case.effects() == ["t1 1"]
     with pytest.raises(InboxError):
-        inbox.handle(outcome("r1"), dangling, at=AT)
-    assert inbox.handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+        worker.work(case.handler, at=later + 2 * MINUTE)
+
+
+def test_a_repetition_does_not_wait_for_a_handler_that_hangs(inbox: Inbox, case: Case):
+    told: list[str] = []
+
+    def hangs(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        def repeat() -> None:
+            try:
+                inbox.handle(outcome("r1"), case.handler, at=AT)
+            except InboxError as e:
+                told.append(e.message)
+
+        assert connection.execute("SELECT current_setting('lock_timeout')").fetchone() == ("0",)
+        repetition = threading.Thread(target=repeat)
+        repetition.start()
+        repetition.join(60)
+
+    assert inbox.handle(outcome("r1"), hangs, at=AT).outcome is Outcome.APPLIED
+    assert [message[-5:] for message in told] == ["55P03"]
+
+
+def test_a_handler_that_commits_and_raises_is_told_what_it_did(inbox: Inbox):
+    def commits(callback: object, connection: psycopg.Connection) -> None:
+        connection.execute("COMMIT")
+        raise ValueError
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(outcome("r1"), commits, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    assert isinstance(caught.value.__cause__ or caught.value.__context__, Exception)
+
+
+@pytest.mark.parametrize("within", [None, 5, sqlite3.connect(":memory:")])
+def test_what_is_no_connection_of_the_stores_kind_is_refused(inbox: Inbox, within: object):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.once(outcome("r1"), at=AT, within=within)
+    assert caught.value.code == "inbox.no-transaction"
 
 
 def test_a_drivers_error_in_a_handler_is_the_handlers(inbox: Inbox):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from inboxes import AT, login, new_prefix, outcome, receiver
-from sqlalchemy import create_engine, create_mock_engine, select, text
+from sqlalchemy import create_engine, create_mock_engine, event, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
@@ -203,3 +203,57 @@ def test_a_failing_database_is_told_without_what_was_written(make_session: sessi
         inbox.accept(outcome("r1"), at=AT)
     assert caught.value.code == "inbox.unavailable"
     assert "LT121000011101001000" not in f"{caught.value}{caught.value.__cause__}"
+
+
+@pytest.fixture
+def dangling(make_session: sessionmaker[Session]) -> Any:
+    """A handler whose writes for the record `bad` break a constraint that is looked at by the commit alone."""
+    engine = make_session.kw["bind"]
+    if engine.dialect.name == "sqlite":
+        event.listen(engine, "connect", lambda driver, _: driver.execute("PRAGMA foreign_keys = ON"))
+        engine.dispose()
+    table = new_prefix("deferred") + "t"
+    with engine.begin() as connection:
+        connection.execute(
+            text(
+                f"CREATE TABLE {table} (id INT PRIMARY KEY, other INT REFERENCES {table} DEFERRABLE INITIALLY DEFERRED)"
+            )
+        )
+
+    def handler(callback: Any, session: Session) -> None:
+        pay(callback, session)
+        if callback.event.id == "bad":
+            session.execute(text(f"INSERT INTO {table} VALUES (1, 2)"))
+
+    return handler
+
+
+def test_what_only_the_commit_refuses_is_the_handlers_failure(
+    inbox: Inbox, make_session: sessionmaker[Session], dangling: Any
+):
+    with pytest.raises(IntegrityError):
+        inbox.handle(outcome("r1", record="bad"), dangling, at=AT)
+    assert [failure.reason for failure in inbox.failed()] == ["IntegrityError"]
+    for number, record in enumerate(("t2", "bad", "t3")):
+        inbox.accept(outcome(f"w{number}", record=record), at=AT)
+    worked = {one.entry.request_id: one.outcome for one in inbox.work(dangling, at=AT)}
+    assert worked == {"w0": Outcome.APPLIED, "w1": Outcome.FAILED, "w2": Outcome.APPLIED}
+    assert len(payments(make_session)) == 2
+
+
+def test_a_session_on_a_connection_with_a_transaction_is_refused(make_session: sessionmaker[Session], inbox: Inbox):
+    with make_session.kw["bind"].connect() as connection:
+        store = SqlalchemyStore(sessionmaker(bind=connection), prefix=new_prefix("bound"))
+        store.create_tables()
+        bound = Inbox(inbox.receiver, store)
+        assert bound.accept(outcome("r1"), at=AT).outcome is Outcome.STORED
+        connection.execute(text("SELECT 1"))
+        with pytest.raises(ConfigurationError) as caught:
+            bound.accept(outcome("r2"), at=AT)
+    assert caught.value.code == "inbox.transaction-open"
+
+
+def test_what_is_no_session_is_refused(inbox: Inbox):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.once(outcome("r1"), at=AT, within=None)
+    assert caught.value.code == "inbox.no-transaction"

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -215,15 +215,14 @@ def test_a_file_is_closed_behind_what_is_under_way(inbox: Inbox, case: Case):
     assert len(case.effects()) == 1
 
 
-def test_a_file_that_is_locked_for_long_is_told_and_received_later(path: Path, case: Case, monkeypatch):
-    monkeypatch.setattr("tppkit.callbacks.stores.sqlite._BUSY_MS", 50)
-    inbox = Inbox(receiver(), SqliteStore(path))
+def test_a_file_that_is_locked_for_long_is_told_and_received_later(path: Path, case: Case):
+    inbox, hasty = Inbox(receiver(), case.store), Inbox(receiver(), SqliteStore(path, wait_s=0.05))
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(4) as threads:
         other.execute("BEGIN IMMEDIATE")
 
         def code(n: int) -> str:
-            with pytest.raises(InboxError, match="locked") as caught:
-                inbox.handle(login(f"r{n}"), case.handler, at=AT)
+            with pytest.raises(InboxError, match=r"locked|busy") as caught:
+                hasty.handle(login(f"r{n}"), case.handler, at=AT)
             return caught.value.code
 
         assert set(threads.map(code, range(8))) == {"inbox.unavailable"}
@@ -284,3 +283,97 @@ def test_nothing_of_a_body_stays_behind_when_it_is_done(path: Path, inbox: Inbox
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT state, body, signature FROM tppkit_inbox_callbacks").fetchall()
     assert rows == [("done", None, None)] * 2
+
+
+@pytest.mark.parametrize("name", [":memory:"])
+def test_a_database_in_memory_is_no_store(name: str):
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(Path(name))
+    assert caught.value.code == "inbox.sqlite"
+
+
+@pytest.mark.parametrize("within", [None, 5, object()])
+def test_what_is_no_connection_is_refused(inbox: Inbox, within: object):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.once(login("r1"), at=AT, within=within)
+    assert caught.value.code == "inbox.no-transaction"
+
+
+def commit_and_raise(connection: sqlite3.Connection) -> None:
+    connection.commit()
+    raise ValueError("behind the commit")
+
+
+def roll_back_by_a_conflict(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TEMP TABLE one (id UNIQUE)")
+    connection.execute("INSERT INTO one VALUES (1)")
+    with suppress(sqlite3.IntegrityError):
+        connection.execute("INSERT OR ROLLBACK INTO one VALUES (1)")
+
+
+@pytest.mark.parametrize("ends", [commit_and_raise, roll_back_by_a_conflict])
+def test_a_handler_that_ended_the_transaction_is_told_so_whatever_it_raises(inbox: Inbox, ends: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), lambda _, connection: ends(connection), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+
+
+def test_a_handler_that_hangs_holds_nobody_up_for_longer_than_was_set(path: Path, case: Case):
+    """One thread's handler hangs; one that waits for its turn, and one whose effect waits for the shared commit, are told."""
+    store = SqliteStore(path, wait_s=0.3)
+    inbox, told = Inbox(receiver(), store), dict[str, str]()
+    first, second, released = threading.Event(), threading.Event(), threading.Event()
+
+    def deliver(request_id: str, handler: Any) -> None:
+        try:
+            told[request_id] = inbox.handle(login(request_id), handler, at=AT).outcome
+        except InboxError as e:
+            told[request_id] = e.message
+
+    def begins(callback: Any, connection: Any) -> None:
+        first.set()
+        while not store._waiting:  # until the one that hangs counts on sharing the commit
+            time.sleep(0.001)
+
+    def hangs(callback: Any, connection: Any) -> None:
+        second.set()
+        released.wait(60)
+
+    threads = [threading.Thread(target=deliver, args=("r1", begins))]
+    threads[0].start()
+    assert first.wait(60)
+    threads.append(threading.Thread(target=deliver, args=("r2", hangs)))
+    threads[1].start()
+    assert second.wait(60)
+    threads.append(threading.Thread(target=deliver, args=("r3", case.handler)))
+    threads[2].start()
+    threads[2].join(60)
+    threads[0].join(60)
+    assert "the commit did not come within 0.3 seconds" in told["r1"]
+    assert "the inbox was busy for 0.3 seconds" in told["r3"]
+    released.set()
+    threads[1].join(60)
+    # What hung has its effect after all, and so has what shared its commit.
+    assert told["r2"] == Outcome.APPLIED
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.REPEATED
+    assert inbox.handle(login("r3"), case.handler, at=AT).outcome is Outcome.APPLIED
+    store.close()
+
+
+def test_many_who_give_up_leave_nothing_open(path: Path, case: Case):
+    store = SqliteStore(path, wait_s=0.02)
+    inbox = Inbox(receiver(), store)
+
+    def deliver(number: int) -> Any:
+        try:
+            return inbox.handle(login(f"r{number}"), lambda *_: time.sleep(0.015), at=AT).outcome
+        except InboxError:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        told = list(threads.map(deliver, range(60)))
+    store.close()
+    patient = Inbox(receiver(), case.store)
+    again = [patient.handle(login(f"r{number}"), case.handler, at=AT).outcome for number in range(60)]
+    assert set(again) <= {Outcome.APPLIED, Outcome.REPEATED}
+    assert all(now is Outcome.REPEATED for then, now in zip(told, again, strict=True) if then is Outcome.APPLIED)

@@ -139,6 +139,7 @@ def test_the_likely_cause_is_explained(tppkit, parts):
     assert result.exit_code == 1
     assert "callback-cause.body-changed" in result.stdout
     assert f"r-1POST{URL}" in result.stdout
+    assert "callback explain" not in result.stdout  # it is what is being done
     verdict = tppkit("callback", "explain", *parts, "--json", stdin=ACCESS + b"\n").json
     assert [finding["code"] for finding in verdict["findings"]] == ["callback.signature", "callback-cause.body-changed"]
     assert verdict["tried"][0]["url"] == URL
@@ -184,6 +185,11 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
         (("attack", "https://127.0.0.1/", "--key", "{key}"), 2),
         (("attack", "http://[::1", "--key", "{key}"), 2),
         (("attack", "http://127.0.0.1:9/", "--key", "{key}"), 3),
+        (("attack", "http://127.0.0.1:9", "--key", "{key}"), 3),
+        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "nonsense"), 2),
+        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "http://tpp.example/cb/"), 2),
+        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example"), 2),
+        (("attack", "http://127.0.0.1:9/", "--key", "{key}", "--signed-url", "https://tpp.example/cb/{{token}}"), 2),
     ],
 )
 def test_what_cannot_be_done_is_told_in_one_line(tppkit, certs, tmp_path, arguments, code):
@@ -271,3 +277,32 @@ def test_a_receiver_that_believes_everything_fails(tppkit, certs):
         "requestid-reused",
     } <= failed
     assert not {"good", "replayed", "malleated"} & failed
+
+
+def test_a_receiver_that_refuses_everything_shows_nothing(tppkit, certs):
+    receiver = CallbackReceiver(
+        [CallbackAddress("https://tpp.example/elsewhere/", CallbackKind.ACCESS)],
+        keys=[load_callback_key(certs / "callback-live.pub", name="live")],
+    )
+    seen: list[ReceivedCallback] = []
+    with receiving(receiver, seen) as port:
+        command = ("callback", "attack", f"http://127.0.0.1:{port}/cb/", "--key", certs / "callback-live.key")
+        told, as_json = tppkit(*command), tppkit(*command, "--json")
+    assert (told.exit_code, as_json.exit_code, len(seen)) == (1, 1, 2)
+    assert (as_json.json["verdict"], as_json.json["code"]) == ("fails", "attack.not-judged")
+    assert [row["passed"] for row in as_json.json["attacks"]] == [False] + [None] * 41
+    lines = told.stdout.splitlines()
+    assert lines[0].startswith("FAIL  good")
+    assert lines[-1] == "0 of 42 passed"
+    assert all("not judged" in line for line in lines[1:-1])
+
+
+@pytest.mark.parametrize(("path", "targets"), [("/hook/x?y=1", "/hook/x?y=1"), ("", "/cb/")])
+def test_everything_goes_to_the_path_of_the_url(tppkit, certs, path, targets):
+    seen: list[ReceivedCallback] = []
+    with receiving(None, seen) as port:
+        url = f"http://127.0.0.1:{port}{path}"
+        tppkit("callback", "attack", url, "--key", certs / "callback-live.key", "--signed-url", URL)
+    assert len(seen) > 40
+    encoded = "/" + targets[1:].replace("/", "%2F")
+    assert {call.target for call in seen} == {targets, encoded, "https://stranger.example/cb/"}

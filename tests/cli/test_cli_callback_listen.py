@@ -228,6 +228,9 @@ def test_a_local_address_that_is_dead_is_told(certs, tmp_path):
         (b"Content-Length: 99999999999999999999", 413),
         (b"Content-Length: -1", 400),
         (b"Content-Length: 0\r\nX: a\r\n b", 400),
+        (b"Content-Length: 5", 400),
+        (b"Content-Length: 0\r\nContent-Length: 5", 400),
+        (b"Content-Length: 5\r\nContent-Length: 0", 400),
     ],
 )
 def test_what_cannot_be_kept_is_not_read(tmp_path, head, status):
@@ -239,6 +242,23 @@ def test_what_cannot_be_kept_is_not_read(tmp_path, head, status):
         connection.shutdown(socket.SHUT_WR)
         assert int(connection.recv(100).split(b" ")[1]) == status
         assert not any((tmp_path / "callbacks").iterdir())
+
+
+@pytest.mark.parametrize("target", [b"/cb/\x1b[31mred", b"/cb/\xff", b"/cb/\xc5\xbe"])
+def test_what_could_not_be_read_again_is_refused(tmp_path, target):
+    with listening(tmp_path) as listener:
+        assert exchange(listener.port, b"POST " + target + b" HTTP/1.1\r\nContent-Length: 0\r\n\r\n")[0] == 400
+        assert not any((tmp_path / "callbacks").iterdir())
+
+
+def test_a_body_that_is_announced_too_long_and_never_sent_is_answered_before_anything_else(tmp_path):
+    with (
+        listening(tmp_path) as listener,
+        socket.create_connection(("127.0.0.1", listener.port), timeout=8) as slow,  # less than one read may take
+    ):
+        slow.sendall(b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n")  # and stays
+        assert int(slow.recv(100).split(b" ")[1]) == 413
+        assert exchange(listener.port, b"POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n")[0] == 200
 
 
 def test_every_attack_is_answered_rightly_but_the_one_that_only_a_memory_of_requestids_knows(tppkit, certs, tmp_path):

@@ -24,7 +24,8 @@ AT_THE_DOOR = ("certificates", "trust", "httpsig", "seals", "web", "protocol", "
 AT_A_DESK = frozenset(
     SOURCE / place / f"{name}.py"
     for place, name in (
-        ("certificates", "pair"), ("certificates", "renewal"), ("httpsig", "cmd_words"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
+        ("certificates", "pair"), ("certificates", "renewal"),
+        ("httpsig", "cmd_words"), ("httpsig", "curl"), ("httpsig", "har"), ("httpsig", "shell_words"),
     )
 )  # fmt: skip
 # Doors of their own, at which no request of the PSD2 interface arrives: they answer with bare statuses.

@@ -8,13 +8,14 @@ import zlib
 from contextlib import suppress
 from io import BytesIO
 from itertools import product
+from time import process_time
 
 import pytest
 import segno
 from drawing import CODES, PAYMENT
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tppkit.errors import FormatError
 from tppkit.qr import make_picture, read_picture, read_texts
@@ -136,6 +137,43 @@ def symbol(content: str, **options) -> bytes:
     return out.getvalue()
 
 
+def parts(text: str, **options) -> list[Image.Image]:
+    """The pictures of a text that is split over several codes."""
+    found = []
+    for part in segno.make_sequence(text, **options):
+        out = BytesIO()
+        part.save(out, kind="png", scale=6)
+        found.append(opened(out.getvalue()).convert("L"))
+    return found
+
+
+@pytest.mark.parametrize(
+    "change", [lambda p: p, ImageOps.mirror, ImageOps.invert, lambda p: p.rotate(17, expand=True, fillcolor=255)]
+)
+@pytest.mark.parametrize("mask", range(8))
+def test_a_part_of_a_text_is_not_taken_for_the_whole(mask, change):
+    pictures = parts(CODES["login"].text + "/" + "ab12" * 20, version=3, mask=mask)
+    assert len(pictures) > 1
+    for picture in pictures:
+        assert_refused(saved(change(picture)), "qr.part")
+
+
+@pytest.mark.parametrize("length", [6, 250, 2400])
+@pytest.mark.parametrize("level", ["L", "M", "Q", "H"])
+def test_a_part_is_known_in_every_size(length, level):
+    text = (PAYMENT.text * 50)[:length]
+    for picture in parts(text, symbol_count=2, error=level):
+        assert_refused(saved(picture), "qr.part")
+
+
+@pytest.mark.parametrize("change", [lambda p: p, ImageOps.mirror, ImageOps.invert])
+@pytest.mark.parametrize("mask", range(8))
+def test_a_whole_text_is_no_part_in_any_mask(code, mask, change):
+    ascii_only = code.text.isascii()
+    whole = symbol(code.text, mask=mask, encoding="iso-8859-1" if ascii_only else "utf-8", eci=not ascii_only)
+    assert read_picture(saved(change(opened(whole).convert("L")))) == code
+
+
 def test_utf_8_that_is_not_named_is_read():
     assert read_picture(symbol(CODES["letters"].text, encoding="utf-8")) == CODES["letters"]
 
@@ -192,6 +230,49 @@ def png(width: int, height: int, *between: bytes, pixels: bytes = b"") -> bytes:
     )
 
 
+def sixteen_bits(dark: int, light: int, *between: bytes) -> bytes:
+    """The payment code in grey of 16 bits."""
+    grey = opened().convert("L")
+    head = struct.pack(">IIBBBBB", grey.width, grey.height, 16, 0, 0, 0, 0)
+    values = [
+        struct.pack(">H", light if grey.getpixel((x, y)) else dark)
+        for y in range(grey.height)
+        for x in range(grey.width)
+    ]
+    lines = b"".join(b"\0" + b"".join(values[at : at + grey.width]) for at in range(0, len(values), grey.width))
+    chunks = (chunk(b"IHDR", head), *between, chunk(b"IDAT", zlib.compress(lines)), chunk(b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+@pytest.mark.parametrize(("dark", "light"), [(0x2000, 0xE000), (0x0100, 0x8000), (0x7000, 0xFFFF)])
+def test_grey_of_16_bits_is_read_in_its_own_scale(dark, light):
+    assert read_picture(sixteen_bits(dark, light)) == PAYMENT
+
+
+def test_grey_of_16_bits_with_a_transparent_light_is_read():
+    assert read_picture(sixteen_bits(0x2000, 0x4000, chunk(b"tRNS", b"\x40\x00"))) == PAYMENT
+
+
+@pytest.mark.parametrize("size", [(65_536, 1), (1, 65_536), (16_000_000, 1)])
+def test_a_picture_of_too_long_a_side_is_refused(size):
+    assert "65535 a side" in assert_refused(saved(Image.new("1", size, 1)), "qr.picture-too-large").message
+
+
+def test_the_longest_side_is_searched():
+    assert_refused(saved(Image.new("1", (65_535, 1), 1)), "qr.no-code")
+
+
+def test_a_picture_of_very_many_chunks_is_refused_at_once():
+    begun = process_time()
+    assert_refused(png(8, 8, chunk(b"aaAa", b"") * 1_300_000, pixels=bytes(72)), "qr.picture-too-large")
+    assert process_time() - begun < 4
+
+
+def test_a_picture_of_many_chunks_is_read():
+    inserted = PNG.index(b"IDAT") - 4
+    assert read_picture(PNG[:inserted] + chunk(b"aaAa", b"") * 9_000 + PNG[inserted:]) == PAYMENT
+
+
 @pytest.mark.parametrize(("width", "height"), [(4001, 4000), (10_000, 10_000), (2**31 - 1, 2**31 - 1), (1, 16_000_001)])
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_unpacked(width, height):
     assert_refused(png(width, height), "qr.picture-too-large")
@@ -242,12 +323,18 @@ def test_a_field_of_corner_marks_is_searched_within_the_limit():
     for x, y in product(range(0, 3980, 18), repeat=2):
         field.paste(corner, (x, y))
     loaded = _load(saved(field))
-    assert loaded.width * loaded.height <= 4_000_000
+    assert loaded.width * loaded.height <= 2_100_000
     assert_refused(saved(field), "qr.no-code")
 
 
 @pytest.mark.parametrize(
-    ("size", "searched"), [((2000, 2000), (2000, 2000)), ((2000, 2001), (1000, 1001)), ((4000, 4000), (2000, 2000))]
+    ("size", "searched"),
+    [
+        ((1920, 1080), (1920, 1080)),
+        ((2100, 1001), (1050, 501)),
+        ((2800, 2800), (1400, 1400)),
+        ((4000, 4000), (1334, 1334)),
+    ],
 )
-def test_large_pictures_are_searched_at_half_their_size(size, searched):
+def test_large_pictures_are_searched_at_a_fraction_of_their_size(size, searched):
     assert _load(saved(Image.new("L", size))).size == searched

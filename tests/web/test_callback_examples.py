@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import count
 from pathlib import Path
 
@@ -31,10 +33,10 @@ COMMANDS = {
 
 
 class Running:
-    """An example that runs: its port, and the key whose callbacks it takes."""
+    """An example that runs: its port, the key whose callbacks it takes, its folder, and what all examples have said."""
 
-    def __init__(self, port: int, key: Path) -> None:
-        self.port, self.key_path = port, key
+    def __init__(self, port: int, key: Path, *, folder: Path, log: Path) -> None:
+        self.port, self.key_path, self.folder, self.log = port, key, folder, log
         key_object = load_private_key(key.read_bytes())
         assert isinstance(key_object, ec.EllipticCurvePrivateKey)
         self.key = key_object
@@ -65,7 +67,8 @@ def examples(pki, tmp_path_factory) -> Iterator[dict[str, Running]]:
         (folder / name / "service.pub").write_bytes((folder / "certs" / "callback-live.pub").read_bytes())
         servers[name] = Server(command, folder=folder / name, path=EXAMPLES)
     with running(servers, environment={}, log=folder / "log") as ports:
-        yield {name: Running(port, folder / "certs" / "callback-live.key") for name, port in ports.items()}
+        key, log = folder / "certs" / "callback-live.key", folder / "log"
+        yield {name: Running(port, key, folder=folder / name, log=log) for name, port in ports.items()}
 
 
 @pytest.fixture(params=COMMANDS)
@@ -111,6 +114,21 @@ def test_a_refused_callback_gets_a_bare_status_and_has_no_effect(example):
     headers = sign_callback(example.key, request_id="bad", method="POST", url="https://tpp.example/cb/", body=ACCESS)
     assert request(example.port, "POST", "/cb/", headers, ACCESS + b" ") == Response(400, b"")
     assert example.effects() == before
+
+
+def test_a_worker_outlives_a_store_that_fails_for_a_while(examples):
+    example = examples["flask"]
+    before, said = example.effects(), len(example.log.read_text())
+    with closing(sqlite3.connect(example.folder / "tpp.sqlite", timeout=20)) as connection:
+        connection.execute("ALTER TABLE tppkit_inbox_callbacks RENAME TO away")
+        deadline = time.monotonic() + 20
+        while "stored, but cannot be handled" not in example.log.read_text()[said:]:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.5)  # so that the workers of both processes have met it
+        connection.execute("ALTER TABLE away RENAME TO tppkit_inbox_callbacks")
+    assert example.call(f"/cb/{UUID}", transaction("T-2", 1, "posted")).status == 200
+    assert example.effects(at_least=len(before) + 1) == [*before, "T-2 1 posted"]
 
 
 def test_every_attack_is_answered_rightly(example):

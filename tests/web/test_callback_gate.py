@@ -114,6 +114,20 @@ def test_a_repetition_is_acknowledged_and_not_handled_again():
     assert len(seen) == 1
 
 
+def test_the_same_request_is_not_begun_again_while_it_is_handled():
+    inner: list[int] = []
+
+    def again(*_: object) -> None:
+        # The service signs what it repeats anew.
+        repeated = sign_callback(SERVICE, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=ACCESS)
+        inner.append(own.receive(callback()._replace(headers=repeated), LOCAL).status)
+
+    own, refusals = gate(handler=again)
+    assert own.receive(callback(), LOCAL).status == 200
+    assert own.receive(callback(), LOCAL).status == 200
+    assert (inner, refusals) == ([503], [])
+
+
 @pytest.mark.parametrize(
     ("received", "status", "code"),
     [

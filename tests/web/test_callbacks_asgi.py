@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
 
-from tppkit.callbacks import Inbox
+from tppkit.callbacks import Inbox, VerifiedCallback
 from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.web import CallbackGate, CallbackMiddleware
 
@@ -151,3 +152,60 @@ def test_a_blocking_inbox_does_not_hold_up_the_event_loop():
     threads: list[int] = []
     run(scope(), Client(ACCESS), handler=lambda *_: threads.append(threading.get_ident()))
     assert threads != [here]
+
+
+async def posted(middleware: CallbackMiddleware, request_id: str) -> int:
+    body = ACCESS.replace(b"abcdefghijklmnopqrstuvwxyz", f"{request_id:a<26}".encode())  # a grant of its own
+    client = Client(body)
+    headers = [(name.encode(), value.encode()) for name, value in callback(request_id, body=body).headers]
+    await middleware({**scope(), "headers": headers}, client.receive, client.send)
+    return client.status
+
+
+def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applications_threads():
+    go_on, begun = threading.Event(), list[str]()
+
+    def hangs(got: VerifiedCallback, connection: object) -> None:
+        begun.append(got.request_id)
+        if got.request_id == "hangs":
+            go_on.wait(60)
+
+    refusals = Refusals()
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), handler=hangs, on_refusal=refusals.append)
+    middleware = CallbackMiddleware(Application(), gate=gate, timeout_s=0.2, threads=2)
+
+    async def all_of_them() -> tuple[list[int], int]:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        first = await posted(middleware, "hangs")
+        again = [await posted(middleware, "hangs") for _ in range(20)]
+        middleware._timeout_s = 30.0
+        other = await posted(middleware, "well")
+        await asyncio.wait_for(asyncio.to_thread(int), 30)
+        go_on.set()
+        return [first, *again], other
+
+    statuses, other = asyncio.run(all_of_them())
+    assert (statuses, other) == ([503] * 21, 200)
+    assert begun == ["hangs", "well"]
+    assert [refused.error.code for refused in refusals] == ["transport.timeout"]
+
+
+def test_more_than_may_wait_are_asked_to_come_again():
+    go_on, refusals = threading.Event(), Refusals()
+    gate = CallbackGate(
+        Inbox(RECEIVER, MemoryStore()), handler=lambda *_: go_on.wait(60) and None, on_refusal=refusals.append
+    )
+    middleware = CallbackMiddleware(Application(), gate=gate, timeout_s=60.0, threads=1)
+
+    async def all_of_them() -> list[int]:
+        waiting = [asyncio.create_task(posted(middleware, f"r{number}")) for number in range(5)]
+        await asyncio.sleep(0)  # each is begun
+        while len(asyncio.all_tasks()) < 6 or middleware._threads._free._value:
+            await asyncio.sleep(0.001)
+        last = await posted(middleware, "r6")
+        go_on.set()
+        return [*await asyncio.gather(*waiting), last]
+
+    assert asyncio.run(all_of_them()) == [200] * 5 + [503]
+    assert [refused.error.code for refused in refusals] == ["transport.busy"]

@@ -13,9 +13,12 @@ from enum import StrEnum
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
+from tppkit._encoding import shown
+from tppkit.callbacks.addresses import TOKEN, CallbackAddress
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
 from tppkit.callbacks.sign import make_signature
 from tppkit.callbacks.verify import P256_ORDER
+from tppkit.errors import ConfigurationError
 
 _STRANGERS = "https://stranger.example"
 _STRANGER = _STRANGERS + "/x?"
@@ -41,16 +44,26 @@ class Target:
     Args:
         key: the private key whose public key the receiver has.
         stranger: a key that the receiver does not have.
-        url: the receiver's address as it is signed, `https://…`.
+        address: the receiver's address as it is signed, a token in the place of `{token}`.
         body: a JSON object that the address takes.
         name: makes the requestids of one run; letters and digits.
+        path: what the receiver gets as the target, where a proxy would change it; the address's by default.
+
+    Raises:
+        ConfigurationError: `callback.address-unusable`, the address has `{token}`.
     """
 
     def __init__(
-        self, *, key: ec.EllipticCurvePrivateKey, stranger: ec.EllipticCurvePrivateKey, url: str, body: bytes, name: str
-    ) -> None:
-        self.key, self.stranger, self.url, self.body, self.name = key, stranger, url, body, name
-        self.path = "/" + url.removeprefix("https://").partition("/")[2]
+        self, *, key: ec.EllipticCurvePrivateKey, stranger: ec.EllipticCurvePrivateKey, address: CallbackAddress, body: bytes,
+        name: str, path: str = "",
+    ) -> None:  # fmt: skip
+        if address.has_token:
+            raise ConfigurationError(
+                "callback.address-unusable", f"{shown(address.url)} is signed with a token in the place of {TOKEN}"
+            )
+        self.key, self.stranger, self.body, self.name = key, stranger, body, name
+        self.url, self.origin, self.signed_path = address.url, address.origin, address.path
+        self.path = path or address.path
 
     def request_id(self, attack: str) -> str:
         """The id of an attack's request."""
@@ -170,20 +183,21 @@ def _without(name: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
 def _elsewhere(header: str) -> Callable[[Target], tuple[ReceivedCallback, ...]]:
     # A header names the host of the address that was signed, which is not the receiver's.
     def make(target: Target) -> tuple[ReceivedCallback, ...]:
-        call = target.call(header, url=_STRANGERS + target.path)
+        call = target.call(header, url=_STRANGERS + target.signed_path)
         return (call._replace(headers=(*call.headers, (header, _STRANGERS.removeprefix("https://")))),)
 
     return make
 
 
 def _absolute(target: Target) -> tuple[ReceivedCallback, ...]:
-    url = _STRANGERS + target.path
+    url = _STRANGERS + target.signed_path
     return (target.call("absolute", url=url, path=url),)
 
 
 def _slash_encoded(target: Target) -> tuple[ReceivedCallback, ...]:
     path = target.path[:1] + target.path[1:].replace("/", "%2F")
-    return (target.call("slash", url=target.url.removesuffix(target.path) + path, path=path),)
+    before = target.signed_path.removesuffix(target.path) if target.signed_path.endswith(target.path) else ""
+    return (target.call("slash", url=target.origin + before + path, path=path),)
 
 
 def _get_with_body(target: Target) -> tuple[ReceivedCallback, ...]:

@@ -16,13 +16,13 @@ from urllib.parse import quote, unquote
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from tppkit._encoding import parse_json
-from tppkit.callbacks.addresses import AddressBook
+from tppkit.callbacks.addresses import AddressBook, CallbackAddress
 from tppkit.callbacks.message import ReceivedCallback
 from tppkit.errors import FormatError
 from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
 
 _HTTPS = "https://"
-_MAX_URLS = 64
+_MAX_URLS = 96
 
 
 class Cause(NamedTuple):
@@ -91,11 +91,14 @@ def _as_der(raw: bytes) -> bytes | None:
 
 
 def urls(received: ReceivedCallback, book: AddressBook) -> list[Variant]:
-    """Whole URLs, the likeliest first, at most 64."""
+    """Whole URLs, the likeliest first, at most 96."""
     match = book.find(received.target)
     found: dict[str, Cause | None] = dict.fromkeys([url.decode() for url in match.urls] if match else [])
+    path = _path(received.target)
+    for url in filter(None, (_in_configured_case(address, path) for address in book.addresses)):
+        found.setdefault(url, Cause("callback-cause.url-case", f"{url} was signed: in other letters, large for small"))
     for origin in dict.fromkeys(address.origin for address in book.addresses):
-        url = origin + _path(received.target)
+        url = origin + path
         found.setdefault(
             url, Cause("callback-cause.url-unconfigured", f"{url} was signed, which is no configured address")
         )
@@ -104,6 +107,14 @@ def urls(received: ReceivedCallback, book: AddressBook) -> list[Variant]:
         for variant, cause in _changed_urls(url, headers):
             found.setdefault(variant, cause)
     return [Variant(url.encode("utf-8", "replace"), cause) for url, cause in list(found.items())[:_MAX_URLS]]
+
+
+def _in_configured_case(address: CallbackAddress, path: str) -> str | None:
+    """The address's URL, when a path is its own but for capital letters; a token stays as it came."""
+    own, behind = path[: len(address.path)], path[len(address.path) :]
+    if own.lower() != address.path.lower() or (behind and not address.has_token):
+        return None
+    return address.origin + address.path + behind
 
 
 def _path(target: str) -> str:
@@ -138,6 +149,8 @@ def _changed_urls(url: str, headers: Mapping[str, str]) -> Iterator[tuple[str, C
     if headers.get("x-forwarded-host", authority) != authority:
         signed = _HTTPS + headers["x-forwarded-host"] + path + mark + query
         yield _signed("callback-cause.url-host", signed, "with the host that a proxy names")
+    other_host = authority[4:] if authority.startswith("www.") else f"www.{authority}"
+    yield _signed("callback-cause.url-host", _HTTPS + other_host + path + mark + query, "with or without www.")
     yield _signed(
         "callback-cause.url-host", _HTTPS + authority.upper() + path + mark + query, "with the host in upper case"
     )
@@ -159,6 +172,8 @@ def _changed_paths(origin: str, path: str, behind: str, headers: Mapping[str, st
             yield _signed(
                 "callback-cause.url-prefix", origin + headers[name], f"with the path of {name}, which a proxy changed"
             )
+    for cased in (path.lower(), path.upper()):
+        yield _signed("callback-cause.url-case", origin + cased + behind, "in other letters, large for small")
     shorter = path
     while shorter.count("/") > 1:
         shorter = "/" + shorter[1:].partition("/")[2]
@@ -223,8 +238,9 @@ def heads(request_id: str, method: str) -> list[Variant]:
     found: dict[str, Cause | None] = {request_id + method: None}
     for name in (method.upper(), method.lower(), method.capitalize()):
         found.setdefault(request_id + name, Cause("callback-cause.method", f"the method was signed as {name[:20]}"))
-    found.setdefault(request_id + "GET", Cause("callback-cause.method", "a GET was signed"))
-    found.setdefault(request_id + "POST", Cause("callback-cause.method", "a POST was signed"))
+    for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"):
+        found.setdefault(request_id + name, Cause("callback-cause.method", f"a {name} was signed"))
+    found.setdefault(request_id, Cause("callback-cause.method", "no method was signed"))
     for text, how in (
         (request_id.strip(), "without white space around it"), (request_id.lower(), "in lower case"),
         (request_id.upper(), "in upper case"), (request_id.replace("-", ""), "without hyphens"), ("", "not at all"),

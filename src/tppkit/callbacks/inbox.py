@@ -37,7 +37,7 @@ from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.stores.entry import Failure, Taken
 from tppkit.callbacks.stores.store import Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
-from tppkit.errors import CallbackRejected
+from tppkit.errors import CallbackRejected, InboxError
 
 # The second argument is the store's connection or session, None where it has no transaction to share.
 Handler = Callable[[VerifiedCallback, Any], object]
@@ -106,7 +106,8 @@ class Inbox:
         """Verify several callbacks that were received together and have their effects, with one commit.
 
         Where the store's promise is exactly-once each effect has a savepoint of its own: a handler that raises undoes its own
-        writes and no others, and its callback is FAILED.
+        writes and no others, and its callback is FAILED. When a handler's writes make the commit itself fail (a deferred constraint),
+        all are undone and each is handled again in a transaction of its own.
 
         Args:
             received: the requests, exactly as they came; at most 1,000.
@@ -117,7 +118,7 @@ class Inbox:
             For each request its receipt, or why it is refused.
 
         Raises:
-            InboxError: `inbox.unavailable`; then nothing of all this happened.
+            InboxError: `inbox.unavailable`; acknowledge none of them.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         admitted = admit_all(self._admission, received, at=at)
@@ -191,14 +192,18 @@ class Inbox:
             limit: how many at most, up to 1,000; within the lease all of them should be done.
 
         Raises:
-            InboxError: `inbox.unavailable`; what was claimed is claimed again when the lease ends.
+            InboxError: `inbox.unavailable`, nothing was done before it; what was claimed is claimed again when the lease ends.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         at = as_utc(at)
         until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
-        while left and (taken := self._store.take(at=at, until=until, limit=left)):
-            worked += self._resume(taken, handler, at)
-            left = limit - len(worked)
+        try:
+            while left and (taken := self._store.take(at=at, until=until, limit=left)):
+                worked += self._resume(taken, handler, at)
+                left = limit - len(worked)
+        except InboxError:
+            if not worked:  # else what is done is told; a failure that lasts meets the next call
+                raise
         return worked
 
     def _resume(self, taken: Sequence[Taken], handler: Handler, at: datetime) -> list[Worked]:

@@ -24,7 +24,7 @@ from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.stores.entry import Failure, Taken
 from tppkit.callbacks.stores.store import AsyncStore
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
-from tppkit.errors import CallbackRejected
+from tppkit.errors import CallbackRejected, InboxError
 
 AsyncHandler = Callable[[VerifiedCallback, Any], Awaitable[object]]
 AsyncTransaction = Callable[[], AbstractAsyncContextManager[Any]]
@@ -95,9 +95,13 @@ class AsyncInbox:
         """See `Inbox.work`."""
         at = as_utc(at)
         until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
-        while left and (taken := await self._store.take(at=at, until=until, limit=left)):
-            worked += await self._resume(taken, handler, at)
-            left = limit - len(worked)
+        try:
+            while left and (taken := await self._store.take(at=at, until=until, limit=left)):
+                worked += await self._resume(taken, handler, at)
+                left = limit - len(worked)
+        except InboxError:
+            if not worked:
+                raise
         return worked
 
     async def _resume(self, taken: Sequence[Taken], handler: AsyncHandler, at: datetime) -> list[Worked]:

@@ -12,6 +12,7 @@ from tppkit.callbacks.verify import VerifiedCallback
 from tppkit.errors import CallbackRejected, ConfigurationError
 from tppkit.protocol.legacy import Transaction
 
+LONGEST_SPAN = timedelta(days=36525)  # of a window; far from where the calendar ends
 DEFAULT_LEASE = timedelta(minutes=1)
 
 
@@ -39,7 +40,7 @@ class TimeWindow:
         future: how far it may lie ahead, for clocks that differ.
 
     Raises:
-        ConfigurationError: `inbox.setting`, a span is below zero.
+        ConfigurationError: `inbox.setting`, a span is below zero or above 100 years.
     """
 
     time_of: Callable[[VerifiedCallback], datetime | None]
@@ -48,8 +49,10 @@ class TimeWindow:
 
     def __post_init__(self) -> None:
         for name, span in (("past", self.past), ("future", self.future)):
-            if span < timedelta(0):
-                raise ConfigurationError("inbox.setting", f"a window whose {name} is {span} is below zero")
+            if not timedelta(0) <= span <= LONGEST_SPAN:
+                raise ConfigurationError(
+                    "inbox.setting", f"a window whose {name} is {span} is below zero, or above 100 years"
+                )
 
     def require(self, callback: VerifiedCallback) -> None:
         """Refuse what is out of the window; both ends are within.
@@ -112,7 +115,8 @@ class Retries:
     Attributes:
         first: the wait after the first attempt.
         longest: the longest wait.
-        attempts: after this many it is only tried again when it is delivered again or released.
+        attempts: after this many it is only tried again when it is released, or delivered again to `handle`; `accept` acknowledges
+            the repetition of a failed callback and leaves it as it is.
 
     Raises:
         ConfigurationError: `inbox.setting`, a number is not above zero.

@@ -177,7 +177,9 @@ def explain(
     else:
         facts = [("key", f"{name}: {state}") for name, state in counting.items()]
         facts += [(name, text) for one in tried for name, text in one.items()]
-        print_verdict(f"{received.method} {received.target}", facts, found.findings)
+        print_verdict(
+            f"{received.method} {received.target}", facts, found.findings, without_mend=("callback.signature",)
+        )
     return verdict_code(found.findings)
 
 
@@ -192,7 +194,8 @@ def explain(
 def attack(url: str, key: Path, signed_url: str | None, body: str | None, as_json: bool) -> int:
     """Send nasty callbacks to one's own receiver and print pass or fail for each.
 
-    URL is where the receiver listens, http:// on this machine: other hosts are refused.
+    URL is where the receiver listens, http:// on this machine: other hosts are refused. All go to its path; without one, to the
+    path of --signed-url. When the good callback is not taken the others are not judged, and the exit code is 1.
     """
     results = run_attacks(url, key=_private_key(key), signed_url=signed_url, body=None if body is None else _body(body))
     return print_results(results, as_json=as_json)

@@ -27,11 +27,13 @@ from tppkit.callbacks import (
 from tppkit.cli.callback_kept import KeptCallbacks
 from tppkit.cli.callback_sending import Place, Reply, readdress, send_message
 from tppkit.cli.output import finding_object, say, say_error
-from tppkit.errors import ConfigurationError, Finding, TppkitError, TransportError
+from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, TransportError
+from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
 
 _STEP_S = 10.0  # what one read or write may take
 _REQUEST_S = 30.0  # what a whole request may take: one at a time is answered
+_DISCARDING_S = 1.0  # what is read behind a refusal
 _DISCARDED_BYTES = 2 * 1024 * 1024
 _UNKNOWN_ADDRESS = "callback.address"
 
@@ -168,13 +170,20 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self._deadline = threading.Timer(_REQUEST_S, self._cut)
-        self._deadline.daemon = True
-        self._deadline.start()
+        self._deadline: threading.Timer | None = None
+        self._set_deadline(_REQUEST_S)
 
     def finish(self) -> None:
-        self._deadline.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         super().finish()
+
+    def _set_deadline(self, seconds: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = threading.Timer(seconds, self._cut)
+        self._deadline.daemon = True
+        self._deadline.start()
 
     def _cut(self) -> None:
         with suppress(OSError):  # it has ended meanwhile
@@ -191,6 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
         if isinstance(received, int):
             say(f"{printable(self.requestline[:80])}: {received}, not read")
             self._answer(Reply(received, "", b""))
+            self._discard()
             return
         try:
             heard = self.server.listener.hear(received)
@@ -210,19 +220,23 @@ class _Handler(BaseHTTPRequestHandler):
         if not (length.isascii() and length.isdecimal()) or any("\n" in value or "\r" in value for _, value in headers):
             return 400
         if len(length) > 9 or int(length) > MAX_BODY_BYTES:
-            self._discard(min(int(length[:10]), _DISCARDED_BYTES))
             return 413
         body = self.rfile.read(int(length))
-        return (
-            ReceivedCallback(self.command, self.requestline.split()[1], headers, body)
-            if len(body) == int(length)
-            else 400
-        )
+        received = ReceivedCallback(self.command, self.requestline.split()[1], headers, body)
+        try:  # what is kept can be read again
+            parse_request(received.to_wire())
+        except FormatError:
+            return 400
+        return received
 
-    def _discard(self, size: int) -> None:
-        """Read on: an answer to somebody who still sends would be lost with the connection."""
-        while size > 0 and (chunk := self.rfile.read1(min(size, 65536))):
-            size -= len(chunk)
+    def _discard(self) -> None:
+        """Read on for a moment, behind the answer: to somebody who still sends it would be lost with the connection."""
+        self._set_deadline(_DISCARDING_S)
+        size = _DISCARDED_BYTES
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            while size > 0 and (chunk := self.rfile.read1(min(size, 65536))):
+                size -= len(chunk)
 
     def _answer(self, reply: Reply) -> None:
         self.send_response_only(reply.status)

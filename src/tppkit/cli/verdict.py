@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import click
@@ -30,13 +30,16 @@ def verdict_code(findings: Sequence[Finding]) -> int:
     return DOES_NOT_HOLD if first_error(tuple(findings)) else HOLDS
 
 
-def print_verdict(about: str, facts: Iterable[tuple[str, str]], findings: Sequence[Finding]) -> None:
+def print_verdict(
+    about: str, facts: Iterable[tuple[str, str]], findings: Sequence[Finding], *, without_mend: Container[str] = ()
+) -> None:
     """A verdict for people; every text of a certificate is escaped.
 
     Args:
         about: what was judged, for the first line.
         facts: what was proven or compared, by name.
         findings: every finding, in any order.
+        without_mend: codes of which what to do is not told, because it is this command.
     """
     error = first_error(tuple(findings))
     click.echo(f"{f'fails ({error.code})' if error else 'holds'}: {printable(about)}")
@@ -46,14 +49,14 @@ def print_verdict(about: str, facts: Iterable[tuple[str, str]], findings: Sequen
         if group:
             click.echo(f"\n{len(group)} {severity}{'s' if len(group) > 1 else ''}")
         for finding in group:
-            _print_finding(finding)
+            _print_finding(finding, mend=finding.code not in without_mend)
 
 
-def _print_finding(finding: Finding) -> None:
+def _print_finding(finding: Finding, *, mend: bool) -> None:
     clause = f" ({finding.clause})" if finding.clause else ""
     place = "" if finding.offset is None else f" at byte {finding.offset}"
     click.echo(f"  {finding.code}{clause}")
     click.echo(f"    {printable(finding.message)}{place}")
     row = CODES.get(finding.code)
-    if row and finding.severity is not Severity.NOTICE:
+    if row and mend and finding.severity is not Severity.NOTICE:
         click.echo(f"    do: {row.mend}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from io import BytesIO
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 from tppkit._extras import missing_extra
 from tppkit.errors import FormatError
 from tppkit.qr.code import Code, parse_code
+from tppkit.qr.symbol import is_part
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -17,9 +19,12 @@ if TYPE_CHECKING:
 
 MAX_PICTURE_BYTES = 16 * 1024 * 1024
 MAX_PICTURE_PIXELS = 16_000_000
-# The search compares all that looks like a code's corner: at worst it takes seconds here, and a minute in 16 million.
-_SEARCHED_PIXELS = 4_000_000
+MAX_PICTURE_SIDE = 65_535  # of what the search takes
+# The search compares all that looks like a code's corner: at worst it takes two seconds here, and a minute in 16 million. It is
+# the area of a screen of 1920 x 1080, a little more.
+_SEARCHED_PIXELS = 2_100_000
 _MAX_JPEG_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
+_MAX_PNG_CHUNKS = 10_000  # pixels come in chunks of 8 KiB and more; a million empty ones take seconds
 _PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
 # Marker, length, number of components (ITU-T T.81 B.2.3). Cameras append films, in which the marker alone is not rare.
 _JPEG_SCAN = re.compile(rb"\xff\xda\x00(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
@@ -57,7 +62,7 @@ def read_texts(data: bytes) -> tuple[str, ...]:
         data: a PNG or JPEG file; of an animation the first picture is read.
 
     Raises:
-        FormatError: `qr.picture-malformed`, `qr.picture-too-large`, `qr.charset`.
+        FormatError: `qr.picture-malformed`, `qr.picture-too-large`, `qr.charset`, `qr.part`.
         ConfigurationError: `extra.missing`.
     """
     try:
@@ -66,7 +71,10 @@ def read_texts(data: bytes) -> tuple[str, ...]:
         picture = _load(data)
     except ImportError as e:
         raise missing_extra("scan", e) from e
-    found = read_barcodes(picture, formats=BarcodeFormats(BarcodeFormat.QRCode), text_mode=TextMode.Plain)
+    try:
+        found = read_barcodes(picture, formats=BarcodeFormats(BarcodeFormat.QRCodeModel2), text_mode=TextMode.Plain)
+    except Exception as e:  # noqa: BLE001  # as below, in C++
+        raise FormatError("qr.picture-malformed", f"the picture cannot be searched: {type(e).__name__}") from None
     return tuple(_text(code) for code in found)
 
 
@@ -82,18 +90,42 @@ def _load(data: bytes) -> Image:
     jpeg = data.startswith(_JPEG)
     if jpeg and len(_JPEG_SCAN.findall(data)) > _MAX_JPEG_SCANS:
         raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_JPEG_SCANS} scans")
+    if not jpeg and _has_too_many_chunks(data):
+        raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_PNG_CHUNKS} chunks")
     try:
         with (JpegImageFile if jpeg else PngImageFile)(BytesIO(data)) as file:
-            if file.width * file.height > MAX_PICTURE_PIXELS:
+            if file.width * file.height > MAX_PICTURE_PIXELS or max(file.size) > MAX_PICTURE_SIDE:
                 size = f"{file.width} x {file.height}"
                 raise FormatError(
-                    "qr.picture-too-large", f"the picture is {size}; {MAX_PICTURE_PIXELS} pixels are read"
+                    "qr.picture-too-large",
+                    f"the picture is {size}; {MAX_PICTURE_PIXELS} pixels are read, {MAX_PICTURE_SIDE} a side",
                 )
-            return _grey_on_white(file).reduce(1 + isqrt((file.width * file.height - 1) // _SEARCHED_PIXELS))
+            return _grey_on_white(_in_eight_bits(file)).reduce(
+                1 + isqrt((file.width * file.height - 1) // _SEARCHED_PIXELS)
+            )
     except FormatError:
         raise
     except Exception as e:  # noqa: BLE001  # its readers raise whatever the fault leads to
         raise FormatError("qr.picture-malformed", f"the picture cannot be read: {type(e).__name__}") from None
+
+
+def _has_too_many_chunks(png: bytes) -> bool:
+    at = len(_PNG)
+    for _ in range(_MAX_PNG_CHUNKS):
+        if at + 4 > len(png):
+            return False
+        at += 12 + int(struct.unpack_from(">I", png, at)[0])  # length, kind, data, checksum
+    return at < len(png)
+
+
+def _in_eight_bits(picture: Image) -> Image:
+    """Grey of 16 bits scaled, which pillow would cut off at 255."""
+    if not picture.mode.startswith("I"):
+        return picture
+    scaled = picture.convert("I").point(lambda grey: grey * (1 / 256)).convert("L")
+    if "transparency" in picture.info:
+        scaled.info["transparency"] = picture.info["transparency"] // 256
+    return scaled
 
 
 def _grey_on_white(picture: Image) -> Image:
@@ -108,6 +140,8 @@ def _grey_on_white(picture: Image) -> Image:
 
 def _text(code: Barcode) -> str:
     """The text in UTF-8, where the bytes alone and the reader's guess agree (assumption qr-charset)."""
+    if is_part(code):
+        raise FormatError("qr.part", "the QR code says that it holds one part of a text that several codes share")
     try:
         text = code.bytes.decode("utf-8")
     except UnicodeDecodeError:

@@ -28,6 +28,7 @@ from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web.callback_functions import OwnFunctions, require_function
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
+from tppkit.web.callback_threads import UnderWay
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import Source
 
@@ -47,6 +48,7 @@ AGAIN = _answer(503)
 REFUSED = _answer(400)
 _REFUSED = {
     "transport.timeout": _answer(408),
+    "transport.busy": AGAIN,
     "callback.peer": _answer(403),
     "callback.too-large": _answer(413),
     "message.too-large": _answer(413),
@@ -177,14 +179,19 @@ class CallbackGate(_Gate):
         for name, function in (("handler", handler), ("login", login), ("keep", keep)):
             require_function(name, function, awaited=False)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
+        self._under_way = UnderWay()
 
     def receive(self, received: ReceivedCallback, source: Source) -> Answer:
-        """Take a request that came to one of the addresses, whole.
+        """Take a request that came to one of the addresses, whole; while it is under way, the same again is answered 503 at once.
 
         Args:
             received: the request, exactly as it came.
             source: what the server tells of it.
         """
+        with self._under_way.begun(received) as new:
+            return self._receive(received, source) if new else AGAIN
+
+    def _receive(self, received: ReceivedCallback, source: Source) -> Answer:
         own = OwnFunctions()
         try:
             receipt = self._take(received, own)

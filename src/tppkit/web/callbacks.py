@@ -9,6 +9,7 @@ from typing import Any
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
+from tppkit.web.callback_threads import CallThreads
 from tppkit.web.message import Receive, read_body
 from tppkit.web.refusing import Answer
 from tppkit.web.seal import AsgiApp, Send, send_answer
@@ -16,22 +17,32 @@ from tppkit.web.sources import AsgiSource
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
+THREADS = 16
 
 
 class CallbackMiddleware:
     """Stands before an ASGI application, on asyncio.
 
-    A blocking inbox works in a thread. When the time is over the answer is 503, whatever the inbox does with the callback: if
-    it still has its effect, its repetition is acknowledged.
+    A blocking inbox works in threads of its own, so a handler that hangs holds up nothing of the application's. When the time is
+    over the answer is 503, whatever the inbox does with the callback: if it still has its effect, its repetition is acknowledged.
 
     Args:
         app: the application.
         gate: what is done with callbacks.
         timeout_s: how long reading, storing and handling may take together.
+        threads: how many callbacks a blocking inbox handles at a time; four times as many may wait, more are answered 503.
     """
 
-    def __init__(self, app: AsgiApp, *, gate: CallbackGate | AsyncCallbackGate, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(
+        self,
+        app: AsgiApp,
+        *,
+        gate: CallbackGate | AsyncCallbackGate,
+        timeout_s: float = TIMEOUT_S,
+        threads: int = THREADS,
+    ) -> None:
         self._app, self._gate, self._timeout_s = app, gate, timeout_s
+        self._threads = CallThreads(threads)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one connection's scope."""
@@ -59,7 +70,7 @@ class CallbackMiddleware:
         gate = self._gate
         if isinstance(gate, AsyncCallbackGate):
             return await gate.receive(received, source)
-        return await asyncio.to_thread(gate.receive, received, source)
+        return await self._threads.run(gate.receive, received, source)
 
 
 def _late(received: ReceivedCallback | None, cause: TimeoutError, timeout_s: float) -> TransportError:

@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, no_transaction
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_open
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
-from tppkit.errors import ConfigurationError, InboxError
+from tppkit.errors import InboxError
 
 try:
     import psycopg
@@ -42,8 +43,11 @@ class _Session:
     def before_effect(self) -> None:
         pass
 
-    def after_effect(self) -> None:
-        pass  # nothing is unsent; what became of the transaction, the savepoint around the handler tells
+    def require_same(self) -> None:
+        pass  # what became of the transaction, the savepoint around the handler tells
+
+    def flush(self) -> None:
+        pass  # nothing is unsent
 
 
 @dataclass(slots=True)
@@ -64,8 +68,11 @@ class _AsyncSession:
     def before_effect(self) -> None:
         pass
 
-    async def after_effect(self) -> None:
+    def require_same(self) -> None:
         pass  # as above
+
+    async def flush(self) -> None:
+        pass
 
 
 class PostgresqlStore(SqlStore):
@@ -135,9 +142,7 @@ def _require_transaction(connection: Connection | AsyncConnection) -> None:
 def _require_idle(connection: Connection | AsyncConnection) -> None:
     # Within another transaction psycopg's is only a savepoint: what is acknowledged would be committed later, or never.
     if connection.info.transaction_status is not psycopg.pq.TransactionStatus.IDLE:
-        raise ConfigurationError(
-            "inbox.transaction-open", "the store was given a connection that somebody else has a transaction on"
-        )
+        raise transaction_open()
 
 
 @contextmanager

@@ -87,11 +87,19 @@ class Programs:
         return outcome
 
     def run(self, entry: Entry, *, at: datetime) -> Program[Outcome]:
-        """Mark an entry done and have its effect."""
-        outcome = yield from self.once(entry, at=at)
+        """Mark an entry done and have its effect; who has it already is waited for three seconds at most."""
+        outcome = yield from self._hurried(self.once(entry, at=at))
         if outcome is Outcome.APPLIED:
             yield entry
         return outcome
+
+    def _hurried(self, program: Program[T]) -> Program[T]:
+        if not self._sql.hurry:
+            return (yield from program)
+        yield Statement(self._sql.hurry, {})
+        result = yield from program
+        yield Statement(self._sql.wait_again, {})
+        return result
 
     def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
         """Have the effects of several, each within a savepoint of the one transaction."""

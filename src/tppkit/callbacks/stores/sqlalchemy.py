@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore, no_transaction, transaction_ended
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
+from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.sqlite import require_transaction
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
@@ -56,9 +57,11 @@ class _Session:
     def before_effect(self) -> None:
         self.root = self.connection.get_transaction()
 
-    def after_effect(self) -> None:
+    def require_same(self) -> None:
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
+
+    def flush(self) -> None:
         self.connection.flush()
 
 
@@ -89,9 +92,11 @@ class _AsyncSession:
     def before_effect(self) -> None:
         self.root = self.connection.get_transaction()
 
-    async def after_effect(self) -> None:
+    def require_same(self) -> None:
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
+
+    async def flush(self) -> None:
         await self.connection.flush()
 
 
@@ -107,7 +112,8 @@ class SqlalchemyStore(SqlStore):
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.dialect`; `extra.missing` when the module is imported; later
-            `inbox.no-transaction`, the engine or session has the isolation level AUTOCOMMIT.
+            `inbox.no-transaction`, the engine or session has the isolation level AUTOCOMMIT; `inbox.transaction-open`, the
+            session is bound to a connection with a transaction.
     """
 
     def __init__(self, make_session: Callable[[], Session], *, prefix: str = "tppkit_inbox_") -> None:
@@ -119,6 +125,7 @@ class SqlalchemyStore(SqlStore):
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
+            _require_idle(session)
             _begin(session.connection())
             _require_transaction(session.connection())
             yield _Session(session)
@@ -145,6 +152,7 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
     async def _transaction(self) -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
+                _require_idle(session.sync_session)
                 connection = await session.connection()
                 await connection.run_sync(_begin)
                 await connection.run_sync(_require_transaction)
@@ -163,6 +171,13 @@ def _dialect(name: str) -> Dialect:
         raise ConfigurationError(
             "inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(Dialect)}"
         ) from e
+
+
+def _require_idle(session: Session) -> None:
+    # A session that is bound to a connection joins the transaction on it and commits nothing.
+    bind = session.get_bind()
+    if isinstance(bind, Connection) and bind.in_transaction():
+        raise transaction_open()
 
 
 def _begin(connection: Connection) -> None:

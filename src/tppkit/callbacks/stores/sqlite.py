@@ -15,11 +15,12 @@ from typing import Any
 
 from tppkit._files import FileIdentity, is_still_there, make_private
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sql import SqlStore, no_transaction, transaction_ended
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
+from tppkit.callbacks.stores.sql import SqlStore
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
-_BUSY_MS = 5000
+_WAIT_S = 5.0
 _LARGEST_WAL = 64 * 1024 * 1024
 _CHECKPOINT_PAGES = 4000
 _LARGEST_GROUP = 64
@@ -59,9 +60,12 @@ class _Session:
     def before_effect(self) -> None:
         pass
 
-    def after_effect(self) -> None:
+    def require_same(self) -> None:
         if not self.connection.in_transaction:
             raise transaction_ended()
+
+    def flush(self) -> None:
+        pass  # nothing is unsent
 
 
 class _Group:
@@ -92,18 +96,28 @@ class SqliteStore(SqlStore):
         path: the file; made readable for its owner only. The inbox's tables may stand in the application's own file.
         prefix: of the tables' names.
         synchronous: see `Synchronous`.
+        wait_s: how long to wait for other processes, for handlers in other threads, and for a commit that is shared with them.
 
     Raises:
-        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35).
+        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file).
     """
 
     def __init__(
-        self, path: Path, *, prefix: str = "tppkit_inbox_", synchronous: Synchronous = Synchronous.FULL
+        self,
+        path: Path,
+        *,
+        prefix: str = "tppkit_inbox_",
+        synchronous: Synchronous = Synchronous.FULL,
+        wait_s: float = _WAIT_S,
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
+        if str(path) == ":memory:":
+            raise ConfigurationError(
+                "inbox.sqlite", "a database in memory keeps nothing that was acknowledged: give a file"
+            )
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
-        self._path, self._synchronous = path, synchronous
+        self._path, self._synchronous, self._wait_s = path, synchronous, wait_s
         self._group: _Group | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
@@ -136,7 +150,7 @@ class SqliteStore(SqlStore):
         away under the child. A handler that forks, or one that is busy for long, keeps the connection open.
         """
         own = self._process == os.getpid() and self._holder != threading.get_ident()
-        if own and self._connection is not None and self._lock.acquire(timeout=_BUSY_MS / 1000):
+        if own and self._connection is not None and self._lock.acquire(timeout=self._wait_s):
             try:
                 self._close()
             finally:
@@ -156,7 +170,11 @@ class SqliteStore(SqlStore):
                 raise
             group.leave(connection)
         # Nothing is done before it is committed, whoever commits it.
-        group.ended.wait()
+        if not group.ended.wait(self._wait_s):
+            raise InboxError(
+                "inbox.unavailable",
+                f"the commit did not come within {self._wait_s:g} seconds: a handler takes long or hangs",
+            )
         if group.error is not None:
             raise InboxError("inbox.unavailable", group.error.message) from group.error
 
@@ -166,12 +184,15 @@ class SqliteStore(SqlStore):
         with self._counting:
             self._waiting += 1
         try:
-            self._lock.acquire()
-        except BaseException:  # an interrupt: whoever counted on this thread to commit must not wait for ever
-            with self._lock:
-                self._leave_queue()
-                self._end_unless_awaited()
+            taken = self._lock.acquire(timeout=self._wait_s)
+        except BaseException:  # an interrupt
+            self._give_up_turn()
             raise
+        if not taken:
+            self._give_up_turn()
+            raise InboxError(
+                "inbox.unavailable", f"the inbox was busy for {self._wait_s:g} seconds: a handler takes long or hangs"
+            )
         try:
             self._holder = threading.get_ident()
             self._leave_queue()
@@ -194,9 +215,24 @@ class SqliteStore(SqlStore):
     def _leave_queue(self) -> None:
         with self._counting:
             self._waiting -= 1
+            self._left_open = False
+
+    def _give_up_turn(self) -> None:
+        """Wait no longer; who counted on this thread to commit must not wait for ever."""
+        with self._counting:
+            self._waiting -= 1
+        while self._left_open:  # else whoever has the turn sees to it
+            if self._lock.acquire(timeout=0.05):
+                try:
+                    self._end_unless_awaited()
+                finally:
+                    self._lock.release()
+                return
 
     def _end_unless_awaited(self) -> None:
-        if self._group is not None and (self._waiting == 0 or self._group.size >= _LARGEST_GROUP):
+        with self._counting:
+            self._left_open = self._group is not None and self._waiting > 0 and self._group.size < _LARGEST_GROUP
+        if not self._left_open:
             self._end_group()
 
     def _end_group(self) -> None:
@@ -240,6 +276,7 @@ class SqliteStore(SqlStore):
         self._process = os.getpid()
         self._lock, self._counting = threading.Lock(), threading.Lock()
         self._waiting = 0
+        self._left_open = False  # for the next in the queue to commit
         self._holder = None
         self._group = None
 
@@ -249,7 +286,7 @@ class SqliteStore(SqlStore):
                 # SQLite gives its side files the mode of the main one.
                 self._file = make_private(self._path)
                 connection = sqlite3.connect(
-                    self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_MS / 1000
+                    self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s
                 )
             except (OSError, sqlite3.Error) as e:
                 raise _unavailable(e) from e

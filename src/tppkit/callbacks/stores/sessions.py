@@ -1,0 +1,232 @@
+"""A transaction of a database, a handler's effect within it, and whose fault it is when either fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tppkit.callbacks.stores.driving import EffectFailed, have_effect, have_effect_async
+from tppkit.callbacks.stores.entry import Entry
+from tppkit.callbacks.stores.programs import Mark, Rows, Step
+from tppkit.callbacks.stores.statements import Statement
+from tppkit.callbacks.stores.store import AsyncEffect, Effect
+from tppkit.errors import ConfigurationError, InboxError
+
+# Released after the handler, it shows that the transaction is the one that was begun and can still be committed: PostgreSQL answers
+# COMMIT with a silent rollback after any error, and nothing else tells a COMMIT or ROLLBACK that the handler sent as text.
+_GUARD = Statement("SAVEPOINT tppkit_effect", {})
+_UNGUARD = Statement("RELEASE SAVEPOINT tppkit_effect", {})
+_COMMITTED = "inbox.handler-committed"
+_ABORTED = "25P02"
+_ENDED = ("25P01", "3B001")
+_RAISED = "P0001"  # by a trigger
+
+
+class Session(Protocol):
+    """A connection within a transaction.
+
+    Attributes:
+        connection: what a handler gets.
+    """
+
+    connection: Any
+
+    def execute(self, statement: Statement) -> Rows:
+        """The rows of a statement."""
+
+    def mark(self, mark: Mark) -> None:
+        """Set, undo or keep the one savepoint."""
+
+    def before_effect(self) -> None:
+        """Remember the transaction."""
+
+    def require_same(self) -> None:
+        """See that the transaction is the one that was remembered.
+
+        Raises:
+            ConfigurationError: `inbox.handler-committed`.
+        """
+
+    def flush(self) -> None:
+        """Send what the handler left unsent."""
+
+
+class AsyncSession(Protocol):
+    """The same, awaited."""
+
+    connection: Any
+
+    async def execute(self, statement: Statement) -> Rows:
+        """The rows of a statement."""
+
+    async def mark(self, mark: Mark) -> None:
+        """Set, undo or keep the one savepoint."""
+
+    def before_effect(self) -> None:
+        """Remember the transaction."""
+
+    def require_same(self) -> None:
+        """See `Session.require_same`."""
+
+    async def flush(self) -> None:
+        """Send what the handler left unsent."""
+
+
+def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
+    """Do one step of a program."""
+    if isinstance(step, Statement):
+        return session.execute(step)
+    if isinstance(step, Mark):
+        session.mark(step)
+    elif effect is not None:
+        session.before_effect()
+        session.execute(_GUARD)
+        try:
+            have_effect(effect, step, session.connection)
+            session.require_same()
+            session.flush()
+            with _blaming_the_handler():
+                session.execute(_UNGUARD)
+        except Exception as e:
+            raise EffectFailed(_ended(session) or e) from e
+    return None
+
+
+def _ended(session: Session) -> ConfigurationError | None:
+    """That a handler which raised had ended the transaction, so that nothing of it could be undone."""
+    with _looking_for_the_end() as found:
+        session.require_same()
+        with _blaming_the_handler():
+            session.execute(_UNGUARD)
+    return found.error
+
+
+async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
+    """Do one step of a program."""
+    if isinstance(step, Statement):
+        return await session.execute(step)
+    if isinstance(step, Mark):
+        await session.mark(step)
+    elif effect is not None:
+        session.before_effect()
+        await session.execute(_GUARD)
+        try:
+            await have_effect_async(effect, step, session.connection)
+            session.require_same()
+            await session.flush()
+            with _blaming_the_handler():
+                await session.execute(_UNGUARD)
+        except Exception as e:
+            raise EffectFailed(await _ended_async(session) or e) from e
+    return None
+
+
+async def _ended_async(session: AsyncSession) -> ConfigurationError | None:
+    with _looking_for_the_end() as found:
+        session.require_same()
+        with _blaming_the_handler():
+            await session.execute(_UNGUARD)
+    return found.error
+
+
+@dataclass(slots=True)
+class _End:
+    error: ConfigurationError | None = None
+
+
+@contextmanager
+def _looking_for_the_end() -> Iterator[_End]:
+    found = _End()
+    try:
+        yield found
+    except ConfigurationError as e:
+        found.error = e if e.code == _COMMITTED else None
+    except Exception:  # noqa: BLE001, S110  # a transaction that only failed; the handler's own error says more
+        pass
+
+
+@contextmanager
+def _blaming_the_handler() -> Iterator[None]:
+    """Tell what the database says of the handler's transaction from what fails by itself."""
+    try:
+        yield
+    except InboxError as e:
+        cause, state = _cause_and_state(e)
+        if state == _ABORTED:
+            raise ConfigurationError(
+                "inbox.handler-aborted",
+                "the handler went on after a statement of its own had failed: nothing would be committed",
+            ) from e
+        # SQLite has no code of its own for it.
+        if state in _ENDED or "no such savepoint" in str(cause):
+            raise transaction_ended() from e
+        raise
+
+
+def _cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
+    """The driver's error and its SQLSTATE, empty where it has none."""
+    cause = getattr(error.__cause__, "orig", error.__cause__)  # SQLAlchemy wraps the driver's
+    return cause, getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
+
+
+@contextmanager
+def failing_at_commit(effect: object) -> Iterator[None]:
+    """Tell a constraint that a handler's writes break at the commit, where it is deferred, from a store that fails.
+
+    Raises:
+        EffectFailed: by the driver's error, or SQLAlchemy's.
+    """
+    try:
+        yield
+    except InboxError as e:
+        cause, state = _cause_and_state(e)
+        # Every driver names it so (PEP 249).
+        broken = state == _RAISED or any(kind.__name__ == "IntegrityError" for kind in type(cause).__mro__)
+        if effect is not None and broken and isinstance(e.__cause__, Exception):
+            raise EffectFailed(e.__cause__) from e
+        raise
+
+
+def raising(error: Exception) -> Callable[[Entry, Any], Any]:
+    """An effect that only fails."""
+
+    def effect(entry: Entry, connection: Any) -> Any:
+        raise error
+
+    return effect
+
+
+def transaction_ended() -> ConfigurationError:
+    """The handler committed or rolled back."""
+    return ConfigurationError(
+        _COMMITTED,
+        "the handler ended the inbox's transaction: commit(), rollback(), executescript() and SQLite's OR ROLLBACK do that",
+    )
+
+
+def no_transaction() -> ConfigurationError:
+    """The caller's connection commits each statement by itself."""
+    return ConfigurationError(
+        "inbox.no-transaction",
+        "the connection commits each statement by itself, so the mark would be committed before the effect",
+    )
+
+
+@contextmanager
+def of_the_stores_kind(connection: object) -> Iterator[None]:
+    """Tell a connection of another driver, or none at all, by what it does not have."""
+    try:
+        yield
+    except AttributeError as e:
+        raise ConfigurationError(
+            "inbox.no-transaction", f"a {type(connection).__name__} is no connection or session of the store's kind"
+        ) from e
+
+
+def transaction_open() -> ConfigurationError:
+    """What the store does would be committed by somebody else, later or never."""
+    return ConfigurationError(
+        "inbox.transaction-open", "the store was given a connection that somebody else has a transaction on"
+    )
