@@ -205,6 +205,15 @@ def test_pkcs_1_is_compared_whole(what: str, rsa_key: rsa.RSAPrivateKey) -> None
         assert what == "right"
 
 
+def test_a_signature_without_its_leading_zero_is_refused(rsa_key: rsa.RSAPrivateKey) -> None:
+    sign = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])
+    data = next(data for data in map(b"%d".__mod__, range(20_000)) if sign(data)[0] == 0)
+    verify = make_verifiers(rsa_key.public_key(), names=ALGORITHMS)["rsa-sha256"]
+    verify(sign(data), data)
+    with pytest.raises(InvalidSignature):
+        verify(sign(data)[1:], data)
+
+
 def test_a_number_above_the_modulus_is_no_other_spelling_of_a_signature(rsa_key: rsa.RSAPrivateKey) -> None:
     signature = make_sign(rsa_key, ALGORITHMS["rsa-sha256"])(DATA)
     above = int.from_bytes(signature, "big") + rsa_key.public_key().public_numbers().n

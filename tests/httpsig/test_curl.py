@@ -286,6 +286,12 @@ def test_the_older_form_for_windows_is_read() -> None:
     assert (header(message, "x-a"), message.body) == ("b^c", b'{"a":"C:\\"}')
 
 
+def test_many_options_are_looked_at_once() -> None:
+    # Read in two ways each, thirty options would take minutes.
+    assert parse_curl("curl " + "--globoff " * 30 + URL).method == "GET"
+    assert parse_curl("curl " + "-g --globoff " * 200 + URL).method == "GET"
+
+
 @pytest.mark.parametrize(
     "command",
     ['curl ^"https://a/^" & b', 'curl ^"https://a/^" > b', 'curl ^"https://a/%PATH%^"', 'curl ^"https://a/', 'curl ^"https://a/^"\nb',

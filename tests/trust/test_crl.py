@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_network
 
 import pytest
 from answering import make_crl
@@ -122,6 +123,11 @@ def test_a_list_of_another_scope_is_refused(leaf, issuer, parts):
 )
 def test_a_list_of_this_scope_is_heard(leaf, issuer, parts):
     assert answer(make_crl(issuer, at=AT, extensions=[(scope(**parts), True)]), leaf, issuer).state is State.GOOD
+
+
+def test_a_point_named_by_what_no_certificate_can_name_is_refused(leaf, issuer):
+    point = scope(full_name=[x509.IPAddress(ip_network("10.0.0.0/8"))])  # eight bytes, where an address has four
+    assert refusal(make_crl(issuer, at=AT, extensions=[(point, True)]), leaf, issuer) == "crl.malformed"
 
 
 def test_a_list_of_end_entities_says_nothing_of_an_authority(certify, issuer):

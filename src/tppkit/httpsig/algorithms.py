@@ -208,12 +208,13 @@ def _verifier(key: CertificatePublicKeyTypes, row: Algorithm) -> Verify:
 
 
 def _pkcs1_verifier(key: rsa.RSAPublicKey, digest_info: bytes, hashed: Callable[[bytes], hashlib._Hash]) -> Verify:
-    # RFC 8017 section 8.2.2: compare what the signature holds, whole, with what it must hold. The library checks and takes off
-    # the padding, whose length is then fixed too. One call, where its own verification looks the hash up by name every time.
-    recover = key.recover_data_from_signature
+    # RFC 8017 section 8.2.2: the signature is as long as the modulus, and what it holds is compared whole. The library checks the
+    # padding and takes it off, but takes a signature without its leading zeros too. One call, where its own verification looks
+    # the hash up by name every time.
+    recover, size = key.recover_data_from_signature, (key.key_size + 7) // 8
 
     def verify(signature: bytes, data: bytes) -> None:
-        if recover(signature, _PKCS1, None) != digest_info + hashed(data).digest():
+        if len(signature) != size or recover(signature, _PKCS1, None) != digest_info + hashed(data).digest():
             raise InvalidSignature
 
     return verify

@@ -17,7 +17,7 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.shell_words import MAX_COMMAND_LENGTH, MAX_WORDS
 
-_LOOKS_LIKE_CMD = re.compile(r"""[^\s'"]{1,512}[ \t]+(?:-{1,2}[A-Za-z-]{1,32}[ \t]+){0,32}\^["\r\n]""")
+_LOOKS_LIKE_CMD = re.compile(r"""[^\s'"]{1,512}[ \t]+(?:-[A-Za-z-]{1,33}[ \t]+){0,32}\^["\r\n]""")
 _ENDS_IN_CARET = re.compile(r"""[ \t]\^\r?\n[ \t]*-""")
 _CMD_PIECE = re.compile(
     r"\^(?P<continued>\r?\n)(?P<literal>\r?\n|[^\r\n]|\Z)"

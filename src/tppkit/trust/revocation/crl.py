@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import RevokedCertificate
 
 from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates.general_names import GeneralName
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.link_extensions import read_issuing_point
 from tppkit.trust.path.links import Link, read_link
@@ -233,9 +234,16 @@ def _check_scope(point: x509.IssuingDistributionPoint, link: Link) -> None:
     if point.only_some_reasons:
         raise _refused("crl.scope", "the CRL speaks of some reasons of revocation only")
     if point.relative_name is not None or (
-        point.full_name is not None and link.crl_points.isdisjoint(read_issuing_point(point.public_bytes()))
+        point.full_name is not None and link.crl_points.isdisjoint(_names_of(point))
     ):
         raise _refused("crl.scope", f"the CRL is not the part of the list that {link} points to")
+
+
+def _names_of(point: x509.IssuingDistributionPoint) -> frozenset[GeneralName]:
+    try:
+        return read_issuing_point(point.public_bytes())
+    except FormatError as e:  # stricter than what read the list
+        raise _refused("crl.malformed", f"the CRL names its distribution point in no known form: {e.message}") from e
 
 
 def _check_signature(crl: Crl, authority: Link) -> None:
