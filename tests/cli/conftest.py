@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,24 +38,32 @@ class Result:
 Tppkit = Callable[..., Result]
 
 
+def run_in(folder: Path, *arguments: object, stdin: bytes = b"") -> Result:
+    """Run `tppkit` with these arguments in a folder."""
+    done = subprocess.run(
+        [str(TPPKIT), *map(str, arguments)],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": "error"},
+    )
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
 @pytest.fixture
 def tppkit(tmp_path: Path) -> Tppkit:
     """Run `tppkit` with these arguments in a fresh folder."""
+    return partial(run_in, tmp_path)
 
-    def run(*arguments: object, stdin: bytes = b"") -> Result:
-        done = subprocess.run(
-            [str(TPPKIT), *map(str, arguments)],
-            cwd=tmp_path,
-            input=stdin,
-            capture_output=True,
-            timeout=60,
-            check=False,
-            env={**os.environ, "PYTHONWARNINGS": "error"},
-        )
-        assert b"Traceback" not in done.stderr, done.stderr.decode()
-        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    return run
+@pytest.fixture(scope="module")
+def tppkit_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tppkit, Path]:
+    """The same in a folder that the tests of a module share, and that folder: what takes long to make is copied from there."""
+    folder = tmp_path_factory.mktemp("once")
+    return partial(run_in, folder), folder
 
 
 @pytest.fixture

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
@@ -8,20 +10,27 @@ from tppkit.httpsig import load_private_key
 BODY = b'{"instructedAmount":{"currency":"EUR","amount":"12.50"}}'
 
 
-@pytest.fixture
-def request_file(tppkit, tmp_path):
-    """A raw sealed request, as `seal sign` makes its headers."""
+@pytest.fixture(scope="module")
+def sealed(tppkit_once):
+    """A folder with a raw sealed request, as `seal sign` makes its headers, and its certificates in `certs`."""
+    tppkit, folder = tppkit_once
     tppkit("pki", "create", "certs")
-    (tmp_path / "body.json").write_bytes(BODY)
+    (folder / "body.json").write_bytes(BODY)
     signed = tppkit(
         "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "post",
         "--url", "https://bank.example/psd2/v1/payments/sepa-credit-transfers?x=%2F", "--body", "body.json",
     )  # fmt: skip
     assert signed.exit_code == 0
     head = f"POST /psd2/v1/payments/sepa-credit-transfers?x=%2F HTTP/1.1\r\n{signed.stdout.replace(chr(10), chr(13) + chr(10))}\r\n"
-    path = tmp_path / "request.http"
-    path.write_bytes(head.encode() + BODY)
-    return path
+    (folder / "request.http").write_bytes(head.encode() + BODY)
+    return folder
+
+
+@pytest.fixture
+def request_file(sealed, tmp_path):
+    """The request, in a folder of its own."""
+    shutil.copytree(sealed, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "request.http"
 
 
 def test_a_sealed_request_holds(tppkit, request_file):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from base64 import b64encode
 
 import pytest
@@ -12,16 +13,25 @@ BODY = b'{"amount":"12.50","name":"Caf\xc3\xa9"}\r\n'
 PATH = "/psd2/v1/payments/sepa-credit-transfers?x=%2F"
 
 
-@pytest.fixture
-def headers(tppkit, tmp_path):
-    """The headers of a sealed request, as `seal sign` makes them; the certificates stand in `certs`."""
+@pytest.fixture(scope="module")
+def sealed(tppkit_once):
+    """A folder with a sealed request's body and its certificates in `certs`, and the headers."""
+    tppkit, folder = tppkit_once
     tppkit("pki", "create", "certs", "--key", "rsa2048")
-    (tmp_path / "body.json").write_bytes(BODY)
+    (folder / "body.json").write_bytes(BODY)
     signed = tppkit(
         "seal", "sign", "--key", "certs/qseal.key", "--cert", "certs/qseal.pem", "--method", "post",
         "--url", f"https://bank.example{PATH}", "--body", "body.json", "--json",
     )  # fmt: skip
-    return [tuple(header) for header in signed.json["headers"]]
+    return folder, [tuple(header) for header in signed.json["headers"]]
+
+
+@pytest.fixture
+def headers(sealed, tmp_path):
+    """The headers of a sealed request, as `seal sign` makes them; the certificates stand in `certs`."""
+    folder, made = sealed
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    return made
 
 
 def raw(headers, body=BODY, path=PATH):

@@ -59,15 +59,16 @@ def test_a_record_can_be_read_as_soon_as_append_returns(tmp_path: Path, append: 
         assert len(records(tmp_path)) == 1
 
 
-def test_folders_are_for_their_owner_to_change_whatever_the_umask(tmp_path: Path) -> None:
-    before = os.umask(0)
+@pytest.mark.parametrize(("umask", "expected"), [(0, 0o755), (0o077, 0o700)])
+def test_folders_are_for_their_owner_to_change_and_as_the_umask_says(tmp_path: Path, umask: int, expected: int) -> None:
+    before = os.umask(umask)
     try:
-        with EvidenceArchive(tmp_path / "above" / "archive", stream_id=STREAM):
+        with EvidenceArchive(tmp_path / "archive", stream_id=STREAM):
             pass
     finally:
         os.umask(before)
-    folders = [path for path in (tmp_path / "above").rglob("*") if path.is_dir()]
-    assert {mode(path) for path in (tmp_path / "above", *folders)} == {0o755}
+    folders = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert {mode(path) for path in folders} == {expected}
 
 
 def test_an_archive_where_a_file_stands_cannot_be_used(tmp_path: Path) -> None:

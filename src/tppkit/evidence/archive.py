@@ -20,7 +20,7 @@ from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from tppkit._files import PRIVATE, read_bounded, write_new
+from tppkit._files import FOLDER, PRIVATE, read_bounded, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -45,7 +45,8 @@ class EvidenceArchive:
         self.folder = folder
         self._one_at_a_time = Lock()
         try:
-            (folder / CERTIFICATES).mkdir(parents=True, exist_ok=True)
+            for path in (folder, folder / CERTIFICATES):
+                path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
             # Unbuffered: what could not be written must not linger in a buffer and be written later.
             self._file = open(folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
             _sync(folder)
