@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.certificates import EidasRequest, der, load_certificates, oids
+from tppkit.certificates import EidasRequest, Use, check_certificate, der, load_certificates, oids
+from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import (
     SEAL_KEY_KINDS,
@@ -27,7 +28,7 @@ from tppkit.testpki import (
 )
 from tppkit.testpki.draft import Attribute, Draft, Extension, attributes_of, extension_of, write_name
 from tppkit.testpki.faults import statements
-from tppkit.testpki.faults.edits import with_attribute, with_value, without_attribute
+from tppkit.testpki.faults.edits import twice_attribute, with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.profiles import REGISTRATION, key_usage
 from tppkit.testpki.repair import changes_of, faults_left, openssl_config, repair_request
@@ -281,6 +282,19 @@ def refusal(folder: Path, request: EidasRequest) -> str:
 
 def with_names(draft: Draft, *names: x509.GeneralName) -> Draft:
     return draft.with_extension(extension_of(x509.SubjectAlternativeName(names), False))
+
+
+def test_a_request_that_breaks_a_rule_of_the_profile_is_refused_by_it(pki, folder):
+    sound = Draft.of(pki.qwac.certificate)
+    inner = with_attribute(with_names(sound, x509.DNSName("localhost")), oids.COMMON_NAME, "localhost")
+    for draft in (twice_attribute(sound, oids.ORGANIZATION, "Second TEST"), inner):
+        assert refusal(folder, request_of(draft)) == "pki.profile"
+
+
+def test_a_request_for_browsers_gets_what_they_take_of_a_year(folder):
+    issued = issue(folder, read(make_request(make_provider(), "qwac", KEY, policy="ev")), label="ev")
+    assert issued.extensions.is_public_tls
+    assert first_error(check_certificate(issued, as_=Use.QWAC, at=issued.not_before)) is None
 
 
 def test_every_dns_name_that_is_asked_for_is_certified(pki, folder):

@@ -37,8 +37,9 @@ def pki() -> None:
 @policy_option(default="gen")
 @qscd_option
 @click.option(
-    "--days", default=DEFAULT_DAYS, show_default=True, type=int, metavar="N", help="Validity of leaf certificates."
-)
+    "--days", type=int, metavar="N",
+    help=f"Validity of leaf certificates; {DEFAULT_DAYS} by default, with --policy ev no more than browsers take.",
+)  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="The same bytes again for the same day (with --at on any day).")
 @click.option(
     "--services-url",
@@ -52,7 +53,7 @@ def pki() -> None:
 @json_option
 def create(
     directory: Path, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, key: str,
-    seal_key: str | None, policy: str, qscd: bool, days: int, seed: int | None, services_url: str, faults: bool,
+    seal_key: str | None, policy: str, qscd: bool, days: int | None, seed: int | None, services_url: str, faults: bool,
     at: datetime | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Make a whole test PKI in the new folder DIR; README.md there explains each file, manifest.json names them for programs.

@@ -82,7 +82,7 @@ class PkiFolder:
             now: the present, aware: lists that end soon are signed anew, too; None leaves them as they are.
 
         Raises:
-            ConfigurationError: `pki.days`, `pki.policy`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
+            ConfigurationError: `pki.days`, `pki.policy`, `pki.profile`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
                 `pki.unusable`.
         """
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=qscd)
@@ -122,7 +122,7 @@ class PkiFolder:
 
         Raises:
             ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
-                `pki.ended`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
+                `pki.ended`, `pki.profile`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
                 `make_provider`.
         """
         kind = requested_kind(request, kind)

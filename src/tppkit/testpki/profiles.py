@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from types import MappingProxyType
 
 from cryptography import x509
@@ -25,6 +26,7 @@ from tppkit.certificates import (
     der,
     oids,
 )
+from tppkit.certificates.checks.validity import public_limit_on
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError
 from tppkit.testpki.draft import Attribute, attribute_of
@@ -79,6 +81,18 @@ def authority_name(common_name: str) -> Name:
         (oids.ORGANIZATION_IDENTIFIER, "NTRLT-000000000"),
         (oids.COMMON_NAME, common_name),
     )
+
+
+def longest_days(policy: str, issued: date, wanted: int) -> int:
+    """The wanted validity in days, or what browsers take of it, for QWACs of a policy that are issued on a day.
+
+    Args:
+        policy: one of `QWAC_POLICIES`.
+        issued: the first day of validity.
+        wanted: days.
+    """
+    limit = public_limit_on(issued) if policy == "ev" else None
+    return wanted if limit is None else min(wanted, limit)
 
 
 def qwac_name(provider: Provider, *, policy: str = "gen") -> Name:
