@@ -22,7 +22,7 @@ from tppkit.cli.pki_options import (
     read_request,
     refuse_options,
 )
-from tppkit.errors import ConfigurationError, Finding
+from tppkit.errors import Finding
 from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource, Provider, key_pem
 from tppkit.testpki.keys import PrivateKey, load_key, require_kind
 from tppkit.testpki.pem import pem_block
@@ -127,7 +127,7 @@ def _write_all(files: _Files) -> None:
             else:
                 write_new(Path(name), content, mode=mode)
                 written.append(Path(name))
-    except ConfigurationError:
+    except BaseException:
         for path in written:
             path.unlink(missing_ok=True)
         raise
