@@ -419,3 +419,21 @@ def test_a_request_is_not_named_as_its_new_key(tppkit, tmp_path):
     result = tppkit("pki", "csr", "m.key")
     assert (result.exit_code, "name of the new key" in result.stderr) == (2, True)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_pki_that_begins_in_days_to_come_can_revoke(tppkit):
+    tppkit("pki", "create", "certs", "--at", "2090-01-01")
+    revoked = tppkit("pki", "revoke", "certs/qwac.pem", "--reason", "certificateHold", "--json")
+    assert (revoked.exit_code, revoked.json["at"]) == (0, "2090-01-01T00:00:00Z")
+    checked = tppkit(
+        "cert", "check", "certs/qwac-chain.pem", "--as", "qwac", "--trust", "certs/root.pem", "--at", "2090-01-01T12:00:00Z",
+        "--crl", "certs/issuing-ca-qwac.crl", "--json",
+    )  # fmt: skip
+    assert (checked.exit_code, "revocation.revoked" in {f["code"] for f in checked.json["findings"]}) == (1, True)
+    assert tppkit("pki", "revoke", "certs/qwac.pem", "--lift").exit_code == 0
+
+
+def test_what_takes_long_is_said_beforehand(tppkit):
+    told = tppkit("pki", "create", "certs", "--seed", "1", "--seal-key", "rsa2048")
+    assert "RSA keys of a seed" in told.stderr
+    assert "RSA keys of a seed" not in tppkit("pki", "create", "others", "--seed", "1").stderr

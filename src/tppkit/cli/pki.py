@@ -60,6 +60,10 @@ def create(
 
     Certificates are valid from midnight UTC of the day. Private keys get mode 0600.
     """
+    if seed is not None and "rsa" in f"{key} {seal_key}":
+        say(
+            "RSA keys of a seed are searched for one after the other: this takes from seconds (2048 bits) to a minute (4096)"
+        )
     made = make_pki(
         at=present(at),
         provider=provider_from(org_id, name, country, nca_name, roles, dns),
