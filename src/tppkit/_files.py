@@ -50,9 +50,11 @@ def write_new(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, mode)
             file.write(data)
-    except OSError as e:
+    except BaseException as e:
         path.unlink(missing_ok=True)
-        raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+        if isinstance(e, OSError):
+            raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+        raise
 
 
 def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
@@ -75,6 +77,19 @@ def replace_file(path: Path, data: bytes, *, mode: int = PUBLIC) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what programs that were killed while they replaced a file left beside it; nobody may be replacing it now.
+
+    Raises:
+        ConfigurationError: `file.unwritable`.
+    """
+    try:
+        for leftover in path.parent.glob(f".{path.name}-*"):
+            leftover.unlink(missing_ok=True)
+    except OSError as e:
+        raise ConfigurationError("file.unwritable", f"{path.parent} cannot be cleaned: {e.strerror}") from e
 
 
 class FileIdentity(NamedTuple):

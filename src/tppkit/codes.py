@@ -1206,6 +1206,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the policy of QWACs is not known",
             "give gen or ev",
         ),
+        "pki.profile": Code(
+            "the certificate that is asked for would break a rule of its profile, which the message names",
+            "give what the rule allows; a certificate that breaks one on purpose is a fault (tppkit pki create --faults)",
+        ),
         "pki.reason": Code(
             "the reason of a revocation is not known, or stands in delta CRLs only",
             "give for example keyCompromise or superseded",

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
+from tppkit.testpki.issued import sign_draft
 
 KEYS = {
     "file", "sha256", "kind", "subject", "issuer", "serial_hex", "not_before", "not_after", "key", "organization_identifier", "psd2",
@@ -75,7 +76,8 @@ def test_control_characters_of_a_certificate_do_not_reach_the_terminal(tppkit, t
 
     provider = make_provider(nca_name="Bank of Lithuania")
     object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
-    (tmp_path / "evil.pem").write_bytes(certificate_pem(pki.issue_qwac(provider, label="evil").certificate))
+    evil = sign_draft(pki.draft_qwac(provider, label="evil"), pki.qwac_ca, "evil", "qwac")  # no PKI issues such a one
+    (tmp_path / "evil.pem").write_bytes(certificate_pem(evil.certificate))
     shown = tppkit("cert", "show", "evil.pem").stdout
     assert "\x1b" not in shown
     assert "Evil\\x1b[2J\\nBank" in shown

@@ -16,6 +16,7 @@ from cryptography.x509 import ocsp
 
 from tppkit._clock import utc_now
 from tppkit.testpki import Pki, certificate_pem, make_provider
+from tppkit.testpki.issued import sign_draft
 
 AT = "2026-06-01T12:00:00Z"
 KEYS = {
@@ -151,7 +152,8 @@ def test_wrong_usage_is_told(tppkit, folder, arguments: tuple[str, ...]) -> None
 def test_foreign_text_does_not_reach_the_terminal_as_it_is(tppkit, folder, pki) -> None:
     provider = make_provider()
     object.__setattr__(provider, "nca_name", "Evil\x1b[2J\nBank")
-    (folder / "evil.pem").write_bytes(certificate_pem(pki.issue_qwac(provider, label="evil").certificate))
+    evil = sign_draft(pki.draft_qwac(provider, label="evil"), pki.qwac_ca, "evil", "qwac")  # no PKI issues such a one
+    (folder / "evil.pem").write_bytes(certificate_pem(evil.certificate))
     shown = tppkit("cert", "check", "evil.pem", "--as", "qwac", "--at", AT).stdout
     assert "\x1b" not in shown
     assert "Evil\\x1b[2J\\nBank" in shown

@@ -237,6 +237,19 @@ def test_what_cannot_be_answered_is_refused_and_it_goes_on(served):
     assert "qwac.pem: good" in served.ocsp("qwac")
 
 
+def test_only_the_lists_of_the_folder_itself_are_served(served, tmp_path):
+    lists, secret = served.folder / "trusted-lists", tmp_path / "secret"
+    secret.write_bytes(b"secret")
+    (lists / "other.xml").write_bytes(b"<other/>")
+    assert httpx.get(f"{served.base}/other.xml").status_code == 404
+    for file, path in ((lists / "LT.xml", "LT.xml"), (served.folder / "root.crl", "root.crl")):
+        file.unlink()
+        assert httpx.get(f"{served.base}/{path}").status_code in (404, 503)
+        file.symlink_to(secret)
+        got = httpx.get(f"{served.base}/{path}")
+        assert (got.status_code, b"secret" in got.content) == (503, False)
+
+
 def test_a_folder_that_was_damaged_meanwhile_is_refused_until_it_is_whole(served):
     manifest = (served.folder / "manifest.json").read_bytes()
     (served.folder / "manifest.json").write_bytes(b"{")

@@ -61,13 +61,14 @@ def written(request, pki: Pki, rsa_pki: Pki, tmp_path_factory) -> Written:
 
 
 def differing(written: Written, at: str | None = None) -> dict[str, Any]:
-    """The faults that are not told as the manifest says: with their codes, and as a refusal or a warning."""
+    """The faults that are not told as the manifest says: with their codes, and as a refusal, a warning or a notice."""
     differ = {}
     for entry in written.faults:
         exit_code, verdict = written.check(entry, at)
         errors = {finding["code"] for finding in verdict["findings"] if finding["severity"] == "error"}
         found = {finding["code"] for finding in verdict["findings"]}
-        told = {0: "warns", 1: "fails"}[exit_code]
+        weights = {finding["severity"] for finding in verdict["findings"]}
+        told = "fails" if exit_code == 1 else "warns" if "warning" in weights else "notes"
         if found != set(entry["expected"]) or told != entry["verdict"] or (verdict["code"] in errors) != bool(errors):
             differ[entry["path"]] = (found, entry["expected"], exit_code)
     return differ

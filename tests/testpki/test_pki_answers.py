@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 from tppkit.certificates import der
 from tppkit.errors import FormatError
+from tppkit.testpki.draft import Extension, write_extensions
 from tppkit.testpki.issued import public_key_bits
-from tppkit.testpki.ocsp import make_cert_id
+from tppkit.testpki.ocsp import CertId, make_cert_id
 from tppkit.testpki.services import (
     MAX_REQUEST_BYTES,
     answer_ocsp,
@@ -29,7 +30,7 @@ from tppkit.testpki.services import (
 )
 from tppkit.testpki.timestamps import parse_timestamp_request
 
-SHA512 = "2.16.840.1.101.3.4.2.3"
+SHA3_256 = "2.16.840.1.101.3.4.2.8"
 
 
 def asked(pki, issued, *, hash_=None, nonce: bytes | None = None) -> bytes:
@@ -52,6 +53,16 @@ def cert_id(pki, serial: int, *, algorithm: str) -> bytes:
     )
 
 
+def id_of(known: CertId) -> bytes:
+    return der.write_element(
+        der.SEQUENCE,
+        der.write_element(der.SEQUENCE, der.write_oid("1.3.14.3.2.26"), b"\x05\x00"),
+        der.write_element(der.OCTET_STRING, known.issuer_name_hash),
+        der.write_element(der.OCTET_STRING, known.issuer_key_hash),
+        der.write_integer(known.serial),
+    )
+
+
 def request_for(*cert_ids: bytes) -> bytes:
     listed = der.write_element(der.SEQUENCE, *(der.write_element(der.SEQUENCE, one) for one in cert_ids))
     return der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed))
@@ -67,7 +78,7 @@ def status_of(answer: bytes) -> str:
     return ocsp.load_der_ocsp_response(answer).response_status.name
 
 
-@pytest.mark.parametrize("hash_", [hashes.SHA1(), hashes.SHA256()])
+@pytest.mark.parametrize("hash_", [hashes.SHA1(), hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])
 def test_an_answer_is_about_what_was_asked_and_repeats_the_nonce(pki, hash_):
     answer = ocsp.load_der_ocsp_response(
         answer_ocsp(pki, asked(pki, pki.qwac, hash_=hash_, nonce=b"0123456789"), at=pki.not_before)
@@ -91,10 +102,40 @@ def test_an_authority_of_others_is_refused(pki, rsa_pki):
     assert status_of(answer) == "UNAUTHORIZED"
 
 
+def test_certificates_of_two_authorities_are_refused_together(pki):
+    two = (pki.qwac_ca, pki.qwac.certificate.serial), (pki.qseal_ca, pki.qseal.certificate.serial)
+    ids = [id_of(make_cert_id(ca.name, public_key_bits(ca.public_key_der), serial)) for ca, serial in two]
+    assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
+    for one in ids:
+        answer = ocsp.load_der_ocsp_response(answer_ocsp(pki, request_for(one), at=pki.not_before))
+        assert answer.certificate_status is ocsp.OCSPCertStatus.GOOD
+
+
+@pytest.mark.parametrize(
+    ("size", "status"),
+    [(0, "MALFORMED_REQUEST"), (1, "SUCCESSFUL"), (128, "SUCCESSFUL"), (129, "MALFORMED_REQUEST")],
+)
+def test_a_nonce_has_1_to_128_octets(pki, size, status):
+    assert status_of(answer_ocsp(pki, asked(pki, pki.qwac, nonce=bytes(size)), at=pki.not_before)) == status
+
+
+@pytest.mark.parametrize("critical", [True, False])
+@pytest.mark.parametrize("of_request", [True, False])
+def test_an_extension_that_is_not_known_is_refused_only_when_it_is_critical(pki, critical, of_request):
+    one = cert_id(pki, pki.qwac.certificate.serial, algorithm="2.16.840.1.101.3.4.2.1")
+    extensions = write_extensions([Extension("2.999.7", b"\x05\x00", critical)])
+    part = der.write_element(0xA2 if of_request else 0xA0, extensions)
+    single = der.write_element(der.SEQUENCE, one, b"" if of_request else part)
+    listed = der.write_element(der.SEQUENCE, single)
+    request = der.write_element(der.SEQUENCE, der.write_element(der.SEQUENCE, listed, part if of_request else b""))
+    status = "MALFORMED_REQUEST" if critical else "SUCCESSFUL"
+    assert status_of(answer_ocsp(pki, request, at=pki.not_before)) == status
+
+
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_hash_that_is_not_known_is_refused_wherever_it_stands(pki, place):
     algorithms = ["2.16.840.1.101.3.4.2.1"] * 2
-    algorithms[place] = SHA512
+    algorithms[place] = SHA3_256
     ids = [cert_id(pki, pki.qwac.certificate.serial, algorithm=algorithm) for algorithm in algorithms]
     assert status_of(answer_ocsp(pki, request_for(*ids), at=pki.not_before)) == "UNAUTHORIZED"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from cryptography import x509
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 
 from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import Use, check_certificate, oids
-from tppkit.errors import ConfigurationError, Severity
-from tppkit.testpki import Issued, make_provider
-from tppkit.testpki.provider import make_provider_like
+from tppkit.certificates.rules import first_error
+from tppkit.errors import ConfigurationError
+from tppkit.testpki import Issued, make_pki, make_provider
+from tppkit.testpki.provider import UNSUPERVISED, make_provider_like
 
 ORG_ID = x509.ObjectIdentifier(oids.ORGANIZATION_IDENTIFIER)
 PROVIDERS = st.fixed_dictionaries(
@@ -24,8 +26,15 @@ PROVIDERS = st.fixed_dictionaries(
             rf"PSD({'|'.join(sorted(COUNTRIES))})-[A-Z]{{2,8}}-[0-9][0-9A-Z ./-]{{0,19}}", fullmatch=True
         ),
         "name": st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=16),
-        "roles": st.lists(st.sampled_from(list(oids.ROLE_OIDS)), min_size=1, unique=True),
-        "nca_name": st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=256),
+        "roles": st.just(["Unspecified"])
+        | st.lists(
+            st.sampled_from(sorted(oids.ROLE_OIDS.keys() - UNSUPERVISED - {"Unspecified"})), min_size=1, unique=True
+        ),
+        "nca_name": st.text(
+            st.characters(categories=["Lu", "Ll", "Nd"], max_codepoint=0x24F, exclude_characters="µ"),
+            min_size=1,
+            max_size=256,
+        ),
         "dns_name": st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z]\.example", fullmatch=True),
     }
 )
@@ -41,7 +50,7 @@ def leaf(request, pki) -> Issued:
 
 
 @given(PROVIDERS)
-def test_every_accepted_provider_gets_certificates_that_say_so_and_are_not_refused(pki, arguments):
+def test_every_supervised_provider_gets_certificates_that_say_so_and_fail_no_check(pki, arguments):
     provider = make_provider(**arguments)
     for issued, use in (
         (pki.issue_qwac(provider, label="a"), Use.QWAC),
@@ -52,7 +61,43 @@ def test_every_accepted_provider_gets_certificates_that_say_so_and_are_not_refus
         assert read.roles == tuple(arguments["roles"])
         assert read.subject.values("2.5.4.10") == (arguments["name"],)
         assert (read.qc.psd2.nca_name, read.qc.psd2.nca_id) == (arguments["nca_name"], provider.nca_id)
-        assert check_certificate(read, as_=use, at=pki.not_before, essential_only=True) == ()
+        assert first_error(check_certificate(read, as_=use, at=pki.not_before)) is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ({"roles": ["Unspecified", "PSP_PI"]}, "qcstatements.role-unspecified.*GEN-5.2.2-1"),
+        ({"nca_name": "Τράπεζα"}, "qcstatements.nca-name:.*GEN-5.2.3-1"),
+        ({"nca_name": "DE-BAFIN"}, "qcstatements.nca-name-identifier.*GEN-5.2.3-1"),
+        ({"dns_name": "localhost"}, "certificate.internal-name.*BR section 7.1.4.2"),
+        ({"dns_name": "127.0.0.1"}, "certificate.internal-name.*BR section 7.1.4.2"),
+    ],
+)
+def test_a_certificate_that_our_own_check_would_refuse_is_not_made(pki, arguments, rule):
+    with pytest.raises(ConfigurationError, match=rule) as refused:
+        pki.issue_qwac(make_provider(**arguments), label="a")
+    assert refused.value.code == "pki.profile"
+
+
+@pytest.mark.parametrize(("day", "limit"), [(2020, 398), (2025, 398), (2026, 200), (2027, 100), (2029, 47), (2040, 47)])
+def test_a_website_certificate_for_browsers_is_valid_for_what_they_take_of_a_year(day, limit):
+    at = datetime(day, 10, 1, tzinfo=UTC)
+    made = make_pki(at=at, policy="ev", seed=1)
+    assert made.days == min(365, limit)
+    with pytest.raises(ConfigurationError, match=r"certificate.validity-too-long.*BR section 6.3.2") as refused:
+        make_pki(at=at, policy="ev", days=limit + 1, seed=1)
+    assert refused.value.code == "pki.profile"
+    assert make_pki(at=at, policy="ev", days=limit, seed=1).days == limit
+
+
+def test_a_certificate_for_browsers_of_a_pki_that_is_not_is_valid_for_what_they_take(pki):
+    at = datetime(2026, 4, 1, tzinfo=UTC)
+    made = make_pki(at=at, seed=1)
+    later = made.issuing_from(datetime(2029, 4, 1, tzinfo=UTC), policy="ev")
+    assert (made.days, made.issuing_from(at, policy="ev").days, later.days) == (365, 200, 47)
+    lasts = later.issue_qwac(made.provider, label="a").certificate
+    assert (lasts.not_after - lasts.not_before).days + 1 == 47
 
 
 def test_the_subject_of_a_leaf_has_each_attribute_once(leaf, pki):
@@ -217,17 +262,12 @@ def test_a_country_that_is_none_is_refused_by_its_rule(arguments, rule):
 )
 @pytest.mark.parametrize("policy", ["gen", "ev"])
 def test_our_own_check_has_no_error_for_what_is_accepted(pki, arguments, policy):
-    made, provider = replace(pki, policy=policy), make_provider(**arguments)
+    made, provider = pki.issuing_from(pki.not_before, policy=policy), make_provider(**arguments)
     for issued, use in (
         (made.issue_qwac(provider, label="a"), Use.QWAC),
         (made.issue_qseal(provider, label="b"), Use.QSEALC),
     ):
-        errors = {
-            f.code
-            for f in check_certificate(issued.certificate, as_=use, at=pki.not_before)
-            if f.severity is Severity.ERROR
-        }
-        assert errors <= {"certificate.validity-too-long"}  # of a year, which is only with the policy for browsers
+        assert first_error(check_certificate(issued.certificate, as_=use, at=pki.not_before)) is None
 
 
 def test_a_scheme_of_a_country_says_who_registers_its_names(pki):
@@ -296,7 +336,7 @@ def test_a_provider_that_no_certificate_could_be_made_for_is_refused(arguments, 
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"name": "n" * 64}, {"name": "é" * 64}, {"nca_name": "é" * 256}, {"dns_name": "a" * 63}]
+    "arguments", [{"name": "n" * 64}, {"name": "é" * 64}, {"nca_name": "é" * 256}, {"dns_name": "a" * 60 + ".lt"}]
 )
 def test_texts_of_the_greatest_length_fit_into_certificates(pki, arguments):
     provider = make_provider(**arguments)

@@ -16,8 +16,16 @@ from tppkit.errors import ConfigurationError, TppkitError
 from tppkit.testpki import KeySource
 from tppkit.testpki.draft import Draft, extension_of
 from tppkit.testpki.faults import statements
-from tppkit.testpki.faults.edits import psd2_of, with_attribute, with_psd2, with_value, without_attribute
-from tppkit.testpki.repair import Change, changes_of, faults_left, repair_request
+from tppkit.testpki.faults.edits import (
+    psd2_of,
+    twice_attribute,
+    with_attribute,
+    with_psd2,
+    with_value,
+    without_attribute,
+)
+from tppkit.testpki.provider import make_corrections
+from tppkit.testpki.repair import Change, changes_of, faults_left, openssl_config, repair_request
 from tppkit.testpki.request import write_request
 
 KEY = KeySource(seed=1).make_key("request")
@@ -121,7 +129,7 @@ def test_a_central_bank_names_no_authority(sound):
         (statements.authority_name_in_greek, ["qcstatements.nca-name"]),
         (
             statements.authority_of_no_country,
-            ["qcstatements.nca-country", "organization-identifier.authority-mismatch"],
+            ["qcstatements.nca-country"],
         ),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -217,3 +225,49 @@ def test_after_a_repair_nothing_is_left_to_change(pki, data):
     except TppkitError:
         return
     assert changes_of(mended) == ()
+
+
+REAL = ["csr-qctypes__f91257c7", "csrWithKUandEKU__2d2fd03c", "deploy__80c8336e"]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_what_the_holder_says_mends_a_real_request_that_nobody_can_guess(shared_data, name):
+    file = shared_data / "certificates" / "psd2_csr" / f"eidas-x509-for-psd2__{name}.der"
+    old = EidasRequest.from_der(file.read_bytes())
+    assert any("Germany" in finding.message for finding in faults_left(old, kind="qwac"))
+    said = make_corrections(
+        organization_identifier="PSDDE-BAFIN-123456", country="DE", dns_name="tpp.example.org", roles=["PSP_AI"]
+    )
+    assert faults_left(old, kind="qwac", corrections=said) == ()
+    changes = changes_of(old, kind="qwac", corrections=said)
+    assert ("subject", "C=Germany", "C=DE") in changes
+    assert [change.after for change in changes if change.field == "dns_names"] == ["tpp.example.org"]
+    config = openssl_config(old, kind="qwac", corrections=said)
+    assert "C = DE\n" in config
+    assert "CN = tpp.example.org\n" in config
+
+
+def test_a_correction_says_one_thing_and_the_rest_stays(sound):
+    old = request_of(sound)
+    said = make_corrections(nca_name="Lietuvos bankas", name="Kitas TEST")
+    mended = EidasRequest.from_der(repair_request(old, KEY, corrections=said))
+    assert (mended.qc.psd2.nca_name, mended.qc.psd2.nca_id) == ("Lietuvos bankas", "LT-BL")
+    assert mended.subject.values(oids.ORGANIZATION) == ("Kitas TEST",)
+    assert (mended.roles, mended.extensions.dns_names) == (old.roles, old.extensions.dns_names)
+
+
+def test_a_corrected_attribute_stands_once(sound):
+    twice = request_of(twice_attribute(sound, oids.ORGANIZATION, "Second TEST"))
+    mended = EidasRequest.from_der(repair_request(twice, KEY, corrections=make_corrections(name="One TEST")))
+    assert mended.subject.values(oids.ORGANIZATION) == ("One TEST",)
+    bare = request_of(without_attribute(sound, oids.COUNTRY))
+    mended = EidasRequest.from_der(repair_request(bare, KEY, corrections=make_corrections(country="LT")))
+    assert mended.subject.values(oids.COUNTRY) == ("LT",)
+
+
+def test_outer_blanks_of_a_name_are_left_out_and_told(sound):
+    old = request_of(with_attribute(sound, oids.ORGANIZATION, " Example Payments TEST  "))
+    assert ("subject", 'O=" Example Payments TEST  "', "O=Example Payments TEST") in changes_of(old)
+    mended = EidasRequest.from_der(repair_request(old, KEY))
+    assert mended.subject.values(oids.ORGANIZATION) == ("Example Payments TEST",)
+    assert "O = Example Payments TEST\n" in openssl_config(old)

@@ -18,11 +18,6 @@ from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate, Subject
 from tppkit.certificates.checks import extensions, key_usage, names, psd2, qualified, validity
 from tppkit.certificates.editions import (
-    BALLOT_193,
-    BALLOT_SC31,
-    BALLOT_SC81_FIRST,
-    BALLOT_SC81_SECOND,
-    BALLOT_SC81_THIRD,
     CHROME_SERVER_ONLY,
     EN_319_412_2_V2_2_1,
     EN_319_412_5_V2_4_1,
@@ -131,16 +126,9 @@ RULES: tuple[Rule, ...] = (
     Rule("certificate.weak-key", _BOTH, _ERROR, "BR section 6.1.5, TS 119 312 clause 8.4", validity.weak_key),
     Rule("certificate.unusual-key", _BOTH, _WARNING, "EN 319 412-2 GEN-4.2.5-1", validity.unusual_key),
     Rule("certificate.broken-signature", _BOTH, _ERROR, "BR section 7.1.3.2, EN 319 412-2 GEN-4.2.2-1", validity.broken_signature),
-    # Before ballot SC31 the last second was not counted.
-    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
-         validity.longer_than(825, last_second=False), since=BALLOT_193, until=BALLOT_SC31),
-    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
-         validity.longer_than(398), since=BALLOT_SC31, until=BALLOT_SC81_FIRST),
-    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
-         validity.longer_than(200), since=BALLOT_SC81_FIRST, until=BALLOT_SC81_SECOND),
-    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
-         validity.longer_than(100), since=BALLOT_SC81_SECOND, until=BALLOT_SC81_THIRD),
-    Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2", validity.longer_than(47), since=BALLOT_SC81_THIRD),
+    *(Rule("certificate.validity-too-long", _QWAC, _ERROR, "BR section 6.3.2",
+           validity.longer_than(limit.days, last_second=limit.last_second), since=limit.since, until=limit.until)
+      for limit in validity.PUBLIC_LIMITS),
 
     Rule("certificate.subject-attribute-missing", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-2", names.missing_attribute),
     Rule("certificate.subject-attribute-repeated", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-3", names.repeated_attribute),

@@ -6,8 +6,10 @@ Exit: 0 holds, 1 does not hold, 2 wrong usage, 3 input cannot be read; `audit ve
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib import import_module
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -58,6 +60,7 @@ def main() -> None:
 def run() -> NoReturn:
     """Entry point: every failure becomes one line and an exit code, never a traceback; with --json an object on stdout too."""
     _open_what_is_closed()
+    _end_in_order()
     try:
         with main.make_context("tppkit", sys.argv[1:]) as context:
             result = main.invoke(context)
@@ -100,6 +103,20 @@ def _give_up_stdout(exit_code: int) -> int:
     # What is still buffered must not fail once more at the end.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return exit_code
+
+
+def _end_in_order() -> None:
+    """Let SIGTERM and SIGHUP end the program as Ctrl-C does, so that nothing half-written stays; not where the caller ignores them.
+
+    Commands that serve have handlers of their own.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end)
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
 
 
 def _open_what_is_closed() -> None:

@@ -37,8 +37,9 @@ def pki() -> None:
 @policy_option(default="gen")
 @qscd_option
 @click.option(
-    "--days", default=DEFAULT_DAYS, show_default=True, type=int, metavar="N", help="Validity of leaf certificates."
-)
+    "--days", type=int, metavar="N",
+    help=f"Validity of leaf certificates; {DEFAULT_DAYS} by default, with --policy ev no more than browsers take.",
+)  # fmt: skip
 @click.option("--seed", type=int, metavar="N", help="The same bytes again for the same day (with --at on any day).")
 @click.option(
     "--services-url",
@@ -52,13 +53,17 @@ def pki() -> None:
 @json_option
 def create(
     directory: Path, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, key: str,
-    seal_key: str | None, policy: str, qscd: bool, days: int, seed: int | None, services_url: str, faults: bool,
+    seal_key: str | None, policy: str, qscd: bool, days: int | None, seed: int | None, services_url: str, faults: bool,
     at: datetime | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Make a whole test PKI in the new folder DIR; README.md there explains each file, manifest.json names them for programs.
 
     Certificates are valid from midnight UTC of the day. Private keys get mode 0600.
     """
+    if seed is not None and "rsa" in f"{key} {seal_key}":
+        say(
+            "RSA keys of a seed are searched for one after the other: this takes from seconds (2048 bits) to a minute (4096)"
+        )
     made = make_pki(
         at=present(at),
         provider=provider_from(org_id, name, country, nca_name, roles, dns),

@@ -14,20 +14,22 @@ from tppkit.certificates import EidasRequest
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, finding_object, json_option, print_json, read_input, say
 from tppkit.cli.pki_options import (
-    PROVIDER,
+    is_given,
     policy_option,
     provider_from,
     provider_options,
     qscd_option,
     read_request,
     refuse_options,
+    split_roles,
 )
-from tppkit.errors import ConfigurationError, Finding
+from tppkit.errors import Finding
 from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource, Provider, key_pem
 from tppkit.testpki.keys import PrivateKey, load_key, require_kind
 from tppkit.testpki.pem import pem_block
+from tppkit.testpki.provider import Corrections, make_corrections
 from tppkit.testpki.repair import Change, changes_of, faults_left, openssl_config, repair_request
-from tppkit.testpki.request import KINDS, make_request
+from tppkit.testpki.request import KINDS, kind_of, make_request
 
 _Files = Sequence[tuple[str, bytes, int]]
 
@@ -55,16 +57,21 @@ def csr(
     """Write a certificate request for a QWAC or QSealC, with the PSD2 statement as trust service providers expect it.
 
     A new private key is written beside it as FILE with the suffix .key, mode 0600. With --repair, a malformed request is read,
-    what it meant is written as it should be, and what was changed is told, and what is left that only the holder can mend (exit 1).
-    FILE may be -.
+    what it meant is written as it should be, and what was changed is told, and what is left that only the holder can mend (exit 1);
+    options such as --country then say one thing that OLD.csr has wrong. FILE may be -.
     """
     _require_one_stream(file, key_file, repair, as_json=as_json)
     given = None if key_file is None else _read_key(key_file)
     if repair is not None:
-        refuse_options((*PROVIDER, "policy", "qscd", "key_kind"), because="with --repair all of it comes from OLD.csr")
+        refuse_options(("policy", "qscd", "key_kind"), because="with --repair it comes from OLD.csr")
         old = read_request(repair)
-        files = _repair(file, old, given, kind)
-        changes, left = changes_of(old, kind=kind), faults_left(old, kind=kind)
+        kind = kind or kind_of(old)
+        if kind == "qseal":
+            refuse_options(("dns",), because="a qseal does not take it")
+        corrections = _corrections(org_id, name, country, nca_name, roles, dns)
+        files = _repair(file, old, given, kind, corrections)
+        changes = changes_of(old, kind=kind, corrections=corrections)
+        left = faults_left(old, kind=kind, corrections=corrections)
         _write_all(files)
         _tell_repair(files, changes, left, as_json=as_json)
         return DOES_NOT_HOLD if left else HOLDS
@@ -108,9 +115,24 @@ def _request(
     return [request, (key_name, key_pem(key), PRIVATE)]
 
 
-def _repair(file: str, old: EidasRequest, key: PrivateKey | None, kind: str | None) -> _Files:
-    mended = openssl_config(old, kind=kind).encode() if key is None else _pem(repair_request(old, key, kind=kind))
-    return [(file, mended, PUBLIC)]
+def _corrections(
+    org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str
+) -> Corrections:
+    """What the options say that were given."""
+    return make_corrections(
+        organization_identifier=org_id if is_given("org_id") else None,
+        name=name if is_given("name") else None,
+        country=country,
+        nca_name=nca_name,
+        roles=split_roles(roles) if is_given("roles") else None,
+        dns_name=dns if is_given("dns") else None,
+    )
+
+
+def _repair(file: str, old: EidasRequest, key: PrivateKey | None, kind: str, corrections: Corrections) -> _Files:
+    if key is None:
+        return [(file, openssl_config(old, kind=kind, corrections=corrections).encode(), PUBLIC)]
+    return [(file, _pem(repair_request(old, key, kind=kind, corrections=corrections)), PUBLIC)]
 
 
 def _pem(request: bytes) -> bytes:
@@ -127,7 +149,7 @@ def _write_all(files: _Files) -> None:
             else:
                 write_new(Path(name), content, mode=mode)
                 written.append(Path(name))
-    except ConfigurationError:
+    except BaseException:
         for path in written:
             path.unlink(missing_ok=True)
         raise

@@ -115,7 +115,8 @@ def revoke(file: str, directory: Path | None, reason: str, lift: bool, at: datet
         refuse_options(("reason", "at"), because="--lift ends a hold now")
     if directory is None and file == "-":
         raise click.UsageError("a certificate from standard input needs --dir DIR")
-    folder, now = open_pki(directory or _folder_of(Path(file))), present(None)
+    folder = open_pki(directory or _folder_of(Path(file)))
+    now = max(present(None), folder.pki.not_before)  # a PKI may begin in days to come
     certificate = _read_certificate(file)
     folder = (
         folder.lift(certificate, now=now) if lift else folder.revoke(certificate, at=at or now, reason=reason, now=now)

@@ -108,14 +108,15 @@ def refuse_options(names: Collection[str], *, because: str) -> None:
     Raises:
         click.UsageError: one of them was given.
     """
-    ctx = click.get_current_context()
-    given = [
-        parameter.opts[0]
-        for parameter in ctx.command.params
-        if parameter.name in names and ctx.get_parameter_source(parameter.name) is not ParameterSource.DEFAULT
-    ]
+    options = click.get_current_context().command.params
+    given = [option.opts[0] for option in options if option.name in names and is_given(option.name)]
     if given:
         raise click.UsageError(f"{', '.join(given)}: {because}")
+
+
+def is_given(name: str) -> bool:
+    """Whether an option of the running command, by its name as parameter, was given."""
+    return click.get_current_context().get_parameter_source(name) is not ParameterSource.DEFAULT
 
 
 def read_request(name: str) -> EidasRequest:

@@ -25,6 +25,7 @@ from tppkit.sandbox.listening import QuietServer, listen, make_config
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.ocsp import MALFORMED_REQUEST, write_refusal
+from tppkit.testpki.opening import file_inside
 from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.testpki.trusted_lists import LIST_FILES
@@ -101,9 +102,8 @@ class PkiServices:
 
     async def _crl(self, request: Request) -> Response:
         for issuer in self._folder.pki.issuers:
-            path = self._path / f"{issuer.label}.crl"
-            if issuer.label == request.path_params["authority"] and path.is_file():
-                return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_CRL)
+            if issuer.label == request.path_params["authority"]:
+                return _file(self._path, f"{issuer.label}.crl", media_type=_CRL)
         return _not_found()
 
     async def _certificate(self, request: Request) -> Response:
@@ -113,9 +113,16 @@ class PkiServices:
         return _not_found()
 
     async def _list(self, request: Request) -> Response:
-        names = {path.name: path for path in (self._folder.path / TRUSTED_LISTS).glob("*.xml")}
-        path = names.get(f"{request.path_params['name']}.xml")
-        return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=_XML) if path else _not_found()
+        name = f"{request.path_params['name']}.xml"
+        return _file(self._path / TRUSTED_LISTS, name, media_type=_XML) if name in LIST_FILES else _not_found()
+
+
+def _file(folder: Path, name: str, *, media_type: str) -> Response:
+    """A file of the folder itself, as it stands there."""
+    path = file_inside(folder, name)
+    if not path.is_file():
+        return _not_found()
+    return Response(read_bounded(path, max_bytes=_MAX_LIST_BYTES), media_type=media_type)
 
 
 class PkiServer:

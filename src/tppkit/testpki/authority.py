@@ -10,7 +10,8 @@ from types import MappingProxyType
 from cryptography import x509
 
 from tppkit._clock import as_utc, format_time
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, Use, check_certificate
+from tppkit.certificates.rules import first_error
 from tppkit.errors import ConfigurationError
 from tppkit.testpki import profiles
 from tppkit.testpki.crl import Revocation, write_crl
@@ -125,7 +126,8 @@ class Pki:
 
         Args:
             at: a time of the day, aware.
-            days: validity of leaf certificates in days; by default as before, or what is left of the authorities'.
+            days: validity of leaf certificates in days; by default as before, or what is left of the authorities', or with the
+                policy `ev` what browsers take.
             policy: of QWACs, one of `profiles.QWAC_POLICIES`.
             qscd: QSealCs state a qualified device.
 
@@ -137,7 +139,8 @@ class Pki:
             ended = format_time(authority.not_after)
             raise ConfigurationError("pki.ended", f"the authorities ended on {ended}, before {format_time(start)}")
         left = (authority.not_after - start).days + 1
-        chosen = min(self.days, left) if days is None else days
+        policy = self.policy if policy is None else profiles.require_policy(policy)
+        chosen = profiles.longest_days(policy, start.date(), min(self.days, left)) if days is None else days
         if start < authority.not_before or not 1 <= chosen <= left:
             span = f"{format_time(authority.not_before)} to {format_time(authority.not_after)}"
             asked = "" if days is None else f" for {days} days"
@@ -147,7 +150,7 @@ class Pki:
             self,
             not_before=start,
             days=chosen,
-            policy=self.policy if policy is None else profiles.require_policy(policy),
+            policy=policy,
             qscd=self.qscd if qscd is None else qscd,
         )
 
@@ -174,8 +177,12 @@ class Pki:
             provider: whom it is for.
             label: short name.
             key: kind of its key, one of `testpki.KEY_KINDS`; the PKI's own by default.
+
+        Raises:
+            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
         """
-        return sign_draft(self.draft_qwac(provider, label=label, key=key), self.qwac_ca, label, "qwac")
+        drafted = self.draft_qwac(provider, label=label, key=key)
+        return _require_sound(sign_draft(drafted, self.qwac_ca, label, "qwac"))
 
     def issue_requested(
         self, provider: Provider, *, kind: str, label: str, subject: tuple[Attribute, ...], names: Sequence[str],
@@ -190,6 +197,9 @@ class Pki:
             subject: the name asked for.
             names: DNS names asked for; those of the provider where none are.
             public_key: DER of the SubjectPublicKeyInfo.
+
+        Raises:
+            ConfigurationError: `pki.profile`: it would break a rule of its profile.
         """
         issuer, make_draft = (self.qwac_ca, self.draft_qwac) if kind == "qwac" else (self.qseal_ca, self.draft_qseal)
         draft = make_draft(provider, label=label, key="p256").draft  # a key that is quickly made, and not kept
@@ -197,7 +207,9 @@ class Pki:
         if names:
             asked = x509.SubjectAlternativeName([x509.DNSName(name) for name in names])
             draft = draft.with_extension(extension_of(asked, False))
-        return EidasCertificate.from_der(draft.sign(issuer.key))
+        certificate = EidasCertificate.from_der(draft.sign(issuer.key))
+        require_profile(certificate, kind)
+        return certificate
 
     def issue_qseal(self, provider: Provider, *, label: str, key: str | None = None) -> Issued:
         """A QSealC for another provider, or the same one again.
@@ -206,8 +218,12 @@ class Pki:
             provider: whom it is for.
             label: short name.
             key: kind of its key, one of `testpki.SEAL_KEY_KINDS`; the PKI's own by default.
+
+        Raises:
+            ConfigurationError: `pki.profile`: it would break a rule of its profile; `pki.key-kind`.
         """
-        return sign_draft(self.draft_qseal(provider, label=label, key=key), self.qseal_ca, label, "qseal")
+        drafted = self.draft_qseal(provider, label=label, key=key)
+        return _require_sound(sign_draft(drafted, self.qseal_ca, label, "qseal"))
 
     def issue_server(self, dns_name: str, *, label: str, key: str | None = None) -> Issued:
         """A TLS server certificate for another name than localhost; `key` as for `issue_qwac`."""
@@ -275,6 +291,27 @@ class Pki:
 
 def _require_tls_kind(key: str | None) -> str | None:
     return key if key is None else require_kind(key, KEY_KINDS)
+
+
+def _require_sound(issued: Issued) -> Issued:
+    require_profile(issued.certificate, issued.kind)
+    return issued
+
+
+def require_profile(certificate: EidasCertificate, kind: str) -> None:
+    """Require that no check of a provider's certificate fails while it is valid.
+
+    Args:
+        certificate: the certificate.
+        kind: `qwac` or `qseal`.
+
+    Raises:
+        ConfigurationError: `pki.profile`.
+    """
+    fault = first_error(check_certificate(certificate, as_=Use(kind), at=certificate.not_before))
+    if fault is not None:
+        message = f"the {kind} would break the rule {fault.code}: {fault.message} ({fault.clause})"
+        raise ConfigurationError("pki.profile", message, clause=fault.clause)
 
 
 def midnight(at: datetime) -> datetime:

@@ -41,7 +41,7 @@ def make_pki(
     at: datetime,
     provider: Provider | None = None,
     key: str = "p256",
-    days: int = DEFAULT_DAYS,
+    days: int | None = None,
     seed: int | None = None,
     services_url: str = profiles.SERVICES_URL,
     policy: str = "gen",
@@ -54,7 +54,7 @@ def make_pki(
         at: the present, aware; everything is valid from midnight UTC of that day.
         provider: who QWAC and QSealC are for; an example provider when absent.
         key: kind of every key but those of callbacks, one of `testpki.KEY_KINDS`.
-        days: validity of leaf certificates in days.
+        days: validity of leaf certificates in days; by default 365, with the policy `ev` no more than browsers take.
         seed: the same seed and day give the same bytes again.
         services_url: where its services answer, as certificates and lists name it; without a slash at its end.
         policy: of QWACs: `gen` (QNCP-w-gen, for payment services only) or `ev` (QEVCP-w, which browsers take as well).
@@ -62,12 +62,14 @@ def make_pki(
         seal_key: kind of the keys of QSealCs, one of `testpki.SEAL_KEY_KINDS`; that of all other keys by default.
 
     Raises:
-        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`, `pki.policy`.
+        ConfigurationError: `pki.days`, `pki.key-kind`, `pki.services-url`, `pki.policy`, `pki.profile`.
     """
-    if not 1 <= days <= MAX_DAYS:
-        raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
     services_url, policy = _require_url(services_url), profiles.require_policy(policy)
     keys, start = KeySource(key, seed=seed), midnight(at)
+    if days is None:
+        days = profiles.longest_days(policy, start.date(), DEFAULT_DAYS)
+    if not 1 <= days <= MAX_DAYS:
+        raise ConfigurationError("pki.days", f"a validity of {days} days is not between 1 and {MAX_DAYS}")
     if not 1950 <= start.year < 9900:  # what a certificate can say (RFC 5280 section 4.1.2.5), and MAX_DAYS more
         raise ConfigurationError("pki.days", f"a validity from {format_time(start)} is not between 1950 and 9999")
     keys.prepare(_CERTIFIED)

@@ -66,9 +66,23 @@ def _attributes(request: EidasRequest) -> Iterator[Difference]:
 
 
 def _subject(request: EidasRequest, made: EidasCertificate | EidasRequest) -> Iterator[Difference]:
-    if request.subject_der != made.subject_der:
+    """Attributes with other values, or a name that is only written in another way."""
+    asked, known = _attribute_texts(request), _attribute_texts(made)
+    for oid in dict.fromkeys((*asked, *known)):
+        if asked.get(oid) != known.get(oid):
+            yield Difference("subject", asked.get(oid, ()), known.get(oid, ()))
+    if asked == known and request.subject_der != made.subject_der:
         written = "UTF8String, PrintableString or IA5String, each attribute alone"
         yield Difference("subject", ("other string types or sets",), (written,))
+
+
+def _attribute_texts(subject: EidasCertificate | EidasRequest) -> dict[str, tuple[str, ...]]:
+    """What the name says, by the attribute's identifier: `C=LT`; in quotes where blanks stand outside."""
+    texts: dict[str, tuple[str, ...]] = {}
+    for oid, text in (attribute for rdn in subject.subject.rdns for attribute in rdn):
+        told = text if text == text.strip() else f'"{text}"'
+        texts[oid] = (*texts.get(oid, ()), f"{oids.NAME_ATTRIBUTES.get(oid, oid)}={told}")
+    return texts
 
 
 def _roles(facts: ExtensionFacts) -> tuple[str, ...]:

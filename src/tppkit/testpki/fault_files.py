@@ -22,7 +22,7 @@ EARLIEST_DAY = EN_319_412_5_V2_4_1.begins
 def make_faults(pki: Pki) -> Iterator[tuple[dict[str, Any], list[PkiFile]]]:
     """The manifest's entry and the files of every fault.
 
-    An entry names, beside what every entry has, whether a check `fails` or only `warns` (`verdict`), the use that the
+    An entry names, beside what every entry has, whether a check `fails`, `warns` or only `notes` (`verdict`), the use that the
     certificate claims (`as`), the time at which it is judged (`at`), the revocation lists and OCSP answers to judge it with,
     the whole `command`, and what is wrong (`summary`).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tppkit._clock import as_utc, format_time
-from tppkit._files import locked, replace_file
+from tppkit._files import locked, remove_leftovers, replace_file
 from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError
 from tppkit.testpki.authority import Pki
@@ -82,7 +83,7 @@ class PkiFolder:
             now: the present, aware: lists that end soon are signed anew, too; None leaves them as they are.
 
         Raises:
-            ConfigurationError: `pki.days`, `pki.policy`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
+            ConfigurationError: `pki.days`, `pki.policy`, `pki.profile`, `pki.label`, `pki.key-kind`, `file.exists`, `file.unwritable`,
                 `pki.unusable`.
         """
         pki = self.pki.issuing_from(at, days=days, policy=policy, qscd=qscd)
@@ -122,7 +123,7 @@ class PkiFolder:
 
         Raises:
             ConfigurationError: `pki.request`, `pki.key-kind`, `pki.foreign-key` (a member of the PKI has the key), `pki.days`,
-                `pki.ended`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
+                `pki.ended`, `pki.profile`, `pki.dns-name`, `pki.label`, `file.exists`, `file.unwritable`, `pki.unusable`, and those of
                 `make_provider`.
         """
         kind = requested_kind(request, kind)
@@ -155,16 +156,19 @@ class PkiFolder:
         return any((self.path / f"{label}{ending}").exists() for ending in ENDINGS)
 
     def _write(self, files: Iterable[PkiFile], entry: Mapping[str, Any]) -> None:
-        """Write the files of one more certificate and name it in the manifest, or leave all as it was."""
-        manifest, written = read_manifest(self.path), list[Path]()
+        """Write the files of one more certificate and name it in the manifest, or leave all as it was, also when interrupted."""
+        manifest, files = read_manifest(self.path), list(files)
+        for file in files:  # so that all that is there after a failure is ours: the folder is locked
+            if os.path.lexists(self.path / file.name):
+                raise ConfigurationError("file.exists", f"{self.path / file.name} exists and is not overwritten")
+        remove_leftovers(self.path / MANIFEST)
         try:
-            for file in files:
-                write_files(self.path, [file])
-                written.append(self.path / file.name)
+            write_files(self.path, files)
             replace_file(self.path / MANIFEST, manifest_json({**manifest, "files": [*manifest["files"], entry]}))
-        except ConfigurationError:
-            for path in written:
-                path.unlink(missing_ok=True)
+        except BaseException:
+            if not _is_named(entry, self.path):
+                for file in files:
+                    (self.path / file.name).unlink(missing_ok=True)
             raise
 
     def revocation_of(self, certificate: EidasCertificate) -> Revocation | None:
@@ -293,6 +297,11 @@ def open_pki(path: Path) -> PkiFolder:
             folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
     """
     return PkiFolder(path, read_pki(path))
+
+
+def _is_named(entry: Mapping[str, Any], path: Path) -> bool:
+    """Whether the manifest, which is replaced in one step, names what an interrupt came after."""
+    return entry in read_manifest(path)["files"]
 
 
 def _make(pki: Pki, kind: str, provider: Provider, label: str, key: str | None) -> Issued:

@@ -87,7 +87,7 @@ While it serves:
 
 _FAULTS = (
     "| `faults/` | one fault each: most must be refused (`verdict` in the manifest: `fails`), some break a recommendation only"
-    " (`warns`); the manifest says why, with which command, and the codes that it gives |\n"
+    " (`warns`) or give a notice (`notes`); the manifest says why, with which command, and the codes that it gives |\n"
 )
 _TRYING = """
 ## Faults

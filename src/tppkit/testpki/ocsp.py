@@ -18,14 +18,17 @@ from tppkit.testpki.signing import default_hash, sign_bytes, signature_algorithm
 
 _ENUMERATED = 0x0A
 _BASIC, NONCE = "1.3.6.1.5.5.7.48.1.1", "1.3.6.1.5.5.7.48.1.2"
-HASH_NAMES = {"1.3.14.3.2.26": "sha1", "2.16.840.1.101.3.4.2.1": "sha256"}
+HASH_NAMES = {
+    "1.3.14.3.2.26": "sha1", "2.16.840.1.101.3.4.2.1": "sha256", "2.16.840.1.101.3.4.2.2": "sha384",
+    "2.16.840.1.101.3.4.2.3": "sha512",
+}  # fmt: skip
 _HASH_OIDS = {name: oid for oid, name in HASH_NAMES.items()}
 
 MALFORMED_REQUEST, INTERNAL_ERROR, TRY_LATER, UNAUTHORIZED = 1, 2, 3, 6  # RFC 6960 section 4.2.1
 
 
 class CertId(NamedTuple):
-    """Which certificate is meant: hash (`sha1` or `sha256`) of its issuer's name and key, and its serial number."""
+    """Which certificate is meant: hash (one of `HASH_NAMES`) of its issuer's name and key, and its serial number."""
 
     hash_name: str
     issuer_name_hash: bytes
@@ -50,7 +53,7 @@ def make_cert_id(issuer_name: bytes, issuer_key: bytes, serial: int, *, hash_nam
         issuer_name: DER of the issuer's name.
         issuer_key: the issuer's public key: content of the BIT STRING, without the byte of unused bits.
         serial: its serial number.
-        hash_name: `sha1`, which every responder knows, or `sha256`.
+        hash_name: `sha1`, which every responder knows, or another of `HASH_NAMES`.
     """
     return CertId(
         hash_name, hashlib.new(hash_name, issuer_name).digest(), hashlib.new(hash_name, issuer_key).digest(), serial

@@ -113,7 +113,7 @@ def _read_requested(path: Path, entries: list[dict[str, Any]]) -> Iterator[Eidas
 def _read_chain(path: Path, name: str) -> tuple[EidasCertificate, ...]:
     """The certificate of that name, and the authorities that its chain file has behind it."""
     try:
-        (certificate, *_) = load_certificates(_inside(path, name))
+        (certificate, *_) = load_certificates(file_inside(path, name))
         chain_file = path / f"{name.removesuffix('.pem')}-chain.pem"
         return (certificate, *(load_certificates(chain_file)[1:] if chain_file.is_file() else ()))
     except (FormatError, ValueError) as e:
@@ -141,8 +141,12 @@ def _require_below(signer: Issued, issuer: Issued) -> None:
         raise ConfigurationError("pki.foreign-key", message)
 
 
-def _inside(path: Path, name: str) -> Path:
-    """The file of that name, when it lies in the folder itself."""
+def file_inside(path: Path, name: str) -> Path:
+    """The file of that name, when it lies in the folder itself, also where a link leads.
+
+    Raises:
+        ConfigurationError: `pki.foreign-key`: it lies elsewhere; `pki.unusable`: no file can have the name.
+    """
     file = path / name
     try:
         place = os.path.dirname(os.path.realpath(file))  # pathlib fails on loops of links
@@ -157,6 +161,6 @@ def _inside(path: Path, name: str) -> Path:
 
 def _load_key(path: Path, name: str) -> PrivateKey:
     try:
-        return load_key(read_bounded(_inside(path, name), max_bytes=_MAX_BYTES))
+        return load_key(read_bounded(file_inside(path, name), max_bytes=_MAX_BYTES))
     except FormatError as e:
         raise ConfigurationError("pki.unusable", f"{path / name} cannot be used: {e.message}") from e

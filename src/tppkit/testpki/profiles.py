@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from types import MappingProxyType
 
 from cryptography import x509
@@ -25,6 +26,7 @@ from tppkit.certificates import (
     der,
     oids,
 )
+from tppkit.certificates.checks.validity import public_limit_on
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import ConfigurationError
 from tppkit.testpki.draft import Attribute, attribute_of
@@ -34,6 +36,7 @@ Extension = tuple[x509.ExtensionType, bool]
 Name = tuple[Attribute, ...]
 
 SERVICES_URL = "http://pki.test.example.com"
+PDS = (PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),)
 _REGISTRAR = (
     "https://pki.test.example.com/register"  # of names by a scheme of a country's own (EN 319 412-1 LEG-5.1.4-05)
 )
@@ -79,6 +82,18 @@ def authority_name(common_name: str) -> Name:
         (oids.ORGANIZATION_IDENTIFIER, "NTRLT-000000000"),
         (oids.COMMON_NAME, common_name),
     )
+
+
+def longest_days(policy: str, issued: date, wanted: int) -> int:
+    """The wanted validity in days, or what browsers take of it, for QWACs of a policy that are issued on a day.
+
+    Args:
+        policy: one of `QWAC_POLICIES`.
+        issued: the first day of validity.
+        wanted: days.
+    """
+    limit = public_limit_on(issued) if policy == "ev" else None
+    return wanted if limit is None else min(wanted, limit)
 
 
 def qwac_name(provider: Provider, *, policy: str = "gen") -> Name:
@@ -141,13 +156,16 @@ def authority_extensions(*, path_length: int | None) -> list[Extension]:
     ]
 
 
-def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, policy: str = "gen") -> list[Extension]:
+def qwac_extensions(
+    provider: Provider, *, services_url: str = SERVICES_URL, policy: str = "gen", pds: tuple[PdsLocation, ...] = PDS
+) -> list[Extension]:
     """Extensions of a QWAC (EN 319 412-4, TS 119 495 clause 5.3).
 
     Args:
         provider: whom it is for.
         services_url: where the authority's services answer.
         policy: one of `QWAC_POLICIES`.
+        pds: where the authority's disclosure statements are; none in a request, as only the authority knows them.
     """
     identifier = provider.organization_identifier
     return [
@@ -155,24 +173,27 @@ def qwac_extensions(provider: Provider, *, services_url: str = SERVICES_URL, pol
         tls_purposes(),
         (x509.SubjectAlternativeName([x509.DNSName(provider.dns_name)]), False),
         _policies(provider, *QWAC_POLICIES[policy]),
-        _qc_statements(provider, "web"),
+        _qc_statements(provider, "web", pds=pds),
         *([_registration(identifier)] if policy == "ev" and not identifier.is_local else []),
         *_information("qwac", services_url),
     ]
 
 
-def qseal_extensions(provider: Provider, *, services_url: str = SERVICES_URL, qscd: bool = False) -> list[Extension]:
+def qseal_extensions(
+    provider: Provider, *, services_url: str = SERVICES_URL, qscd: bool = False, pds: tuple[PdsLocation, ...] = PDS
+) -> list[Extension]:
     """Extensions of a QSealC (EN 319 412-3, TS 119 495 clause 5.4).
 
     Args:
         provider: whom it is for.
         services_url: where the authority's services answer.
         qscd: state that the key is in a qualified device (which no test key is).
+        pds: as for `qwac_extensions`.
     """
     return [
         key_usage("content_commitment"),
         _policies(provider, _QCP_L_QSCD if qscd else oids.POLICY_QCP_L),
-        _qc_statements(provider, "eseal", sscd=qscd),
+        _qc_statements(provider, "eseal", pds=pds, sscd=qscd),
         *_information("qseal", services_url),
     ]
 
@@ -214,13 +235,13 @@ def _registration(identifier: OrganizationIdentifier) -> Extension:
     return x509.UnrecognizedExtension(x509.ObjectIdentifier(REGISTRATION), value), False
 
 
-def _qc_statements(provider: Provider, qc_type: str, *, sscd: bool = False) -> Extension:
+def _qc_statements(provider: Provider, qc_type: str, *, pds: tuple[PdsLocation, ...], sscd: bool = False) -> Extension:
     value = write_qc_statements(
         qc_type=qc_type,
         psd2=Psd2Statement(
             tuple(RoleOfPsp(oids.ROLE_OIDS[r], r) for r in provider.roles), provider.nca_name, provider.nca_id
         ),
-        pds=(PdsLocation("https://pki.test.example.com/pds_en.pdf", "en"),),
+        pds=pds,
         sscd=sscd,
         name_registration_authorities=(_REGISTRAR,) if provider.organization_identifier.is_local else (),
     )

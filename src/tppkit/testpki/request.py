@@ -16,7 +16,6 @@ from tppkit.testpki import profiles
 from tppkit.testpki.draft import (
     Attribute,
     Extension,
-    attribute_of,
     attributes_of,
     extension_of,
     write_extensions,
@@ -52,11 +51,11 @@ def make_request(provider: Provider, kind: str, key: PrivateKey, *, policy: str 
     if kind == "qwac":
         name, extensions = (
             profiles.qwac_name(provider, policy=policy),
-            profiles.qwac_extensions(provider, policy=policy),
+            profiles.qwac_extensions(provider, policy=policy, pds=()),
         )
     else:
         name = profiles.provider_name(provider, provider.name)
-        extensions = profiles.qseal_extensions(provider, qscd=qscd)
+        extensions = profiles.qseal_extensions(provider, qscd=qscd, pds=())
     written = write_request(name, [extension_of(*extension) for extension in extensions], key)
     require_profile_key(EidasRequest.from_der(written), kind=kind)
     return written
@@ -110,17 +109,35 @@ def requested_subject(request: EidasRequest) -> tuple[Attribute, ...]:
     """The name asked for, each attribute with the string type that RFC 5280 wants for it.
 
     Raises:
-        ConfigurationError: `pki.request`: a text that no name has.
+        ConfigurationError: `pki.request`: a text that no name has, or a country that is not two letters.
     """
-    for oid, value in (attribute for rdn in request.subject.rdns for attribute in rdn):
-        is_unicode = attribute_of(oid, value).tag == der.UTF8_STRING
-        if not value.isprintable() or not (is_unicode or value.isascii()):
+    require_country_code(request.subject)
+    return require_writable(attributes_of(request.subject))
+
+
+def require_writable(subject: tuple[Attribute, ...]) -> tuple[Attribute, ...]:
+    """The attributes, when a name can have their texts.
+
+    Raises:
+        ConfigurationError: `pki.request`.
+    """
+    for _, text, tag in subject:
+        if not text.isprintable() or not (tag == der.UTF8_STRING or text.isascii()):
             raise ConfigurationError("pki.request", "the subject has characters that no name has: make a new request")
-        if oid == oids.COUNTRY and len(value) != 2:
-            raise ConfigurationError(
-                "pki.request", f"the country {shown(value)} is not two letters: make a new request"
-            )
-    return attributes_of(request.subject)
+    return subject
+
+
+def require_country_code(subject: DistinguishedName) -> None:
+    """Require two letters of each country.
+
+    Raises:
+        ConfigurationError: `pki.request`.
+    """
+    for country in subject.values(oids.COUNTRY):
+        if len(country) != 2:
+            clause = "EN 319 412-3 LEG-4.2.1-4"
+            message = f"the country {shown(country)} is not two letters ({clause}): say it (pki csr --repair --country)"
+            raise ConfigurationError("pki.request", message, clause=clause)
 
 
 def alternative_names(request: EidasRequest) -> tuple[GeneralName, ...]:
@@ -151,7 +168,7 @@ def require_common_name(subject: DistinguishedName, dns_names: Sequence[str], *,
     if kind == "qwac" and odd:
         clause = "EN 319 412-4 WEB-4.1.3-4 (d)"
         message = f"the common name {shown(odd[0])} is none of the DNS names ({shown(', '.join(dns_names)) or 'none'})"
-        raise ConfigurationError("pki.request", f"{message}: make a new request ({clause})", clause=clause)
+        raise ConfigurationError("pki.request", f"{message}: name it (pki csr --repair --dns; {clause})", clause=clause)
 
 
 def require_profile_key(request: EidasRequest, *, kind: str) -> None:

@@ -1,6 +1,6 @@
 """What the authorities of a test PKI answer: pure functions from a request to an answer. Others serve them.
 
-Source: RFC 6960 section 4.1 (OCSP requests), RFC 3161 (time stamps).
+Source: RFC 6960 section 4.1 (OCSP requests), RFC 9654 section 2.1 (nonces), RFC 3161 (time stamps).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from tppkit.testpki.timestamps import answer_timestamp_request
 
 MAX_REQUEST_BYTES = 64 * 1024
 ANSWER_HOURS = 24
+_NONCE_SIZES = range(1, 128 + 1)  # octets (RFC 9654 section 2.1)
 
 
 class OcspRequest(NamedTuple):
@@ -45,7 +46,8 @@ def parse_ocsp_request(data: bytes) -> OcspRequest:
     """Read an OCSPRequest; its optional signature is not looked at.
 
     Raises:
-        FormatError: `der.malformed`, `der.unexpected-tag`.
+        FormatError: `der.malformed` (also a nonce of no octets or more than 128, and a critical extension that is not known),
+            `der.unexpected-tag`.
     """
     if len(data) > MAX_REQUEST_BYTES:
         raise FormatError("der.malformed", f"an OCSP request of {len(data)} bytes is too long")
@@ -54,11 +56,9 @@ def parse_ocsp_request(data: bytes) -> OcspRequest:
     requests = next((part for part in parts if part.tag == der.SEQUENCE), None)
     if requests is None:
         raise FormatError("der.malformed", "an OCSP request asks for nothing", offset=request.offset)
-    cert_ids = tuple(
-        _cert_id(data, _children(data, der.expect(one, der.SEQUENCE))[0]) for one in _children(data, requests)
-    )
-    extensions = next((part for part in parts if part.tag == 0xA2), None)
-    return OcspRequest(cert_ids, _nonce(data, extensions) if extensions else None)
+    cert_ids = tuple(_requested(data, one) for one in _children(data, requests))
+    nonce = _extensions(data, parts, tag=0xA2, known=(NONCE,)).get(NONCE)
+    return OcspRequest(cert_ids, None if nonce is None else _require_nonce(nonce))
 
 
 def _children(data: bytes, element: der.Element) -> list[der.Element]:
@@ -78,12 +78,37 @@ def _cert_id(data: bytes, element: der.Element) -> CertId:
     return CertId(HASH_NAMES.get(oid, oid), name_hash, key_hash, der.read_integer(data, serial))
 
 
-def _nonce(data: bytes, extensions: der.Element) -> bytes | None:
-    for extension in _children(data, _children(data, extensions)[0]):
-        parts = _children(data, der.expect(extension, der.SEQUENCE))
-        if der.read_oid(data, parts[0]) == NONCE:
-            return data[parts[-1].start : parts[-1].end]
-    return None
+def _requested(data: bytes, request: der.Element) -> CertId:
+    parts = _children(data, der.expect(request, der.SEQUENCE))
+    _extensions(data, parts, tag=0xA0)
+    return _cert_id(data, parts[0])
+
+
+def _extensions(data: bytes, parts: list[der.Element], *, tag: int, known: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """The values of extensions by their identifiers, of the part with the tag; a critical one must be known (RFC 6960 section 4.4)."""
+    values: dict[str, bytes] = {}
+    for part in (part for part in parts if part.tag == tag):
+        for extension in _children(data, _children(data, part)[0]):
+            identifier, *rest = _children(data, der.expect(extension, der.SEQUENCE))
+            if not rest:
+                raise FormatError("der.malformed", "an extension has no value", offset=extension.offset)
+            *critical, value = rest
+            oid = der.read_oid(data, identifier)
+            if any(data[flag.start : flag.end] != b"\x00" for flag in critical) and oid not in known:
+                raise FormatError(
+                    "der.malformed", f"the critical extension {oid} is not known", offset=extension.offset
+                )
+            values[oid] = data[value.start : value.end]
+    return values
+
+
+def _require_nonce(value: bytes) -> bytes:
+    """DER of a nonce, when it has as many octets as one may have."""
+    nonce = der.read_whole(value, tag=der.OCTET_STRING)
+    if nonce.end - nonce.start not in _NONCE_SIZES:
+        message = f"a nonce of {nonce.end - nonce.start} octets is not of 1 to 128 (RFC 9654 section 2.1)"
+        raise FormatError("der.malformed", message, offset=nonce.offset)
+    return value
 
 
 def ocsp_request_of_path(path: str) -> bytes:
@@ -99,7 +124,9 @@ def ocsp_request_of_path(path: str) -> bytes:
 
 
 def answer_ocsp(pki: Pki, request: bytes, *, at: datetime) -> bytes:
-    """DER of the OCSP answer to a request: good, revoked, or unknown for what this PKI did not issue.
+    """DER of the OCSP answer to a request: good, revoked, or unknown for what the authority that is asked about did not issue.
+
+    Each authority has a responder of its own, so a request about certificates of two is refused as unauthorized.
 
     Args:
         pki: the PKI.
@@ -112,7 +139,7 @@ def answer_ocsp(pki: Pki, request: bytes, *, at: datetime) -> bytes:
     except FormatError:
         return write_refusal(MALFORMED_REQUEST)
     issuer = next((issuer for issuer in pki.issuers if _issued_by(issuer, parsed.cert_ids[0])), None)
-    if issuer is None or any(cert_id.hash_name not in HASH_NAMES.values() for cert_id in parsed.cert_ids):
+    if issuer is None or not all(_issued_by(issuer, cert_id) for cert_id in parsed.cert_ids):
         return write_refusal(UNAUTHORIZED)
     responder = pki.responder(issuer)
     return write_answer(
@@ -140,7 +167,7 @@ def _singles(pki: Pki, issuer: Issued, cert_ids: tuple[CertId, ...], at: datetim
     certificates = (*(member.certificate for member in pki.issued), *pki.requested)
     issued = {certificate.serial for certificate in certificates if certificate.issuer == issuer.certificate.subject}
     for cert_id in cert_ids:
-        known = cert_id.serial in issued and _issued_by(issuer, cert_id)
+        known = cert_id.serial in issued
         yield Single(
             cert_id, revoked.get(cert_id.serial) if known else None, at, at + timedelta(hours=ANSWER_HOURS), known=known
         )

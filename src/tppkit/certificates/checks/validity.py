@@ -2,13 +2,47 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from typing import NamedTuple
 
 from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.certificates.certificate import EidasCertificate, Subject
+from tppkit.certificates.editions import (
+    BALLOT_193,
+    BALLOT_SC31,
+    BALLOT_SC81_FIRST,
+    BALLOT_SC81_SECOND,
+    BALLOT_SC81_THIRD,
+    Edition,
+)
 from tppkit.certificates.rule import Check, Fault
 
+
+class PublicLimit(NamedTuple):
+    """How long a public website certificate may be valid when it is issued within a time.
+
+    Attributes:
+        days: of 86,400 seconds.
+        since: the edition that brought it.
+        until: the edition that ended it, None when it still holds.
+        last_second: the certificate's last second counts too (RFC 5280 section 4.1.2.5).
+    """
+
+    days: int
+    since: Edition
+    until: Edition | None
+    last_second: bool = True
+
+
+# BR section 6.3.2. Before ballot SC31 the last second was not counted.
+PUBLIC_LIMITS = (
+    PublicLimit(825, BALLOT_193, BALLOT_SC31, last_second=False),
+    PublicLimit(398, BALLOT_SC31, BALLOT_SC81_FIRST),
+    PublicLimit(200, BALLOT_SC81_FIRST, BALLOT_SC81_SECOND),
+    PublicLimit(100, BALLOT_SC81_SECOND, BALLOT_SC81_THIRD),
+    PublicLimit(47, BALLOT_SC81_THIRD, None),
+)
 _MIN_RSA_BITS = 2048
 _MAX_SERIAL_BITS = 20 * 8 - 1  # twenty octets, and the first bit is the sign
 # TS 119 312 clause 6.2.2.3: NIST's and Brainpool's curves. secp256k1 is none of them.
@@ -37,6 +71,11 @@ def expired(certificate: EidasCertificate, at: datetime) -> Fault | None:
         return None
     ended = format_time(certificate.not_after)
     return f"it expired on {ended}", {"not_after": ended, "at": format_time(at)}
+
+
+def public_limit_on(issued: date) -> int | None:
+    """The days for which a public website certificate that is issued on a day may be valid; None before there was a limit."""
+    return next((limit.days for limit in reversed(PUBLIC_LIMITS) if limit.since.begins <= issued), None)
 
 
 def longer_than(days: int, *, last_second: bool = True) -> Check:

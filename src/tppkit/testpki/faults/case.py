@@ -17,7 +17,7 @@ from tppkit.testpki.keys import PrivateKey, public_key_der
 from tppkit.testpki.ocsp import Single, make_cert_id, write_answer
 
 QWAC, SEAL = Use.QWAC, Use.QSEALC
-FAILS, WARNS = "fails", "warns"
+FAILS, WARNS, NOTES = "fails", "warns", "notes"
 DAY = timedelta(days=1)
 # What is sound in a fault holds from the PKI's first midnight for so long; what is to come begins at the end of it, and what
 # is past ended before that midnight: so each fault is one from the moment in which it is made.
@@ -50,7 +50,8 @@ class Fault:
         summary: what is wrong, in one line.
         use: what the certificate claims to be.
         expected: every code that a check of it gives, sorted.
-        verdict: `fails`, the check refuses it; `warns`, it breaks a recommendation, and the check holds.
+        verdict: `fails`, the check refuses it; `warns`, it breaks a recommendation, and the check holds; `notes`, the check holds
+            and gives notices only.
         make: makes it.
     """
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from cryptography import x509
 
 from tppkit.testpki.draft import Draft, Extension, extension_of
-from tppkit.testpki.faults.case import QWAC, Bench, FaultCase
+from tppkit.testpki.faults.case import Bench, FaultCase
 from tppkit.testpki.faults.registry import fault
 from tppkit.testpki.profiles import key_usage
 
@@ -46,11 +46,10 @@ def issuer_is_no_authority(bench: Bench) -> FaultCase:
     return bench.below(bench.authority("tppkit TEST No CA", change=lambda draft: draft.with_extension(constraints)))
 
 
-@fault("trust.no-path")
+@fault("path.no-authority")
 def provider_issues(bench: Bench) -> FaultCase:
-    """A provider's own QWAC signed the certificate."""
-    issuer = bench.issued(QWAC)
-    return bench.below(issuer, bench.pki.qwac_ca)
+    """Another provider's QWAC signed the certificate."""
+    return bench.below(bench.pki.other_qwac, bench.pki.qwac_ca)
 
 
 @fault("path.key-usage")

@@ -92,6 +92,12 @@ def with_psd2(draft: Draft, statement_: Psd2Statement) -> Draft:
     return with_statement(draft, oids.QC_PSD2, write_psd2(statement_))
 
 
+def with_authority(draft: Draft, nca_id: str) -> Draft:
+    """Another authority, in the organizationIdentifier and in the PSD2 statement, under the same name."""
+    named = with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, f"PSD{nca_id}-LB000000")
+    return with_psd2(named, replace(psd2_of(draft), nca_id=nca_id))
+
+
 def with_roles(draft: Draft, *roles: tuple[str, str]) -> Draft:
     """Other roles: (dotted identifier, name) of each."""
     return with_psd2(draft, replace(psd2_of(draft), roles=tuple(RoleOfPsp(*role) for role in roles)))

@@ -9,6 +9,7 @@ from cryptography.x509.oid import AuthorityInformationAccessOID, ExtendedKeyUsag
 
 from tppkit.certificates import der, oids
 from tppkit.testpki.draft import Draft, Extension, extension_of
+from tppkit.testpki.faults.case import NOTES, WARNS
 from tppkit.testpki.faults.edits import seq, with_attribute, with_criticality
 from tppkit.testpki.faults.registry import qwac_fault, seal_fault
 from tppkit.testpki.profiles import SERVICES_URL, key_usage
@@ -98,10 +99,10 @@ def email_only(draft: Draft) -> Draft:
     return _with_purposes(draft, ExtendedKeyUsageOID.EMAIL_PROTECTION)
 
 
-@seal_fault("certificate.extended-key-usage", "certificate.must-not-be-critical")
+@seal_fault("certificate.extended-key-usage")
 def seal_for_time_stamps(draft: Draft) -> Draft:
     """The QSealC is for time stamps only."""
-    return _with_purposes(draft, ExtendedKeyUsageOID.TIME_STAMPING, critical=True)
+    return _with_purposes(draft, ExtendedKeyUsageOID.TIME_STAMPING)
 
 
 @qwac_fault("certificate.key-usage-missing")
@@ -128,19 +129,19 @@ def seal_without_key_usage(draft: Draft) -> Draft:
     return draft.without_extension(oids.KEY_USAGE)
 
 
-@seal_fault("certificate.key-usage-mixed", warns=True)
+@seal_fault("certificate.key-usage-mixed", verdict=WARNS)
 def seal_of_mixed_usage(draft: Draft) -> Draft:
     """The QSealC's key is for content commitment and for authentication."""
     return _with_usage(draft, "digital_signature", "content_commitment")
 
 
-@seal_fault("certificate.key-usage-authentication", warns=True)
+@seal_fault("certificate.key-usage-authentication", verdict=NOTES)
 def seal_for_authentication(draft: Draft) -> Draft:
     """The QSealC's key is for authentication only."""
     return _with_usage(draft, "digital_signature")
 
 
-@qwac_fault("certificate.key-usage-not-critical", warns=True)
+@qwac_fault("certificate.key-usage-not-critical", verdict=WARNS)
 def key_usage_not_critical(draft: Draft) -> Draft:
     """The key usage is not critical."""
     return _with_usage(draft, "digital_signature", critical=False)
@@ -158,7 +159,7 @@ def no_authority_key_identifier(draft: Draft) -> Draft:
     return draft.without_extension(oids.AUTHORITY_KEY_IDENTIFIER)
 
 
-@qwac_fault("certificate.no-subject-key", warns=True)
+@qwac_fault("certificate.no-subject-key", verdict=WARNS)
 def no_subject_key_identifier(draft: Draft) -> Draft:
     """The subject key identifier is absent."""
     return draft.without_extension(oids.SUBJECT_KEY_IDENTIFIER)
@@ -194,7 +195,7 @@ def crl_over_ftp(draft: Draft) -> Draft:
     return _with_crl_address(draft, "ftp://pki.test.example.com/issuing-ca-qwac.crl")
 
 
-@qwac_fault("certificate.internal-address", warns=True)
+@qwac_fault("certificate.internal-address", verdict=WARNS)
 def crl_on_loopback(draft: Draft) -> Draft:
     """The revocation list is at an address of nobody else's network."""
     return _with_crl_address(draft, "http://127.0.0.1/issuing-ca-qwac.crl")
@@ -206,7 +207,7 @@ def no_policies(draft: Draft) -> Draft:
     return draft.without_extension(oids.CERTIFICATE_POLICIES)
 
 
-@qwac_fault("certificate.no-qualified-policy", warns=True)
+@qwac_fault("certificate.no-qualified-policy", verdict=WARNS)
 def no_qualified_policy(draft: Draft) -> Draft:
     """No policy is one of EN 319 411-2."""
     return _with_policies(draft, _TEST_POLICY)
@@ -236,13 +237,13 @@ def device_policy_without_statement(draft: Draft) -> Draft:
     return _with_policies(draft, "0.4.0.194112.1.3")
 
 
-@seal_fault("certificate.psd2-policy-on-seal", warns=True)
+@seal_fault("certificate.psd2-policy-on-seal", verdict=WARNS)
 def psd2_policy_in_seal(draft: Draft) -> Draft:
     """The QSealC has the policy of PSD2 website certificates beside its own."""
     return _with_policies(draft, oids.POLICY_QCP_L, "0.4.0.19495.3.1")
 
 
-@qwac_fault("certificate.should-not-be-critical", warns=True)
+@qwac_fault("certificate.should-not-be-critical", verdict=WARNS)
 def critical_policies(draft: Draft) -> Draft:
     """The certificate policies are critical."""
     return with_criticality(draft, oids.CERTIFICATE_POLICIES, True)

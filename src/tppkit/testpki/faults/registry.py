@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from tppkit.certificates import Use
 from tppkit.testpki.draft import Draft
-from tppkit.testpki.faults.case import FAILS, QWAC, SEAL, WARNS, Bench, Fault, FaultCase
+from tppkit.testpki.faults.case import FAILS, QWAC, SEAL, Bench, Fault, FaultCase
 
 _FAULTS: dict[str, Fault] = {}
 FAULTS: Mapping[str, Fault] = MappingProxyType(_FAULTS)
@@ -17,37 +17,37 @@ Drafting = TypeVar("Drafting", bound=Callable[[Draft], Draft])
 Making = TypeVar("Making", bound=Callable[[Bench], FaultCase])
 
 
-def qwac_fault(*expected: str, warns: bool = False) -> Callable[[Drafting], Drafting]:
+def qwac_fault(*expected: str, verdict: str = FAILS) -> Callable[[Drafting], Drafting]:
     """A function that makes something wrong of the draft of a QWAC; its chain is sound.
 
     Args:
         expected: every code that a check gives.
-        warns: the check holds all the same: a recommendation is broken.
+        verdict: what the check gives, one of `case.FAILS`, `case.WARNS` and `case.NOTES`.
     """
-    return _draft_fault(QWAC, expected, warns=warns)
+    return _draft_fault(QWAC, expected, verdict=verdict)
 
 
-def seal_fault(*expected: str, warns: bool = False) -> Callable[[Drafting], Drafting]:
+def seal_fault(*expected: str, verdict: str = FAILS) -> Callable[[Drafting], Drafting]:
     """A function that makes something wrong of the draft of a QSealC; its chain is sound. Arguments as above."""
-    return _draft_fault(SEAL, expected, warns=warns)
+    return _draft_fault(SEAL, expected, verdict=verdict)
 
 
-def fault(*expected: str, use: Use = QWAC, warns: bool = False) -> Callable[[Making], Making]:
+def fault(*expected: str, use: Use = QWAC, verdict: str = FAILS) -> Callable[[Making], Making]:
     """A function that makes a whole case. Arguments as above, and the use that the certificate claims."""
 
     def register(make: Making) -> Making:
-        _add(make.__name__, make.__doc__, use, expected, make, warns=warns)
+        _add(make.__name__, make.__doc__, use, expected, make, verdict=verdict)
         return make
 
     return register
 
 
-def _draft_fault(use: Use, expected: tuple[str, ...], *, warns: bool) -> Callable[[Drafting], Drafting]:
+def _draft_fault(use: Use, expected: tuple[str, ...], *, verdict: str) -> Callable[[Drafting], Drafting]:
     def register(change: Drafting) -> Drafting:
         def make(bench: Bench) -> FaultCase:
             return bench.changed(use, change)
 
-        _add(change.__name__, change.__doc__, use, expected, make, warns=warns)
+        _add(change.__name__, change.__doc__, use, expected, make, verdict=verdict)
         return change
 
     return register
@@ -60,11 +60,9 @@ def _add(
     expected: tuple[str, ...],
     make: Callable[[Bench], FaultCase],
     *,
-    warns: bool,
+    verdict: str,
 ) -> None:
     name = name.replace("_", "-")
     if name in _FAULTS:
         raise ValueError(f"two faults are named {name}")
-    _FAULTS[name] = Fault(
-        name, (summary or "").rstrip("."), use, tuple(sorted(expected)), WARNS if warns else FAILS, make
-    )
+    _FAULTS[name] = Fault(name, (summary or "").rstrip("."), use, tuple(sorted(expected)), verdict, make)

@@ -8,7 +8,7 @@ from cryptography import x509
 
 from tppkit.certificates import der, oids
 from tppkit.testpki.draft import Extension, extension_of
-from tppkit.testpki.faults.case import DAY, LASTING, Bench, FaultCase
+from tppkit.testpki.faults.case import DAY, LASTING, WARNS, Bench, FaultCase
 from tppkit.testpki.faults.registry import fault
 from tppkit.testpki.ocsp import TRY_LATER, write_refusal
 from tppkit.testpki.profiles import key_usage
@@ -58,7 +58,7 @@ def crl_from_the_future(bench: Bench) -> FaultCase:
     return bench.sound(crls=(stated, bench.crl(issuer=bench.pki.root)))
 
 
-@fault("crl.undated", "revocation.unknown", warns=True)
+@fault("crl.undated", "revocation.unknown", verdict=WARNS)
 def crl_without_end(bench: Bench) -> FaultCase:
     """The revocation list does not say when the next one comes."""
     return bench.sound(crls=(bench.crl(next_update=None),))

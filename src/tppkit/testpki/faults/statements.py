@@ -8,6 +8,7 @@ from tppkit.certificates import PdsLocation, der, oids
 from tppkit.certificates.qcstatements import LimitValue
 from tppkit.certificates.write_qcstatements import write_limit_value, write_pds
 from tppkit.testpki.draft import Draft
+from tppkit.testpki.faults.case import NOTES, WARNS
 from tppkit.testpki.faults.edits import (
     psd2_of,
     role_of,
@@ -15,6 +16,7 @@ from tppkit.testpki.faults.edits import (
     statement,
     statements_of,
     value_of,
+    with_authority,
     with_criticality,
     with_psd2,
     with_raw_psd2,
@@ -102,13 +104,13 @@ def role_name_in_lower_case(draft: Draft) -> Draft:
     return with_roles(draft, (PI, "psp_pi"))
 
 
-@qwac_fault("qcstatements.role-unknown", warns=True)
+@qwac_fault("qcstatements.role-unknown", verdict=NOTES)
 def unknown_role(draft: Draft) -> Draft:
     """A role's identifier is none of TS 119 495, though its name is."""
     return with_roles(draft, ("2.999.19495.2", "PSP_PI"), (AI, "PSP_AI"))
 
 
-@qwac_fault("qcstatements.role-repeated", warns=True)
+@qwac_fault("qcstatements.role-repeated", verdict=NOTES)
 def role_twice(draft: Draft) -> Draft:
     """A role stands twice."""
     return with_roles(draft, (PI, "PSP_PI"), (PI, "PSP_PI"))
@@ -238,16 +240,16 @@ def authority_name_and_id_exchanged(draft: Draft) -> Draft:
     return with_psd2(draft, replace(stated, nca_name=stated.nca_id, nca_id=stated.nca_name))
 
 
-@qwac_fault("qcstatements.nca-country", "organization-identifier.authority-mismatch", "authority.unknown")
+@qwac_fault("organization-identifier.country", "qcstatements.nca-country", "authority.unknown")
 def authority_of_no_country(draft: Draft) -> Draft:
-    """The NCAId's country is none of ISO 3166."""
-    return with_psd2(draft, replace(psd2_of(draft), nca_id="QQ-BANK"))
+    """The authority's country, in the organizationIdentifier and in NCAId, is none of ISO 3166."""
+    return with_authority(draft, "QQ-BANK")
 
 
-@qwac_fault("authority.unknown", "organization-identifier.authority-mismatch")
+@qwac_fault("authority.unknown", verdict=NOTES)
 def unknown_authority(draft: Draft) -> Draft:
-    """The NCAId is of a right form, but of no authority that is known."""
-    return with_psd2(draft, replace(psd2_of(draft), nca_id="LT-XBANK"))
+    """The authority's identifier is of a right form, but of none that is known."""
+    return with_authority(draft, "LT-XBANK")
 
 
 @qwac_fault("qcstatements.nca-name")
@@ -312,13 +314,13 @@ def disclosure_in_no_language(draft: Draft) -> Draft:
     )
 
 
-@qwac_fault("qcstatements.pds-language-case", warns=True)
+@qwac_fault("qcstatements.pds-language-case", verdict=WARNS)
 def disclosure_language_in_capitals(draft: Draft) -> Draft:
     """A disclosure statement's language is in capitals."""
     return _with_pds(draft, ("https://pki.test.example.com/pds_en.pdf", "EN"))
 
 
-@qwac_fault("qcstatements.no-english-pds", warns=True)
+@qwac_fault("qcstatements.no-english-pds", verdict=WARNS)
 def no_english_disclosure(draft: Draft) -> Draft:
     """No disclosure statement is in English."""
     return _with_pds(draft, ("https://pki.test.example.com/pds_lt.pdf", "lt"))

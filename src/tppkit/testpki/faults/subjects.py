@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.certificates import der, oids
+from tppkit.certificates import Psd2Statement, RoleOfPsp, der, oids
 from tppkit.testpki.draft import Attribute, Draft, write_name
-from tppkit.testpki.faults.case import QWAC, SEAL, Bench, FaultCase
-from tppkit.testpki.faults.edits import psd2_of, twice_attribute, with_attribute, without_attribute
+from tppkit.testpki.faults.case import QWAC, SEAL, WARNS, Bench, FaultCase
+from tppkit.testpki.faults.edits import psd2_of, twice_attribute, with_attribute, with_psd2, without_attribute
 from tppkit.testpki.faults.registry import fault, qwac_fault, seal_fault
 from tppkit.testpki.keys import public_key_der
 from tppkit.testpki.seeded_rsa import make_rsa_key
 
-_TELETEX = 0x14
+_TELETEX, _CB = 0x14, "0.4.0.19495.1.5"
 
 
 @fault("certificate.expired")
@@ -160,10 +160,11 @@ def lower_case_country(draft: Draft) -> Draft:
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "PSDlt-BL-LB000000")
 
 
-@qwac_fault("organization-identifier.country", "organization-identifier.authority-mismatch")
+@qwac_fault("organization-identifier.country")
 def unknown_country(draft: Draft) -> Draft:
-    """The organizationIdentifier's country is none of ISO 3166."""
-    return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "PSDQQ-BL-LB000000")
+    """The organizationIdentifier's country, of a central bank that names no authority, is none of ISO 3166."""
+    bank = with_psd2(draft, Psd2Statement((RoleOfPsp(_CB, "PSP_CB"),), "NA", "NA"))
+    return with_attribute(bank, oids.ORGANIZATION_IDENTIFIER, "PSDQQ-BL-LB000000")
 
 
 @qwac_fault("organization-identifier.authority-mismatch")
@@ -173,7 +174,7 @@ def identifier_of_another_authority(draft: Draft) -> Draft:
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, f"PSD{authority}-LB000000")
 
 
-@qwac_fault("organization-identifier.not-psd", warns=True)
+@qwac_fault("organization-identifier.not-psd", verdict=WARNS)
 def vat_identifier(draft: Draft) -> Draft:
     """The organizationIdentifier is a VAT number, where the scheme PSD should be."""
     return with_attribute(draft, oids.ORGANIZATION_IDENTIFIER, "VATLT-100001234567")

@@ -1,0 +1,84 @@
+"""`tppkit pki` told to end while it writes: nothing half-written stays, no private key least of all."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tppkit.testpki import make_pki, open_pki, write_pki
+
+ENDED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
+# The command, which sends itself a signal when it opens the file whose name begins so.
+PROGRAM = """
+import os, signal, sys
+def hook(event, arguments):
+    if event == "open" and os.path.basename(str(arguments[0])).startswith(name):
+        os.kill(os.getpid(), number)
+number, name = int(sys.argv.pop(1)), sys.argv.pop(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from tppkit.cli.main import run
+import tppkit.cli.pki
+sys.addaudithook(hook)
+run()
+"""
+
+
+def end_at(number: int, name: str, *arguments: object) -> int:
+    command = [sys.executable, "-c", PROGRAM, str(int(number)), name, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    return done.returncode
+
+
+def everything(path: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("number", ENDED)
+@pytest.mark.parametrize("name", ["qwac-2.p12", ".manifest.json-"])
+def test_issue_leaves_the_folder_as_it_was(tmp_path, number, name):
+    write_pki(make_pki(at=datetime.now(UTC)), tmp_path / "pki")
+    before = everything(tmp_path)
+    assert end_at(number, name, "pki", "issue", "qwac", tmp_path / "pki") == ENDED[number]
+    assert everything(tmp_path) == before
+
+
+@pytest.mark.parametrize("number", ENDED)
+def test_create_leaves_no_folder(tmp_path, number):
+    assert end_at(number, "server.p12", "pki", "create", tmp_path / "pki") == ENDED[number]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_csr_leaves_no_request_without_its_key(tmp_path):
+    assert end_at(signal.SIGTERM, "new.key", "pki", "csr", tmp_path / "new.csr") == 143
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_signal_that_the_caller_ignores_stays_ignored(tmp_path):
+    program = f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{PROGRAM}"
+    command = [
+        sys.executable,
+        "-c",
+        program,
+        str(int(signal.SIGHUP)),
+        "new.key",
+        "pki",
+        "csr",
+        str(tmp_path / "new.csr"),
+    ]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+    assert sorted(os.listdir(tmp_path)) == ["new.csr", "new.key"]
+
+
+def test_what_a_killed_program_left_of_the_manifest_is_removed(tmp_path):
+    write_pki(make_pki(at=datetime.now(UTC)), tmp_path / "pki")
+    (tmp_path / "pki" / ".manifest.json-abcdefgh").write_bytes(b"{")
+    folder = open_pki(tmp_path / "pki")
+    folder.issue("qseal", folder.pki.provider, at=folder.pki.not_before)
+    assert list((tmp_path / "pki").glob(".*")) == []
