@@ -252,6 +252,7 @@ def test_a_request_whose_host_header_names_another_is_not_sealed(
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(identity, lambda client: client.get("https://bank.example/", headers={"Host": host}, auth=auth))
     assert caught.value.code == "seal.origin"
+    assert caught.value.message == f'the seal is for "https://bank.example", not for "https://{host}"'
 
 
 def test_a_host_header_may_write_the_origin_in_another_way(identity: Identity) -> None:

@@ -17,12 +17,11 @@ from uuid import UUID, uuid4
 import httpx
 
 from tppkit._clock import utc_now
-from tppkit._encoding import shown
 from tppkit.client.http_libraries import AUTHS
 from tppkit.client.identity import Identity
 from tppkit.client.sealing import Headers, Sealed, Sealing
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
-from tppkit.httpsig.components import Origin, parse_origin
+from tppkit.httpsig.components import Origin, parse_origin, shown_origin
 from tppkit.httpsig.message import Message
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class SealAuth(_Auth):
                 found = Origin(url.scheme, authority)
             if found != self._origin:
                 raise LocalProtocolError(
-                    "seal.origin", f"the seal is for {_text(self._origin)}, not for {_text(found)}"
+                    "seal.origin", f"the seal is for {shown_origin(self._origin)}, not for {shown_origin(found)}"
                 )
 
 
@@ -197,10 +196,6 @@ def _parse_origin(text: str) -> Origin:
     if origin.scheme != "https":
         raise ConfigurationError("client.base-url", "the origin is not https://host[:port]")
     return origin
-
-
-def _text(origin: Origin) -> str:
-    return f"{origin.scheme}://{shown(origin.authority)}"
 
 
 def _refuse_redirect(response: Any) -> None:

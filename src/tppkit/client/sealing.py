@@ -21,7 +21,7 @@ from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, LocalProtocolError
-from tppkit.httpsig.components import Origin
+from tppkit.httpsig.components import Origin, shown_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Header, Message
 from tppkit.seals import PreparedRequest, Seal, SealProfile, prepare_request
@@ -222,7 +222,7 @@ class Sealing:
         if seal.origin is not None and seal.origin != self._origin:
             raise ConfigurationError(
                 "seal.other-origin",
-                f"the seal is made for {_text(seal.origin)}, its requests go to {_text(self._origin)}",
+                f"the seal is made for {shown_origin(seal.origin)}, its requests go to {shown_origin(self._origin)}",
             )
 
     def _find(self, request_id: str) -> _Place | None:
@@ -296,10 +296,6 @@ class Sealing:
             "seal.request-id-in-use",
             f"the request with the id {shown(ready.request_id)} is still being signed after {self._wait_s:g} seconds",
         )
-
-
-def _text(origin: Origin) -> str:
-    return f"{origin.scheme}://{shown(origin.authority)}"
 
 
 def _keep(place: _Place, ready: _Ready, signature: bytes) -> Headers:
