@@ -3,6 +3,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
 from tppkit.httpsig import load_private_key
@@ -46,6 +47,21 @@ def test_a_changed_body_fails_with_its_code(tppkit, request_file):
     result = tppkit("seal", "verify", request_file, "--trust", "certs", "--json")
     assert result.exit_code == 1
     assert (result.json["verdict"], result.json["code"]) == ("fails", "digest.mismatch")
+
+
+@pytest.mark.parametrize("command", [("verify", "--trust", "certs"), ("diagnose",)], ids=lambda command: command[0])
+@pytest.mark.parametrize(("option", "value", "exit_code", "said"), [
+    ("--origin", "bank", 2, "--origin"), ("--qwac", "request.http", 3, "certificate.not-found"),
+    ("--qwac", "certs/absent.pem", 3, "file.unreadable"), ("--qwac", "certs/qwac.der", 0, ""),
+])  # fmt: skip
+def test_origin_and_website_certificate_are_read_alike_by_both_commands(
+    tppkit, tmp_path, request_file, command, option, value, exit_code, said
+):
+    der = x509.load_pem_x509_certificate((tmp_path / "certs" / "qwac.pem").read_bytes()).public_bytes(Encoding.DER)
+    (tmp_path / "certs" / "qwac.der").write_bytes(der)
+    result = tppkit("seal", command[0], request_file, *command[1:], option, value)
+    assert result.exit_code == exit_code
+    assert said in result.stderr
 
 
 def test_it_is_judged_at_the_given_time(tppkit, request_file):

@@ -252,6 +252,7 @@ def test_a_request_whose_host_header_names_another_is_not_sealed(
     with pytest.raises(LocalProtocolError) as caught:
         driver.run(identity, lambda client: client.get("https://bank.example/", headers={"Host": host}, auth=auth))
     assert caught.value.code == "seal.origin"
+    assert caught.value.message == f'the seal is for "https://bank.example", not for "https://{host}"'
 
 
 def test_a_host_header_may_write_the_origin_in_another_way(identity: Identity) -> None:
@@ -424,6 +425,29 @@ def test_the_request_id_stands_where_the_dialect_has_it(driver: HttpDriver, bank
     auth = SealAuth(identity, origin=server.url, new_request_id=lambda: UUID(ID))
     driver.run(identity, lambda client: client.get(server.url, auth=auth))
     assert server.message().values("x-other-id") == (ID,)
+
+
+def test_an_identity_that_is_renewed_while_its_request_is_sealed_keeps_that_requests_id(
+    bank_pki: Pki, dialects: Mapping[str, Dialect]
+) -> None:
+    httpx = HTTP_DRIVERS["httpx sync"].library
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
+    qwac, qseal = bank_pki.qwac, bank_pki.qseal
+    first, renewed = (
+        Identity(qwac.certificate, qwac.key, seal=Seal.for_key(qseal.certificate, qseal.key, profile=row))
+        for row in (PSD2_V1, other)
+    )
+
+    def new_id() -> UUID:
+        first.renew(renewed, at=bank_pki.not_before)
+        return UUID(ID)
+
+    auth = SealAuth(first, origin="https://bank.example", new_request_id=new_id)
+    request = next(auth.sync_auth_flow(httpx.Request("GET", "https://bank.example")))
+    assert request.headers["X-Request-ID"] == ID
+    another = SealAuth(dialects["open-finance"].identity, origin="https://bank.example")
+    assert next(another.sync_auth_flow(request)).headers["X-Request-ID"] == ID
 
 
 def test_a_trace_of_the_callers_still_gets_its_events(

@@ -16,7 +16,7 @@ import pytest
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, SealAuth
-from tppkit.client.sealing import DATE_LIFETIME, MAX_READING, WINDOW, Sealing
+from tppkit.client.sealing import DATE_LIFETIME, MAX_READING, WINDOW, Sealed, Sealing
 from tppkit.errors import ConfigurationError, LocalProtocolError, TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
 from tppkit.httpsig.components import Origin
@@ -121,7 +121,7 @@ Race = Callable[[Sealing, Sequence[Message], SlowSigner], list[Any]]
 @RACES
 def test_two_bodies_under_one_id_never_both_get_a_signature(race: Race, slow: SlowSigner) -> None:
     results = race(sealing(slow.identity), [message(b"pay 1"), message(b"pay 2")], slow)
-    assert sorted(map(type, results), key=str) == [str, tuple]
+    assert sorted(map(type, results), key=lambda kind: kind.__name__) == [Sealed, str]
     assert "seal.request-id-reused" in results
     assert slow.begun == 1
 
@@ -129,7 +129,7 @@ def test_two_bodies_under_one_id_never_both_get_a_signature(race: Race, slow: Sl
 @RACES
 def test_one_request_from_several_sides_gets_one_signature(race: Race, slow: SlowSigner) -> None:
     first, *others = race(sealing(slow.identity), [message()] * 6, slow)
-    assert dict(first)["Signature"]
+    assert dict(first.seal)["Signature"]
     assert others == [first] * 5
     assert slow.begun == 1
 
@@ -176,7 +176,7 @@ def test_who_waited_signs_itself_when_the_first_task_was_cancelled(slow: SlowSig
         slow.go.set()
         return await second
 
-    assert "Signature" in dict(asyncio.run(main()))
+    assert "Signature" in dict(asyncio.run(main()).seal)
     assert slow.begun == 2
 
 
@@ -269,7 +269,7 @@ def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, ban
         ready.seal(one._replace(body=b"[]"))
     again = ready.seal(one)
     assert again != first
-    assert ready.seal(one.with_headers(*again)) == again
+    assert ready.seal(one.with_headers(*again.headers)) == again
 
 
 def test_a_failed_renewal_of_an_expired_seal_leaves_the_id_taken(slow: SlowSigner, bank_pki: Pki) -> None:
@@ -300,13 +300,78 @@ def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki)
     first, second = (ready.seal(message(headers=[("Date", f"Thu, 01 Jan 2026 00:00:0{n} GMT")])) for n in (1, 2))
     assert first == second
-    assert "Date" not in dict(first)
+    assert "Date" not in dict(first.headers)
 
 
-def test_a_date_of_the_callers_is_the_one_that_is_sealed(bank_pki: Pki) -> None:
-    date = ("Date", "Thu, 01 Jan 2026 00:00:01 GMT")
-    sealed = sealing_in(bank_pki, PROFILES["adorsys"]).seal(message(headers=[date]))
-    assert [field for field in sealed if field[0] == "Date"] == [date]
+DATE = ("Date", "Thu, 01 Jan 2026 00:00:01 GMT")
+
+
+def require_sealed(request: Message, pki: Pki, profile: SealProfile) -> None:
+    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=profile)
+    verify_request(request, qwac=None, at=max(AT, pki.not_before), policy=policy)
+
+
+def test_a_date_of_the_callers_is_sealed_and_is_nothing_that_sealing_added(rsa_pki: Pki) -> None:
+    ready, dated = sealing_in(rsa_pki, PROFILES["adorsys"]), message(headers=[DATE])
+    sealed = ready.seal(dated)
+    assert "Date" not in dict(sealed.headers)
+    require_sealed(dated.with_headers(*sealed.headers), rsa_pki, PROFILES["adorsys"])
+    assert ready.seal(dated.with_headers(*sealed.headers)) == sealed
+
+
+def test_a_request_without_a_date_gets_the_one_that_was_sealed_under_its_id(rsa_pki: Pki) -> None:
+    ready = sealing_in(rsa_pki, PROFILES["adorsys"])
+    first, second = ready.seal(message(headers=[DATE])), ready.seal(message())
+    assert second.seal == (DATE, *first.seal)
+    require_sealed(message().with_headers(*second.headers), rsa_pki, PROFILES["adorsys"])
+
+
+@pytest.mark.parametrize("name", ["adorsys", "wso2"])
+def test_a_date_of_the_callers_outlives_its_seal_and_another_sealing(name: str, bank_pki: Pki, rsa_pki: Pki) -> None:
+    profile, clock = PROFILES[name], [AT]
+    pki = rsa_pki if name == "wso2" else bank_pki
+    one, other = (sealing_in(pki, profile, clock=clock) for _ in range(2))
+    kept, before = request_for(profile).with_headers(DATE), ()
+    for ready in (one, other, one):
+        sealed = ready.seal(kept, before=before)
+        kept, before = (
+            Message(
+                kept.method, kept.target, tuple(f for f in kept.headers if f not in before), kept.body
+            ).with_headers(*sealed.headers),
+            sealed.seal,
+        )
+        clock[0] += DATE_LIFETIME * 2
+        assert kept.values("date") == (DATE[1],)
+
+
+class RenewedWhenRead(Identity):
+    """Another thread renews it as soon as its seal was read once."""
+
+    other: Identity | None = None
+
+    @property
+    def seal(self) -> Seal | None:
+        seal = super().seal
+        if self.other is not None:
+            other, self.other = self.other, None
+            self.renew(other, at=self.qwac.not_before)
+        return seal
+
+
+def test_the_id_stands_where_the_seal_that_signs_has_it_whatever_the_identity_has_by_then(bank_pki: Pki) -> None:
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
+    seals = [Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=row) for row in (PSD2_V1, other)]
+    identity = RenewedWhenRead(
+        bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seals[0], server_anchors=[bank_pki.root.certificate]
+    )
+    ready = sealing(identity)
+    identity.other = identity_with(bank_pki, seals[1])
+    request = Message("POST", "/x", (), b"{}")
+    sealed = ready.seal(request)
+    assert [name for name, _ in sealed.request_id] == ["X-Request-ID"]
+    require_sealed(request.with_headers(*sealed.headers), bank_pki, PSD2_V1)
+    assert [name for name, _ in ready.seal(request).request_id] == ["x-other-id"]
 
 
 def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
@@ -318,11 +383,11 @@ def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
     identity.renew(identity_with(bank_pki, Seal.for_key(issued.certificate, issued.key)), at=bank_pki.not_before)
     assert ready.seal(message()) == first
     other = ready.seal(message(rid=str(uuid4())))
-    assert dict(other)["TPP-Signature-Certificate"] != dict(first)["TPP-Signature-Certificate"]
+    assert dict(other.seal)["TPP-Signature-Certificate"] != dict(first.seal)["TPP-Signature-Certificate"]
 
 
 def test_what_is_added_makes_the_request_verify(bank_pki: Pki) -> None:
-    sealed = message().with_headers(*sealing_in(bank_pki).seal(message()))
+    sealed = message().with_headers(*sealing_in(bank_pki).seal(message()).headers)
     policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)))
     assert verify_request(sealed, qwac=None, at=bank_pki.not_before, policy=policy).body == b"{}"
 
@@ -335,7 +400,7 @@ def test_a_request_without_an_id_gets_one_under_the_dialects_name(rid: str | Non
         replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id"),
         new_request_id=lambda: UUID(ID),
     )
-    assert ("x-other-id", ID) in ready.seal(Message("POST", "/x", (), b""), request_id=rid)
+    assert ready.seal(Message("POST", "/x", (), b""), request_id=rid).request_id == (("x-other-id", ID),)
 
 
 def test_both_ways_of_sealing_take_the_same_arguments() -> None:

@@ -123,8 +123,9 @@ def test_true_and_one_are_written_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [10**15, -(10**15), "é", "a\nb", "\x7f", 1.5, Decimal("1.2345"), Decimal(10**12), Date(10**15)]
-)
+    "value", [10**15, -(10**15), "é", "a\nb", "\x7f", 1.5, Decimal("1.2345"), Decimal(10**12), Date(10**15), Decimal("Infinity"),
+              Decimal("-Infinity"), Decimal("NaN"), Decimal("sNaN"), Decimal("1e30"), DisplayString("\ud800"), DisplayString("a\udfff")],
+)  # fmt: skip
 def test_what_no_field_can_hold_is_not_written(value: Any) -> None:
     with pytest.raises(FormatError) as caught:
         write_bare_item(value)

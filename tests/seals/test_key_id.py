@@ -161,6 +161,19 @@ def test_in_one_line_a_separator_before_an_attribute_is_one() -> None:
     assert check("SN=9FA1,CA=/C=DE/O=A, CN=B", two) == "names it"
 
 
+@pytest.mark.parametrize("organization", ["A\\", "A\\\\", "A\\, B", "A\\\\, B", "\\A\\2C"])
+def test_in_one_line_a_backslash_is_itself(organization: str) -> None:
+    certificate = issued_by(
+        (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, "x")
+    )
+    assert check(f"SN=9FA1,CA=/C=DE/O={organization}/CN=x", certificate) == "names it"
+
+
+def test_in_one_line_a_backslash_joins_no_attributes() -> None:
+    joined = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A,CN=x"))
+    assert check("SN=9FA1,CA=/C=DE/O=A\\/CN=x", joined) == "key-id.mismatch"
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tppkit.certificates import EidasCertificate, der, oids
+from tppkit.certificates.extensions import KEY_USAGES
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.testpki.draft import Attribute, Draft, Extension, write_name
 from tppkit.testpki.issued import Issued
@@ -94,7 +95,10 @@ MALFORMED = [
     (oids.POLICY_CONSTRAINTS, "30038001ff"), (oids.POLICY_CONSTRAINTS, "3006810100800100"), (oids.INHIBIT_ANY_POLICY, "0201ff"),
     (oids.CRL_DISTRIBUTION_POINTS, "3100"), (oids.KEY_USAGE, "0500"), (oids.BASIC_CONSTRAINTS, "0500"),
     (oids.EXTENDED_KEY_USAGE, "30020500"), (oids.CERTIFICATE_POLICIES, "30023000"), (oids.SUBJECT_KEY_IDENTIFIER, "0500"),
-    (oids.AUTHORITY_KEY_IDENTIFIER, "0500"),
+    (oids.AUTHORITY_KEY_IDENTIFIER, "0500"), (oids.KEY_USAGE, "030207ff"), (oids.KEY_USAGE, "0303040108"),
+    (oids.NAME_CONSTRAINTS, "3000"), (oids.NAME_CONSTRAINTS, "3002a000"), (oids.NAME_CONSTRAINTS, "3002a100"),
+    (oids.NAME_CONSTRAINTS, "300ea000a10a30088206622e74657374"), (oids.EXTENDED_KEY_USAGE, "3000"),
+    (oids.BASIC_CONSTRAINTS, "30090101ff020100020105"), (oids.BASIC_CONSTRAINTS, "30060101ff0201ff"),
 ]  # fmt: skip
 
 
@@ -104,6 +108,43 @@ def test_a_malformed_extension_is_refused(pki, oid, value):
     with pytest.raises(CertificateRejected) as refused:
         read_link(EidasCertificate.from_der(draft.sign(pki.qseal_ca.key)))
     assert refused.value.code == "path.extension-malformed"
+
+
+# Each malformed value with a sound one next to it.
+OF_AUTHORITIES = [
+    (oids.KEY_USAGE, "030207ff", "trust.no-path"), (oids.KEY_USAGE, "03020204", ""),
+    (oids.NAME_CONSTRAINTS, "300ea000a10a30088206622e74657374", "trust.no-path"),
+    (oids.NAME_CONSTRAINTS, "300ca10a30088206622e74657374", ""),
+    (oids.EXTENDED_KEY_USAGE, "3000", "trust.no-path"), (oids.EXTENDED_KEY_USAGE, "30060604551d2500", ""),
+    (oids.BASIC_CONSTRAINTS, "30090101ff020100020105", "trust.no-path"),
+    (oids.BASIC_CONSTRAINTS, "30060101ff0201ff", "trust.no-path"), (oids.BASIC_CONSTRAINTS, "30060101ff020100", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("oid", "value", "code"), OF_AUTHORITIES)
+def test_an_authority_with_a_malformed_extension_certifies_nobody(pki, oid, value, code):
+    extension = Extension(oid, bytes.fromhex(value), critical=True)
+    authority = Draft.of(pki.qseal_ca.certificate).with_extension(extension).sign(pki.root.key)
+    refused = ""
+    try:
+        verify(pki, authority=(extension,), common_name="Short")
+    except CertificateRejected as e:
+        refused = e.code
+        with pytest.raises(ValueError):  # of another reader
+            list(x509.load_der_x509_certificate(authority).extensions)
+    assert refused == code
+
+
+@pytest.mark.parametrize(("oid", "value", "field", "read"), [
+    (oids.KEY_USAGE, "030206ff", "key_usage", KEY_USAGES[:8]), (oids.EXTENDED_KEY_USAGE, "3000", "extended_key_usage", ()),
+    (oids.BASIC_CONSTRAINTS, "30090101ff020100020105", "path_length", 0),
+    (oids.BASIC_CONSTRAINTS, "30060101ff0201ff", "path_length", -1),
+])  # fmt: skip
+def test_what_makes_a_chain_unreadable_is_shown_with_a_finding(pki, oid, value, field, read):
+    draft = Draft.of(pki.qseal.certificate).with_extension(Extension(oid, bytes.fromhex(value)))
+    facts = EidasCertificate.from_der(draft.sign(pki.qseal_ca.key)).extensions
+    assert getattr(facts, field) == read
+    assert [finding.code for finding in facts.findings] == ["certificate.extension-malformed"]
 
 
 @pytest.mark.parametrize("oid", [oids.QC_STATEMENTS, oids.AUTHORITY_INFORMATION_ACCESS, "2.999.7"])

@@ -206,12 +206,16 @@ def _read_key_usage(data: bytes, bits: der.Element, findings: list[Finding]) -> 
     content = data[bits.start : bits.end]
     if not 1 <= len(content) <= 3 or content[0] > 7 or (len(content) == 1 and content[0]):
         raise FormatError("der.malformed", "its bit string is impossible", offset=bits.offset)
+    if len(content) > 1 and content[-1] & ((1 << content[0]) - 1):
+        findings.append(_malformed("keyUsage sets bits that it says are unused", bits.offset))
     number = int.from_bytes(content[1:], "big") << 8 * (3 - len(content))
     return {"key_usage": tuple([name for name, bit in _KEY_USAGE_BITS if number & bit])}
 
 
 def _read_extended_key_usage(data: bytes, usages: der.Element, findings: list[Finding]) -> Facts:
     named = [der.read_oid(data, usage) for usage in der.read_children(data, der.expect(usages, der.SEQUENCE))]
+    if not named:
+        findings.append(_malformed("extendedKeyUsage names no purpose", usages.offset))
     return {"extended_key_usage": tuple([oids.EXTENDED_KEY_USAGES.get(oid, oid) for oid in named])}
 
 
@@ -265,7 +269,12 @@ def _read_basic_constraints(data: bytes, constraints: der.Element, findings: lis
             )
         is_ca = stated not in (b"\x00", b"")  # any other byte is TRUE in BER; whoever says so is no end entity
         del parts[0]
-    return {"is_ca": is_ca, "path_length": der.read_integer(data, parts[0]) if parts else None}
+    path_length = der.read_integer(data, parts[0]) if parts else None
+    if path_length is not None and path_length < 0:
+        findings.append(_malformed(f"basicConstraints has the negative path length {path_length}", parts[0].offset))
+    if len(parts) > 1:
+        findings.append(_malformed("basicConstraints holds more than cA and a path length", parts[1].offset))
+    return {"is_ca": is_ca, "path_length": path_length}
 
 
 def _read_subject_key(data: bytes, key: der.Element, findings: list[Finding]) -> Facts:

@@ -35,7 +35,7 @@ def read_pkcs12(data: bytes, password: bytes | None) -> tuple[bytes, ...]:
 
     Args:
         data: the file.
-        password: None for a file in which nothing is encrypted.
+        password: of an encrypted file; one in which nothing is encrypted needs none, and is read with one too.
 
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
@@ -49,9 +49,16 @@ def read_pkcs12(data: bytes, password: bytes | None) -> tuple[bytes, ...]:
 
 def open_pkcs12(data: bytes, password: bytes | None) -> pkcs12.PKCS12KeyAndCertificates:
     """What a PKCS#12 file holds, its key included. Arguments and errors as `read_pkcs12`."""
-    _require_bounded_work(data, password)
+    is_encrypted = _require_bounded_work(data, password)
     try:
-        return pkcs12.load_pkcs12(data, password)
+        try:
+            return pkcs12.load_pkcs12(data, password)
+        except ValueError:
+            if is_encrypted or password is None:
+                raise
+            return pkcs12.load_pkcs12(
+                data, None
+            )  # where nothing is encrypted, the checksum is often made without a password
     except ValueError as e:
         raise FormatError("pkcs12.unreadable", "this PKCS#12 file cannot be opened: wrong password, or damaged") from e
     except (TypeError, UnsupportedAlgorithm) as e:
@@ -60,8 +67,10 @@ def open_pkcs12(data: bytes, password: bytes | None) -> pkcs12.PKCS12KeyAndCerti
         ) from e
 
 
-def _require_bounded_work(data: bytes, password: bytes | None) -> None:
-    """A file names how often its password is hashed, so a hostile one could keep a server busy for hours.
+def _require_bounded_work(data: bytes, password: bytes | None) -> bool:
+    """Whether anything is encrypted.
+
+    A file names how often its password is hashed, so a hostile one could keep a server busy for hours.
 
     What stands inside an encrypted part is seen by nobody before it is opened, so such a part is opened only for somebody who
     knows the file's password.
@@ -77,6 +86,7 @@ def _require_bounded_work(data: bytes, password: bytes | None) -> None:
             "pkcs12.too-costly",
             f"opening this PKCS#12 file takes {sum(rounds)} rounds of hashing, more than {MAX_ITERATIONS}",
         )
+    return encrypted
 
 
 def _work(data: bytes) -> tuple[bool, list[int]]:

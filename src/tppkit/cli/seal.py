@@ -12,7 +12,7 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate, load_certificates
+from tppkit.certificates import EidasCertificate
 from tppkit.cli.certificates import read_bundle, read_password
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
@@ -35,10 +35,11 @@ from tppkit.cli.revocation import (
 )
 from tppkit.cli.seal_diagnose import diagnose
 from tppkit.cli.seal_profile import HELP, PROFILE
+from tppkit.cli.seal_types import CERTIFICATE, ORIGIN, read_origin
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
 from tppkit.cli.verdict import print_verdict, verdict_object
 from tppkit.errors import FormatError, VerificationError
-from tppkit.httpsig.components import Origin, parse_origin
+from tppkit.httpsig.components import Origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import is_field_name
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES
@@ -121,7 +122,7 @@ def sign(
 )
 @crl_option
 @ocsp_option
-@click.option("--qwac", type=_file, help="The website certificate; its organisation must be the seal's.")
+@click.option("--qwac", type=CERTIFICATE, help="The website certificate; its organisation must be the seal's.")
 @click.option(
     "--known",
     multiple=True,
@@ -132,18 +133,16 @@ def sign(
     "--intermediate", "intermediate_files", multiple=True, metavar="FILE",
     help="Authorities between the seal and those of --trust, in any form.",
 )  # fmt: skip
-@click.option(
-    "--origin", metavar="URL", help="Where the request arrived, for a dialect that covers scheme or authority."
-)
+@click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
 @entry_option
 @files_option
 @at_option
 @_profile_option
 @json_option
 def verify(
-    request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: Path | None,
+    request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: EidasCertificate | None,
     known: tuple[str, ...], intermediate_files: tuple[str, ...],
-    origin: str | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
+    origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
 ) -> int:  # fmt: skip
     """Verify a sealed request.
 
@@ -156,14 +155,12 @@ def verify(
     message = given.message
     bundles = [read_bundle(name, None) for name in intermediate_files]
     above = [certificate for bundle in bundles for certificate in (bundle.leaf, *bundle.others)]
-    arrived = None if origin is None else _origin(origin, "--origin")
     time = present(at)
     checker = make_checker(load_answers((*crls, *responses)), now=max(present(None), time))
     paths = PathVerifier(load_anchors(trust), revocation=checker)
-    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=arrived)
-    peer = None if qwac is None else _certificate(qwac)
+    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin)
     try:
-        verified = verify_request(message, qwac=peer, at=time, policy=policy, intermediates=above)
+        verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
         path = paths.verify(verified.seal, at=time, intermediates=above)  # which is remembered, with what it rests on
     except (FormatError, VerificationError) as e:
         if as_json:
@@ -214,18 +211,11 @@ def _proven(verified: VerifiedRequest) -> dict[str, Any]:
     }
 
 
-def _certificate(path: Path) -> EidasCertificate:
-    certificates = load_certificates(path)
-    if not certificates:
-        raise FormatError("certificate.not-found", f"{path} holds no certificate")
-    return certificates[0]
-
-
 def _known(text: str) -> tuple[str, EidasCertificate]:
     key_id, separator, path = text.rpartition("=")  # a keyId may hold =, the name of a file here may not
     if not separator:
         raise click.BadParameter(f"{text!r} is not KEYID=FILE", param_hint="--known")
-    return key_id, _certificate(Path(path))
+    return key_id, read_bundle(path, None).leaf
 
 
 def _request_id_header(profile: SealProfile) -> str:
@@ -243,14 +233,7 @@ def _address(url: str) -> tuple[Origin | None, str]:
             param_hint="--url",
         )
     origin, target = match.groups()
-    return None if origin is None else _origin(origin, "--url"), target or "/"
-
-
-def _origin(text: str, option: str) -> Origin:
-    try:
-        return parse_origin(text)
-    except FormatError as e:
-        raise click.BadParameter(e.message, param_hint=option) from e
+    return None if origin is None else read_origin(origin, "--url"), target or "/"
 
 
 def _header(text: str) -> tuple[str, str]:

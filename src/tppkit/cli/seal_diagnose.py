@@ -4,50 +4,31 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any
 
 import click
 
 from tppkit._text import printable
-from tppkit.cli.certificates import read_bundle
+from tppkit.certificates import EidasCertificate
 from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, at_option, json_option, print_facts, print_json
 from tppkit.cli.seal_profile import HELP, PROFILE
+from tppkit.cli.seal_types import CERTIFICATE, ORIGIN
 from tppkit.cli.sealed_request import entry_option, files_option, read_sealed_request
-from tppkit.errors import FormatError
-from tppkit.httpsig.components import Origin, parse_origin
+from tppkit.httpsig.components import Origin
 from tppkit.seals import PSD2_V1, SealProfile
 from tppkit.seals.diagnose import Cause, Diagnosis, Outcome, diagnose_request, visible
 
 _WIDTH = 110
 
 
-class _OriginType(click.ParamType):  # type: ignore[type-arg]  # generic in the stubs only
-    """Scheme and host of an address."""
-
-    name = "url"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Origin:
-        """Read `https://bank.example:8443`."""
-        if isinstance(value, Origin):
-            return value
-        try:
-            return parse_origin(value)
-        except FormatError as e:
-            self.fail(e.message, param, ctx)
-
-
-ORIGIN = _OriginType()
-
-
 @click.command()
 @click.argument("request_file", metavar="REQUEST")
 @click.option(
-    "--cert", "certificate_files", multiple=True, metavar="FILE",
+    "--cert", "certificates", multiple=True, type=CERTIFICATE,
     help="A certificate whose key may have signed it, besides the one that the request carries: an old one, a new one.",
 )  # fmt: skip
 @click.option(
     "--qwac",
-    metavar="FILE",
+    type=CERTIFICATE,
     help="The website certificate: its organisation must be the seal's; its key is often taken by mistake.",
 )
 @click.option(
@@ -62,7 +43,7 @@ ORIGIN = _OriginType()
 @at_option
 @json_option
 def diagnose(
-    request_file: str, certificate_files: tuple[str, ...], qwac: str | None, origin: Origin | None,
+    request_file: str, certificates: tuple[EidasCertificate, ...], qwac: EidasCertificate | None, origin: Origin | None,
     profile: SealProfile | None, entry: int | None, allow_files: bool, show_values: bool, at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say why a sealed request does not verify, prove it, and say what to mend.
@@ -70,15 +51,13 @@ def diagnose(
     REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input. Trust in
     the certificate is not judged, and the request's age only with --at. Exit: 0 explained, or it verifies; 1 not explained.
     """
-    certificates = tuple(read_bundle(name, None).leaf for name in certificate_files)
-    peer = None if qwac is None else read_bundle(qwac, None).leaf
     given = read_sealed_request(
         request_file, entry=entry, allow_files=allow_files, certificates=certificates, as_found=True
     )
     row = profile or given.profile or PSD2_V1
     known = (*given.certificates, *certificates)
     diagnosis = diagnose_request(
-        given.message, certificates=known, profile=row, at=at, qwac=peer, origin=origin, show_values=show_values
+        given.message, certificates=known, profile=row, at=at, qwac=qwac, origin=origin, show_values=show_values
     )
     if as_json:
         print_json(diagnosis.to_object())

@@ -17,12 +17,11 @@ from uuid import UUID, uuid4
 import httpx
 
 from tppkit._clock import utc_now
-from tppkit._encoding import shown
 from tppkit.client.http_libraries import AUTHS
 from tppkit.client.identity import Identity
-from tppkit.client.sealing import Headers, Sealing
+from tppkit.client.sealing import Headers, Sealed, Sealing
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
-from tppkit.httpsig.components import Origin, parse_origin
+from tppkit.httpsig.components import Origin, parse_origin, shown_origin
 from tppkit.httpsig.message import Message
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class SealAuth(_Auth):
         """
         self._require_origin(request)
         request.read()
-        self._write(request, self._sealing.seal(_message(request), before=_written(request)))
+        _write(request, self._sealing.seal(_message(request), before=_written(request)))
         before = request.extensions
         request.extensions = {**before, "trace": _guard(request, before.get("trace"))}
         try:
@@ -90,7 +89,7 @@ class SealAuth(_Auth):
         """The same without holding up the event loop."""
         self._require_origin(request)
         await request.aread()
-        self._write(request, await self._sealing.seal_async(_message(request), before=_written(request)))
+        _write(request, await self._sealing.seal_async(_message(request), before=_written(request)))
         before = request.extensions
         request.extensions = {**before, "trace": _async_guard(request, before.get("trace"))}
         try:
@@ -108,19 +107,16 @@ class SealAuth(_Auth):
                 found = Origin(url.scheme, authority)
             if found != self._origin:
                 raise LocalProtocolError(
-                    "seal.origin", f"the seal is for {_text(self._origin)}, not for {_text(found)}"
+                    "seal.origin", f"the seal is for {shown_origin(self._origin)}, not for {shown_origin(found)}"
                 )
 
-    def _write(self, request: Any, seal: Headers) -> None:
-        """Put the seal in place of an earlier one, and note it with the request, which may be sent again after we forgot it."""
-        for name, _ in _written(request):
-            request.headers.pop(name, None)
-        request.headers.update(seal)
-        name = self._sealing.request_id_name
-        request.extensions = {
-            **request.extensions,
-            _SEAL: tuple([field for field in seal if field[0].lower() != name]),
-        }
+
+def _write(request: Any, sealed: Sealed) -> None:
+    """Put the seal in place of an earlier one, and note it with the request, which may be sent again after we forgot it."""
+    for name, _ in _written(request):
+        request.headers.pop(name, None)
+    request.headers.update(sealed.headers)
+    request.extensions = {**request.extensions, _SEAL: sealed.seal}
 
 
 def _written(request: Any) -> Headers:
@@ -200,10 +196,6 @@ def _parse_origin(text: str) -> Origin:
     if origin.scheme != "https":
         raise ConfigurationError("client.base-url", "the origin is not https://host[:port]")
     return origin
-
-
-def _text(origin: Origin) -> str:
-    return f"{origin.scheme}://{shown(origin.authority)}"
 
 
 def _refuse_redirect(response: Any) -> None:

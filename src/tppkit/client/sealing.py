@@ -21,7 +21,7 @@ from tppkit._clock import as_utc
 from tppkit._encoding import shown
 from tppkit.client.identity import Identity
 from tppkit.errors import ConfigurationError, LocalProtocolError
-from tppkit.httpsig.components import Origin
+from tppkit.httpsig.components import Origin, shown_origin
 from tppkit.httpsig.http_date import format_http_date
 from tppkit.httpsig.message import Header, Message
 from tppkit.seals import PreparedRequest, Seal, SealProfile, prepare_request
@@ -37,6 +37,23 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})  # RFC 9110 section 9.
 Headers = tuple[Header, ...]
 
 
+class Sealed(NamedTuple):
+    """What sealing adds to a request.
+
+    Attributes:
+        request_id: the header of the id, under the dialect's name; nothing where the request had one.
+        seal: the Date where the dialect covers one and the request had none, digest, signature and certificate.
+    """
+
+    request_id: Headers
+    seal: Headers
+
+    @property
+    def headers(self) -> Headers:
+        """Everything, in order."""
+        return self.request_id + self.seal
+
+
 class _Place:
     """An id that is taken.
 
@@ -45,20 +62,26 @@ class _Place:
         seal: that signs it.
         at: the time of signing.
         date: the Date that is covered, or nothing.
+        is_date_given: the Date is the caller's, not one that sealing added.
         before: an expired signature of the same request.
-        done: the headers that seal it; None when signing failed.
+        done: the headers that seal it, the Date aside; None when signing failed.
     """
 
-    def __init__(self, fingerprint: bytes, *, seal: Seal, at: datetime, date: str, before: _Place | None) -> None:
-        self.fingerprint, self.seal, self.at, self.date, self.before = fingerprint, seal, at, date, before
+    def __init__(self, fingerprint: bytes, *, ready: _Ready, before: _Place | None) -> None:
+        self.fingerprint, self.seal, self.at, self.before = fingerprint, ready.prepared.seal, ready.at, before
+        self.date, self.is_date_given = ready.date, bool(ready.given_date)
         self.done: Future[Headers | None] = Future()
         self.done.set_running_or_notify_cancel()  # so that a task that gives up waiting does not cancel it for all
 
     def headers(self) -> Headers:
         """What it added to the request, or what was added before where it has not come so far."""
         if self.done.done():
-            return self.done.result() or ()
+            return self.dated(self.done.result() or (), has_date=self.is_date_given)
         return () if self.before is None else self.before.headers()
+
+    def dated(self, sealed: Headers, *, has_date: bool) -> Headers:
+        """The headers that seal it, for a request that has the Date or lacks it."""
+        return sealed if has_date or not self.date else (("Date", self.date), *sealed)
 
     def has_expired(self, at: datetime) -> bool:
         lifetime = _lifetime(self.seal.profile)
@@ -83,6 +106,10 @@ class _Ready(NamedTuple):
     given_date: str
     date: str
     added: Headers
+
+    def sealed(self, place: _Place, sealed: Headers) -> Sealed:
+        """What is added to this request, whose place another one like it may have filled."""
+        return Sealed(self.added, place.dated(sealed, has_date=bool(self.given_date)))
 
 
 class Sealing:
@@ -119,14 +146,8 @@ class Sealing:
         self._changing: OrderedDict[str, _Place] = OrderedDict()
         self._lock = Lock()
 
-    @property
-    def request_id_name(self) -> str:
-        """The header that names a request in the present dialect, in lower case."""
-        seal = self._identity.seal
-        return (None if seal is None else seal.profile.request_id) or "x-request-id"
-
-    def seal(self, message: Message, *, request_id: str | None = None, before: Headers = ()) -> Headers:
-        """The headers that seal a request: its id and Date where it has none, digest, signature and certificate.
+    def seal(self, message: Message, *, request_id: str | None = None, before: Headers = ()) -> Sealed:
+        """Seal a request: its id and Date where it has none, digest, signature and certificate.
 
         Args:
             message: the request; of one that was sent before, also with the headers that it got then.
@@ -134,7 +155,7 @@ class Sealing:
             before: what sealing added to this request, the id aside, for one that is not known any more, or to another `Sealing`.
 
         Returns:
-            Headers to set, in order, in place of those of `before`. Of a request that was sealed before, the same ones, until its
+            Headers to set in place of those of `before`. Of a request that was sealed before, the same ones, until its
             signature has expired.
 
         Raises:
@@ -151,12 +172,12 @@ class Sealing:
             if is_new:
                 with self._given_back_on_failure(ready, place):
                     signature = seal.signer.sign(ready.prepared.signing_string)
-                    return ready.added + _keep(place, ready, signature)
+                    return ready.sealed(place, _keep(place, ready, signature))
             sealed = self._wait(ready, place)
             if sealed is not None:
-                return ready.added + sealed
+                return ready.sealed(place, sealed)
 
-    async def seal_async(self, message: Message, *, request_id: str | None = None, before: Headers = ()) -> Headers:
+    async def seal_async(self, message: Message, *, request_id: str | None = None, before: Headers = ()) -> Sealed:
         """The same, awaiting the signer."""
         ready = self._prepare(message, request_id, before)
         seal = ready.prepared.seal
@@ -165,10 +186,10 @@ class Sealing:
             if is_new:
                 with self._given_back_on_failure(ready, place):
                     signature = await seal.signer.sign_async(ready.prepared.signing_string)
-                    return ready.added + _keep(place, ready, signature)
+                    return ready.sealed(place, _keep(place, ready, signature))
             sealed = await self._wait_async(ready, place)
             if sealed is not None:
-                return ready.added + sealed
+                return ready.sealed(place, sealed)
 
     def _prepare(self, message: Message, request_id: str | None, before: Headers) -> _Ready:
         seal = self._identity.seal
@@ -177,7 +198,7 @@ class Sealing:
                 "seal.absent", f"{message.method} {shown(message.target)} must be sealed, and this identity has no seal"
             )
         self._require_origin(seal)
-        name = self.request_id_name
+        name = seal.profile.request_id or "x-request-id"  # of this seal: the identity may have another one by now
         rid = ", ".join(message.values(name))
         added: Headers = ()
         if not rid:
@@ -201,7 +222,7 @@ class Sealing:
         if seal.origin is not None and seal.origin != self._origin:
             raise ConfigurationError(
                 "seal.other-origin",
-                f"the seal is made for {_text(seal.origin)}, its requests go to {_text(self._origin)}",
+                f"the seal is made for {shown_origin(seal.origin)}, its requests go to {shown_origin(self._origin)}",
             )
 
     def _find(self, request_id: str) -> _Place | None:
@@ -222,7 +243,7 @@ class Sealing:
                     )
                 if not expired:
                     return known, False
-            place = _Place(fingerprint, seal=ready.prepared.seal, at=ready.at, date=ready.date, before=known)
+            place = _Place(fingerprint, ready=ready, before=known)
             memory = self._memory(ready)
             memory.pop(ready.request_id, None)  # the order is that of the times
             memory[ready.request_id] = place
@@ -277,15 +298,9 @@ class Sealing:
         )
 
 
-def _text(origin: Origin) -> str:
-    return f"{origin.scheme}://{shown(origin.authority)}"
-
-
 def _keep(place: _Place, ready: _Ready, signature: bytes) -> Headers:
     prepared = ready.prepared
     sealed = prepared.finish(signature).headers[len(prepared.message.headers) :]
-    if ready.date:
-        sealed = (("Date", ready.date), *sealed)
     place.before = None
     place.done.set_result(sealed)
     return sealed

@@ -76,6 +76,11 @@ def parse_origin(text: str) -> Origin:
     return Origin(scheme, host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}")
 
 
+def shown_origin(origin: Origin) -> str:
+    """An origin for a message, which may be untrusted: `"https://bank.example:8443"`."""
+    return shown(f"{origin.scheme}://{origin.authority}")
+
+
 def component_value(message: Message, component: Component, *, origin: Origin | None = None) -> str:
     """The value that a component has in a request.
 

@@ -38,6 +38,7 @@ _BARE_ITEM = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)")
 _NOT_DISPLAYED = re.compile(rb"[^\x20\x21\x23\x24\x26-\x7e]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # which UTF-8 has not
 _COMMA = re.compile(r"[ \t]*,[ \t]*")
 _SPACES = re.compile(r" *")
 
@@ -215,14 +216,15 @@ def write_bare_item(value: BareItem) -> str:
     """A value as RFC 9651 section 4.1.3.1 writes it.
 
     Raises:
-        FormatError: `structured.malformed`, a string with a control character or beyond ASCII, a number of too many digits.
+        FormatError: `structured.malformed`, a string with a control character or beyond ASCII, a display string with half of
+            a surrogate pair, a number of too many digits or that is none.
     """
     match value:
         case bool():
             return f"?{value:d}"
         case int() if abs(value) < 10**15:
             return str(value)
-        case Decimal() if value == round(value, 3) and abs(value) < 10**12:
+        case Decimal() if value.is_finite() and abs(value) < 10**12 and value == round(value, 3):
             whole, _, fraction = f"{value:.3f}".partition(".")
             return f"{whole}.{fraction.rstrip('0') or '0'}"
         case str() if value.isascii() and (value.isprintable() or not value):
@@ -233,7 +235,7 @@ def write_bare_item(value: BareItem) -> str:
             return value.text
         case Date() if abs(value.seconds) < 10**15:
             return f"@{value.seconds}"
-        case DisplayString():
+        case DisplayString() if not _SURROGATE.search(value.text):
             encoded = _NOT_DISPLAYED.sub(lambda match: b"%%%02x" % match[0][0], value.text.encode())
             return f'%"{encoded.decode("ascii")}"'
         case _:

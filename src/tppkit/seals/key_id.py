@@ -69,7 +69,9 @@ _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 # OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
 _ONE_LINE = re.compile(rf"/(?={_TYPE})")
-_IN_VALUE = re.compile(rf'(?<!\\)(?:["<>;]|[,+](?! *{_TYPE}))')
+_IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
+_ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
+_TO_ESCAPE = (re.compile(_IN_VALUE), re.compile(rf"{_ESCAPED}|{_IN_VALUE}"))
 # What RFC 4514 text needs and a quoted parameter can hold; a quote is always percent-encoded. A backslash is not where spaces are not:
 # WSO2 compares the text with the one that Java prints and decodes nothing.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
@@ -185,9 +187,11 @@ def _names(text: str) -> list[DistinguishedName]:
     """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one."""
     readings: list[DistinguishedName] = []
     failure: FormatError | None = None
-    for form in dict.fromkeys((unquote(text, errors="replace"), text, unquote_plus(text, errors="replace"))):
+    decoded = (unquote(text, errors="replace"), text, unquote_plus(text, errors="replace"))
+    forms = [form for each in decoded for form in (_from_one_line(each) if each[:1] == "/" else (each,))]
+    for form in dict.fromkeys(forms):
         try:
-            readings.append(parse_name(_from_one_line(form) if form[:1] == "/" else form))
+            readings.append(parse_name(form))
         except FormatError as e:
             failure = failure or e
     if not readings and failure is not None:
@@ -195,6 +199,11 @@ def _names(text: str) -> list[DistinguishedName]:
     return readings
 
 
-def _from_one_line(text: str) -> str:
-    """OpenSSL's one line, which escapes nothing, as RFC 4514 text."""
-    return ",".join([_IN_VALUE.sub(r"\\\g<0>", part) for part in _ONE_LINE.split(text) if part])
+def _from_one_line(text: str) -> list[str]:
+    """OpenSSL's one line as RFC 4514 text: it escapes nothing; also read as those mean it who escape in it all the same."""
+    parts = [part for part in _ONE_LINE.split(text) if part]
+    return [",".join([pattern.sub(_escape, part) for part in parts]) for pattern in _TO_ESCAPE]
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\{found[0]}" if len(found[0]) == 1 else found[0]

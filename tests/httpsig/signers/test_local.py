@@ -98,6 +98,15 @@ def test_pkcs12_without_a_pair_is_refused(key: bool, own: bool, pki: Pki) -> Non
     assert caught.value.code == "key.unreadable"
 
 
+@pytest.mark.parametrize("password", [None, b"of another file"])
+def test_pkcs12_in_which_nothing_is_encrypted_needs_no_password_and_is_read_with_one(
+    password: bytes | None, pki: Pki
+) -> None:
+    issued = pki.qseal
+    plain = pkcs12.serialize_key_and_certificates(b"seal", issued.key, issued.certificate.x509, None, NoEncryption())
+    assert load_pkcs12(plain, password=password).certificate == issued.certificate
+
+
 def test_pkcs12_is_not_read_with_a_wrong_password(pki: Pki) -> None:
     with pytest.raises(FormatError) as caught:
         load_pkcs12(pkcs12_file(pki), password=b"wrong")
@@ -127,14 +136,26 @@ def test_a_key_that_is_not_encrypted_needs_no_password_and_is_read_with_one(enco
     ("pem", "password", "reason"),
     [
         (ENCRYPTED, None, "no password was given"),
+        (ENCRYPTED, b"", "no password was given"),
         (ENCRYPTED, b"wrong", "the password is wrong"),
+        (ENCRYPTED, "correct", "the password is no bytes"),
         (PEM[:90] + PEM[110:], None, "damaged"),
         (b"", None, "damaged"),
         (b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n", None, "damaged"),
         (UNKNOWN, None, ""),
         (ENCRYPTED.replace(b"ENCRYPTED ", b""), None, "damaged"),
     ],
-    ids=["no password", "wrong password", "cut", "empty", "public key", "unknown algorithm", "wrong label"],
+    ids=[
+        "no password",
+        "empty password",
+        "wrong password",
+        "password as text",
+        "cut",
+        "empty",
+        "public key",
+        "unknown algorithm",
+        "wrong label",
+    ],
 )
 def test_a_key_that_cannot_be_read_is_told_without_showing_it(pem: bytes, password: bytes | None, reason: str) -> None:
     with pytest.raises(ConfigurationError) as caught:

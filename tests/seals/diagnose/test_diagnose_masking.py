@@ -9,6 +9,8 @@ from wrong_signer import COVERED, HEADERS, joined, seal_wrongly
 
 from tppkit.httpsig import Message
 from tppkit.seals.diagnose import Diagnosis, diagnose_request
+from tppkit.seals.diagnose.draft import Draft, Line
+from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.testpki import Pki
 
 SECRET = "S3CRETvalue"
@@ -70,7 +72,9 @@ def test_a_card_number_in_a_path_is_masked_and_another_number_is_not(pki: Pki) -
     assert b"/cards/****************/4111111111111112" in (diagnosis.expected or b"")
 
 
-@pytest.mark.parametrize("between", ["-", " ", "%20", "+", "%2D", ".", "%2520"])
+@pytest.mark.parametrize(
+    "between", ["-", " ", "%20", "+", "%2D", ".", "%2520", "%2B", "%252B", ",", "/", "--", " - ", "%20-%20", ":"]
+)
 @pytest.mark.parametrize("more", ["", "-05"])
 def test_a_card_number_in_groups_is_masked_too(pki: Pki, between: str, more: str) -> None:
     groups = between.join(["4111", "1111", "1111", "1111"])
@@ -82,7 +86,32 @@ def test_a_card_number_in_groups_is_masked_too(pki: Pki, between: str, more: str
     assert more in text
 
 
-def test_a_very_long_run_of_digits_and_dashes_is_masked_in_linear_time(pki: Pki) -> None:
+@pytest.mark.parametrize(
+    "before",
+    ["card%20", "%22pan%22%3A%22", "%2522", "%252520", "100%25", "100%2525", "%", "%%", "note=5%25", "12-", "7%20"],
+)
+def test_a_card_number_behind_a_percent_escape_is_masked(pki: Pki, before: str) -> None:
+    message = seal_wrongly(pki.qseal, target=f"/v1?q={before}{CARD}%22")
+    diagnosis = diagnose_request(message)
+    assert f"?q={before}{'*' * len(CARD)}%22".encode() in (diagnosis.expected or b"")
+    assert CARD not in shown(diagnosis)
+
+
+@pytest.mark.parametrize(
+    "text", ["4111%2B1111%2B1111%2B1112", "1%20%20%20%201", "2026-11-21%2010:00:00", "4111----1111----1111----1111"]
+)
+def test_escapes_and_digits_that_are_no_card_number_are_kept(pki: Pki, text: str) -> None:
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, target=f"/v1?q={text}"))
+    assert f"?q={text}".encode() in (diagnosis.expected or b"")
+
+
+@pytest.mark.parametrize("part", ["1-", "%25", "%", "%20", "1%20", "1%25", "1---", "1----", "%2", "12%2520"])
+def test_a_very_long_run_of_digits_escapes_and_signs_is_masked_in_linear_time(pki: Pki, part: str) -> None:
+    line = Line("(request-target)", "get /" + part * (40_000 // len(part)))
+    assert len(shown_bytes(Draft((line,)), show_values=False) or b"") > 39_000
+
+
+def test_a_very_long_target_of_digits_and_dashes_is_diagnosed(pki: Pki) -> None:
     message = Message("GET", "/" + "1-" * 30_000, seal_wrongly(pki.qseal, method="GET", body=b"").headers)
     assert diagnose_request(message, max_work=1_000).expected is not None
 

@@ -59,7 +59,7 @@ def load_pkcs12(data: bytes, *, password: bytes | None = None) -> KeyFile:
 
     Args:
         data: the file.
-        password: None for a file in which nothing is encrypted.
+        password: of an encrypted file; one in which nothing is encrypted needs none, and is read with one too.
 
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`, `certificate.*`.
@@ -97,9 +97,7 @@ def load_private_key(data: bytes, *, password: bytes | None = None) -> PrivateKe
                 raise
             return load(data, None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
-        reason = (
-            "it is encrypted and no password was given"
-            if "not given" in str(e)
-            else "it is damaged, or the password is wrong"
-        )
+        reason = "it is damaged, or the password is wrong"
+        if "not given" in str(e):
+            reason = f"it is encrypted and {'the password is no bytes' if password else 'no password was given'}"
         raise ConfigurationError("key.unreadable", f"the private key cannot be read: {reason}") from None

@@ -6,6 +6,8 @@ A masked value keeps its length and its white space, so places in a signing stri
 from __future__ import annotations
 
 import re
+from functools import partial
+from typing import NamedTuple
 
 from tppkit.seals.diagnose.draft import Draft, Line
 from tppkit.seals.diagnose.strings import WHOLE, signed_bytes
@@ -17,11 +19,32 @@ _SECRET_PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _VISIBLE = re.compile(r"\S")
-# Groups of digits with one separator between each two, as people and programs write card numbers.
-_SEPARATOR = r"(?:[-+ ._]|%(?:25)?(?:20|2[dD]))"
-_GROUPS = re.compile(rf"(?<![0-9])[0-9]++(?:{_SEPARATOR}[0-9]++)*+")
-_GROUP = re.compile(rf"({_SEPARATOR}?)([0-9]+)")
+# A percent escape is read before digits are, as its own end in some. How often the text was encoded is not known, so each reading
+# counts: `%25204` holds an escaped space, `%254` an escaped percent sign before a 4, and `%4` may be no escape at all.
+_ESCAPES = (r"%(?:25)*[0-9A-Fa-f]{2}", r"%(?:25)++|%[0-9A-Fa-f]{2}", r"(?!)")
+
+
+class _Reading(NamedTuple):
+    """One reading of percent escapes.
+
+    Attributes:
+        token: an escape, or `groups` of digits with one to three signs or escapes between each two.
+        group: what stands before a group of digits, and the group.
+    """
+
+    token: re.Pattern[str]
+    group: re.Pattern[str]
+
+
+def _reading(escape: str) -> _Reading:
+    between = rf"(?:{escape}|[^0-9A-Za-z]){{1,3}}+"
+    groups = rf"(?P<groups>[0-9]++(?:{between}[0-9]++)*+)"
+    return _Reading(re.compile(rf"{escape}|{groups}"), re.compile(rf"((?:{between})?)([0-9]+)"))
+
+
+_READINGS = tuple([_reading(escape) for escape in _ESCAPES])
 _CARD_LENGTHS = range(13, 20)
+_DOUBLED = str.maketrans("0123456789", "0246813579")  # and the digits of what then has two summed up
 
 
 def shown_bytes(draft: Draft, *, show_values: bool) -> bytes | None:
@@ -45,16 +68,20 @@ def _masked_line(line: Line) -> Line:
     if _SECRET_NAME.search(line.name.lower()):
         return line._replace(value=_masked(line.value))
     value = _SECRET_PARAMETER.sub(lambda match: match[1] + _masked(match[2]), line.value)
-    return line._replace(value=_GROUPS.sub(_without_card_numbers, value))
+    for reading in _READINGS if "%" in value else _READINGS[-1:]:
+        value = reading.token.sub(partial(_without_card_numbers, group=reading.group), value)
+    return line._replace(value=value)
 
 
 def _masked(text: str) -> str:
     return _VISIBLE.sub("*", text)
 
 
-def _without_card_numbers(run: re.Match[str]) -> str:
-    """Groups of digits, those masked that together are a card number; what stands between them is kept."""
-    parts = _GROUP.findall(run[0])
+def _without_card_numbers(token: re.Match[str], *, group: re.Pattern[str]) -> str:
+    """Groups of digits, those masked that together are a card number; what stands between them is kept, as is an escape."""
+    if token["groups"] is None:
+        return token[0]
+    parts = group.findall(token[0])
     masked: set[int] = set()
     for start in range(len(parts)):
         digits = ""
@@ -65,11 +92,10 @@ def _without_card_numbers(run: re.Match[str]) -> str:
             if len(digits) in _CARD_LENGTHS and _is_card_number(digits):
                 masked.update(range(start, end + 1))
     return "".join(
-        [between + (_masked(group) if place in masked else group) for place, (between, group) in enumerate(parts)]
+        [between + (_masked(digits) if place in masked else digits) for place, (between, digits) in enumerate(parts)]
     )
 
 
 def _is_card_number(digits: str) -> bool:
     """The check digit fits (ISO/IEC 7812-1, annex B)."""
-    doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
-    return sum(number - 9 * (number > 9) for number in doubled) % 10 == 0
+    return sum(map(int, digits[::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0

@@ -13,7 +13,7 @@ from tppkit._clock import format_time
 from tppkit.certificates import oids
 from tppkit.errors import CertificateRejected
 from tppkit.trust.path.links import Link
-from tppkit.trust.path.strength import check_key, check_signature_algorithm
+from tppkit.trust.path.strength import require_key, require_signature_algorithm
 
 Chain = Sequence[Link]
 _ANY_PURPOSE = "anyExtendedKeyUsage"
@@ -109,9 +109,9 @@ def _check_purposes(chain: Chain, at: datetime) -> None:
 
 def _check_strength(chain: Chain, at: datetime) -> None:
     for link in chain[:-1]:
-        check_signature_algorithm(link.certificate)
+        require_signature_algorithm(link.certificate)
     for link in chain:
-        check_key(link.certificate)
+        require_key(link.certificate)
 
 
 RULES: tuple[Callable[[Chain, datetime], None], ...] = (

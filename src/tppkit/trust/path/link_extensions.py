@@ -46,9 +46,15 @@ def read_name_constraints(data: bytes) -> NameConstraints:
     """
     subtrees: dict[int, tuple[GeneralName, ...]] = {_FIRST: (), _SECOND: ()}
     has_distance = False
-    for part in _parts(data, (_FIRST, _SECOND)):
+    parts = _parts(data, (_FIRST, _SECOND))
+    if not parts:
+        raise FormatError("der.malformed", "nameConstraints without subtrees")
+    for part in parts:
         bases = []
-        for subtree in der.read_children(data, part):
+        listed = der.read_children(data, part)
+        if not listed:
+            raise FormatError("der.malformed", f"the subtrees at byte {part.offset} are none", offset=part.offset)
+        for subtree in listed:
             children = der.read_children(data, der.expect(subtree, der.SEQUENCE))
             if not children:
                 raise FormatError(

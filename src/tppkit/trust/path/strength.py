@@ -32,7 +32,7 @@ _SIGNATURES = frozenset(
 )  # fmt: skip
 
 
-def check_key(certificate: EidasCertificate) -> None:
+def require_key(certificate: EidasCertificate) -> None:
     """Refuse a weak key.
 
     Raises:
@@ -53,7 +53,7 @@ def check_key(certificate: EidasCertificate) -> None:
         )
 
 
-def check_signature_algorithm(certificate: EidasCertificate) -> None:
+def require_signature_algorithm(certificate: EidasCertificate) -> None:
     """Refuse a certificate whose signature is made with a weak or unknown algorithm.
 
     Raises:

@@ -22,10 +22,10 @@ from tppkit.trust.path.chain_rules import PROCESSED
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.names import comparable_der, comparable_subject
 from tppkit.trust.path.strength import (
-    check_key,
-    check_signature_algorithm,
     is_signature_of,
     is_signed_by,
+    require_key,
+    require_signature_algorithm,
     signature_weakness,
 )
 from tppkit.trust.revocation.ocsp_response import OcspResponse, basic_response, refused
@@ -96,8 +96,8 @@ def _is_named(response: OcspResponse, certificate: EidasCertificate) -> bool:
 def _check_delegation(responder: Link, issuer: EidasCertificate, produced_at: datetime | None) -> None:
     certificate = responder.certificate
     try:
-        check_signature_algorithm(certificate)
-        check_key(certificate)
+        require_signature_algorithm(certificate)
+        require_key(certificate)
     except CertificateRejected as e:
         raise refused("ocsp.weak-signature", e.message) from e
     if not is_signed_by(certificate, issuer):
