@@ -275,6 +275,19 @@ def test_a_repetition_does_not_wait_for_a_handler_that_hangs(inbox: Inbox, case:
     assert [message[-5:] for message in told] == ["55P03"]
 
 
+@pytest.mark.parametrize("limit", ["3s", "1s", "200ms", "1min"])
+def test_a_limit_for_locks_that_the_caller_set_stays(postgresql_url: str, case: Case, inbox: Inbox, limit: str):
+    seen: list[object] = []
+
+    def look(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        seen.append(connection.execute("SHOW lock_timeout").fetchone())
+
+    with psycopg.connect(postgresql_url, options=f"-c lock_timeout={limit}") as connection:
+        inbox.handle_within(outcome("r1"), look, at=AT, within=lambda: nullcontext(connection))
+        look(None, connection)  # type: ignore[arg-type]
+    assert seen == [(limit,), (limit,)]
+
+
 def test_a_handler_that_commits_and_raises_is_told_what_it_did(inbox: Inbox):
     def commits(callback: object, connection: psycopg.Connection) -> None:
         connection.execute("COMMIT")

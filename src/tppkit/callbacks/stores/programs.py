@@ -19,6 +19,7 @@ from tppkit.errors import ConfigurationError, InboxError
 
 Rows = Sequence[Sequence[Any]]
 T = TypeVar("T")
+_WAIT = "3s"  # for a lock in PostgreSQL
 _WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
 
@@ -93,12 +94,13 @@ class Programs:
             yield entry
         return outcome
 
-    def _hurried(self, program: Program[T]) -> Program[T]:
+    def _hurried(self, program: Program[T], wait: str = _WAIT) -> Program[T]:
         if not self._sql.hurry:
             return (yield from program)
-        yield Statement(self._sql.hurry, {})
+        hurried: Rows = yield Statement(self._sql.hurry, {"wait": wait})
         result = yield from program
-        yield Statement(self._sql.wait_again, {})
+        if hurried:
+            yield Statement(self._sql.wait_again, {})
         return result
 
     def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:

@@ -19,7 +19,6 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
 
 
-LOCK_TIMEOUT = "3s"  # in PostgreSQL; the middleware gives a callback 4
 
 
 class Dialect(StrEnum):
@@ -54,14 +53,11 @@ class Statements:
         self._names = {"callbacks": f"{prefix}callbacks", "versions": f"{prefix}versions", "schema": f"{prefix}schema"}
         self._pyformat = pyformat
         locking = "FOR UPDATE SKIP LOCKED" if dialect is Dialect.POSTGRESQL else ""
-        # Whoever has a row may hang: a repetition must not wait as long as that. Where the caller set a limit, it stays.
+        # Whoever has a row may hang: nobody must wait as long as that. Where the caller set a limit, it stays.
         postgresql = dialect is Dialect.POSTGRESQL
-        self.hurry, self.wait_again = (
-            f"SELECT set_config('lock_timeout', '{new}', true) WHERE current_setting('lock_timeout') = '{old}'"
-            if postgresql
-            else ""
-            for new, old in ((LOCK_TIMEOUT, "0"), ("0", LOCK_TIMEOUT))
-        )
+        hurry = "SELECT set_config('lock_timeout', :wait, true) WHERE current_setting('lock_timeout') = '0'"
+        self.hurry = self._text(hurry) if postgresql else ""
+        self.wait_again = "SELECT set_config('lock_timeout', '0', true)"
         self.create = tuple(map(self._text, _tables(dialect)))
         self.schema = self._text("SELECT version FROM {schema}")
         self.set_schema = self._text(
