@@ -50,7 +50,8 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the callback as it was stored.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY where another worker has it since its lease ended.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY where another has it since its lease ended, or holds it
+            or its record in PostgreSQL.
     """
 
     entry: Entry

@@ -19,8 +19,6 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
 
 
-
-
 class Dialect(StrEnum):
     """A kind of SQL database."""
 
@@ -80,9 +78,14 @@ class Statements:
             "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
-        self.fail = self._text(
-            "UPDATE {callbacks} SET state = 'failed', due_at = :due_at, reason = :reason"
-            " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
+        # Another who has the row meanwhile decides about it.
+        self.fail, self.put_back = (
+            self._text(
+                "WITH mine AS (SELECT key FROM {callbacks}"
+                f" WHERE key = :key AND attempts = :attempt AND state = 'claimed' {locking})"
+                f" UPDATE {{callbacks}} SET due_at = :due_at, {become} WHERE key IN (SELECT key FROM mine)"
+            )
+            for become in ("state = 'failed', reason = :reason", "state = 'waiting', attempts = attempts - 1")
         )
         self.oldest = self._text(
             "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"

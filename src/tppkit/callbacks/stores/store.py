@@ -61,7 +61,7 @@ class Store(Protocol):
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """Have the effects of claimed entries.
 
-        For each: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY when somebody overtook the claim.
+        For each: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY when somebody overtook the claim, or holds the record.
         """
 
     def failed(self, *, limit: int) -> list[Failure]:
