@@ -242,6 +242,40 @@ def test_an_effect_that_only_the_commit_refuses_stops_no_worker(inbox: Inbox, ca
     assert sorted(case.effects()) == ["t1 1", "t3 1"]
 
 
+@pytest.mark.parametrize("way", ["handle_all", "work"])
+def test_what_is_committed_is_told_though_the_store_fails_behind_it(postgresql_url: str, way: str):
+    prefix, opened = new_prefix("partly"), count(1)
+    case = postgresql_case(postgresql_url, prefix)
+    calls = [outcome("r1", record="good"), outcome("r2", record="bad"), outcome("r3", record="other")]
+    # One transaction for all, which fails at its commit; then r1's own. Before them a worker has one to claim.
+    lasting = 2 if way == "handle_all" else 3
+
+    def connect() -> psycopg.Connection:
+        if next(opened) > lasting:
+            raise psycopg.OperationalError("gone")
+        return psycopg.connect(postgresql_url)
+
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(
+            f"CREATE TABLE {prefix}t (id INT PRIMARY KEY, other INT REFERENCES {prefix}t DEFERRABLE INITIALLY DEFERRED)"
+        )
+
+    def handler(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)
+        if callback.event.id == "bad":
+            connection.execute(f"INSERT INTO {prefix}t VALUES (1, 2)")
+
+    inbox = Inbox(receiver(), PostgresqlStore(connect, prefix=prefix))
+    if way == "handle_all":
+        told = [one.outcome for one in inbox.handle_all(calls, handler, at=AT)]
+        assert told == [Outcome.APPLIED, Outcome.BUSY, Outcome.BUSY]
+    else:
+        for call in calls:
+            Inbox(receiver(), case.store).accept(call, at=AT)
+        assert [one.outcome for one in inbox.work(handler, at=AT)] == [Outcome.APPLIED]
+    assert case.effects() == ["good 1"]
+
+
 def test_rounds_that_are_done_are_told_though_a_later_one_fails(postgresql_url: str):
     prefix, later = new_prefix("rounds"), AT + MINUTE
     case, opened = postgresql_case(postgresql_url, prefix), count(1)

@@ -160,7 +160,7 @@ def admit_all(
 def receipts_of(
     admission: Admission, admitted: Sequence[Admitted | CallbackRejected], outcomes: Iterable[Outcome]
 ) -> list[Receipt | CallbackRejected]:
-    """Receipts of what was admitted, refusals where they were."""
+    """Receipts of what was admitted, refusals where they were; what the store did not come to is BUSY."""
     left = iter(outcomes)
     receipts: list[Receipt | CallbackRejected] = []
     for one in admitted:
@@ -168,7 +168,7 @@ def receipts_of(
             receipts.append(one)
             continue
         try:
-            receipts.append(Receipt(admission.require_same(next(left), one[1]), one[0]))
+            receipts.append(Receipt(admission.require_same(next(left, Outcome.BUSY), one[1]), one[0]))
         except CallbackRejected as e:
             receipts.append(e)
     return receipts
