@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
+from json import JSONEncoder
 from typing import Any, NamedTuple
 
 from tppkit._clock import format_time
@@ -24,6 +25,8 @@ from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
 MAX_BATCH = 1000
+# Names sorted at every depth.
+_canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 Admitted = tuple[VerifiedCallback, Entry]
 
@@ -134,11 +137,14 @@ class Admission:
 
 
 def _content(record: Transaction) -> bytes:
-    # Of what was read, not of the body: spaces and the order of names make no other record.
-    amounts, fees = ([(one.currency, str(one.value)) for one in some] for some in (record.amounts, record.fees))
+    # Of what was read, not of the body: spaces, the order of names and zeros behind an amount make no other record.
+    # An amount has at most 21 digits, so nothing is rounded; zero added has no sign.
+    amounts, fees = (
+        [(one.currency, str((one.value + 0).normalize())) for one in some] for some in (record.amounts, record.fees)
+    )
     said = (
         record.time_stamp, record.tlc, record.acc, amounts, fees, record.name, record.street, record.city, record.country,
-        record.msg, record.time, record.tcc, sorted(record.unknown.items()),
+        record.msg, record.time, record.tcc, _canonical(dict(record.unknown)) if record.unknown else "",
     )  # fmt: skip
     return sha256(repr(said).encode()).digest()
 
