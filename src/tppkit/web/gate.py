@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from inspect import iscoroutinefunction
+from inspect import iscoroutine, iscoroutinefunction
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
@@ -55,7 +55,7 @@ class SealGate:
             Under ASGI a coroutine function is awaited, and any other is called in a thread.
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
-        tell: what the peer is told; where it raises, that is logged, and the peer is told 500.
+        tell: what the peer is told; where it raises or gives no Refusal, that is logged, and the peer is told 500.
         on_refusal: gets everything about each refusal; what it raises is logged.
         mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
             `--root-path`) or by what mounts the application. A request with another is refused.
@@ -176,7 +176,7 @@ class SealGate:
         if not isinstance(error, TppkitError):
             return _FAILURE
         try:
-            return self._tell(error)
+            return _require_refusal(self._tell(error))
         except Exception:  # noqa: BLE001  # the application's own function
             _LOG.exception("what a peer is told could not be made")
             return _FAILURE
@@ -261,6 +261,14 @@ class SealGate:
             if len(values) == 1:
                 return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]
         return []
+
+
+def _require_refusal(told: object) -> Refusal:
+    if isinstance(told, Refusal):
+        return told
+    if iscoroutine(told):
+        told.close()  # it was never started
+    raise ConfigurationError("web.setting", f"tell gave a {type(told).__name__} and no Refusal")
 
 
 def not_kept(error: Exception) -> ArchiveError:
