@@ -47,7 +47,7 @@ class SealGate:
         qwacs: believes the certificate of the connection.
         seals: what is demanded of a seal; its profile names the header of the request's id.
         now: the clock.
-        requirement: which requests must be sealed, and for which role.
+        requirement: which requests must be sealed, and for which role; gets method and path, the path as on the wire, below the mount.
         trusted_proxies: whose word about the connection's certificate counts.
         address_is_raw: as for `peer_certificate`: the server tells the connection's own address, whatever a header says.
         keep: gets every sealed request that goes to its handler, before it does; where it fails the handler does not run. What
@@ -134,8 +134,7 @@ class SealGate:
         at = self.now()
         try:
             head = source.head()
-            require_same_route(source, head, mount=self._mount)
-            requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
+            requirement = self._requirement(head.method, require_same_route(source, head, mount=self._mount))  # 1
         except TppkitError:
             self._believe(source, at)
             raise
@@ -168,7 +167,8 @@ class SealGate:
         call_sink(self._on_refusal, refused)
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
-            headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
+            path = target.partition(b"?")[0].decode("latin-1").removeprefix(self._mount)
+            headers.append(("Allow", ", ".join(allowed_methods(path))))
         body = refusal.body()
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
 
