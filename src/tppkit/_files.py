@@ -103,6 +103,20 @@ def make_private(path: Path) -> FileIdentity:
     return _identity(path)
 
 
+def require_database(path: Path, *, code: str) -> None:
+    """Refuse what SQLite takes for a database in memory.
+
+    Args:
+        path: the database's file.
+        code: the error's.
+
+    Raises:
+        ConfigurationError: the given code.
+    """
+    if str(path) == ":memory:":
+        raise ConfigurationError(code, "a database in memory is lost with its process, and no other sees it: give a file")
+
+
 def is_still_there(path: Path, identity: FileIdentity | None) -> bool:
     """Whether the file at a path is the one that it was (None: there was none): what is written to one without a name is lost."""
     try:

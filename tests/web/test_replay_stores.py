@@ -223,6 +223,13 @@ def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: p
         store.purge(forget=NOW, limit=1)
 
 
+def test_a_database_in_memory_is_no_store_for_processes() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SqliteReplayStore(Path(":memory:"))
+    assert refused.value.code == "web.setting"
+    assert not Path(":memory:").exists()
+
+
 def test_a_full_memory_refuses_rather_than_forgets() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):

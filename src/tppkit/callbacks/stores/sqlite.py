@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import FileIdentity, is_still_there, make_private
+from tppkit._files import FileIdentity, is_still_there, make_private, require_database
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
@@ -112,10 +112,7 @@ class SqliteStore(SqlStore):
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
-        if str(path) == ":memory:":
-            raise ConfigurationError(
-                "inbox.sqlite", "a database in memory keeps nothing that was acknowledged: give a file"
-            )
+        require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         self._path, self._synchronous, self._wait_s = path, synchronous, wait_s
         self._group: _Group | None = None
