@@ -285,6 +285,13 @@ def test_nothing_of_a_body_stays_behind_when_it_is_done(path: Path, inbox: Inbox
     assert rows == [("done", None, None)] * 2
 
 
+@pytest.mark.parametrize("wait_s", [-3, -1, 1e10, float("nan")])
+def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path):
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(tmp_path / "inbox", wait_s=wait_s)
+    assert caught.value.code == "inbox.setting"
+
+
 @pytest.mark.parametrize("name", [":memory:"])
 def test_a_database_in_memory_is_no_store(name: str):
     with pytest.raises(ConfigurationError) as caught:

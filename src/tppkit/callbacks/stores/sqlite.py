@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import FileIdentity, is_still_there, make_private, require_database
+from tppkit._files import FileIdentity, is_still_there, make_private, require_database, require_wait
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
@@ -99,7 +99,7 @@ class SqliteStore(SqlStore):
         wait_s: how long to wait for other processes, for handlers in other threads, and for a commit that is shared with them.
 
     Raises:
-        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file).
+        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file), `inbox.setting`.
     """
 
     def __init__(
@@ -114,7 +114,8 @@ class SqliteStore(SqlStore):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
         require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
-        self._path, self._synchronous, self._wait_s = path, synchronous, wait_s
+        self._path, self._synchronous = path, synchronous
+        self._wait_s = require_wait(wait_s, code="inbox.setting")
         self._group: _Group | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
