@@ -130,7 +130,9 @@ def require_database(path: Path, *, code: str) -> None:
         ConfigurationError: the given code.
     """
     if str(path) == ":memory:":
-        raise ConfigurationError(code, "a database in memory is lost with its process, and no other sees it: give a file")
+        raise ConfigurationError(
+            code, "a database in memory is lost with its process, and no other sees it: give a file"
+        )
 
 
 def is_still_there(path: Path, identity: FileIdentity | None) -> bool:

@@ -60,7 +60,7 @@ class SealGate:
         mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
             `--root-path`) or by what mounts the application. A request with another is refused.
         on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
-            before it is; what it raises is logged. Under ASGI it must not block.
+            before it is, and none for a WebSocket; what it raises is logged. Under ASGI it must not block.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
