@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -196,6 +197,21 @@ def test_a_folder_is_for_its_owner_to_change_whatever_the_umask(tmp_path, mask):
     with umask(mask):
         make_folder(tmp_path / "above" / "folder")
     assert mode_of(tmp_path / "above") == mode_of(tmp_path / "above" / "folder") == 0o755
+
+
+@pytest.mark.parametrize("as_link", [False, True])
+def test_a_folder_that_another_makes_meanwhile_keeps_its_mode(tmp_path, monkeypatch, as_link):
+    folder, private, mkdir = tmp_path / "folder", tmp_path / "private", Path.mkdir
+    private.mkdir(mode=0o700)
+
+    def too_late(path, *args, **kwargs):
+        if path == folder:
+            folder.symlink_to(private) if as_link else mkdir(folder, mode=0o700)
+        mkdir(path, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "mkdir", too_late)
+    make_folder(folder)
+    assert mode_of(folder) == mode_of(private) == 0o700
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):

@@ -16,6 +16,7 @@ from tppkit.errors import ConfigurationError, FormatError
 PRIVATE = 0o600
 PUBLIC = 0o644
 FOLDER = 0o755
+_DAY_S = 86_400
 
 
 def read_bounded(path: Path, *, max_bytes: int) -> bytes:
@@ -118,6 +119,37 @@ def make_private(path: Path) -> FileIdentity:
     return _identity(path)
 
 
+def require_wait(wait_s: float, *, code: str) -> float:
+    """How long to wait for a database, when it can be waited so long.
+
+    Args:
+        wait_s: seconds, from 0 to a day.
+        code: the error's.
+
+    Raises:
+        ConfigurationError: the given code.
+    """
+    if not 0 <= wait_s <= _DAY_S:
+        raise ConfigurationError(code, f"a wait_s of {wait_s} is not 0 to {_DAY_S} seconds")
+    return wait_s
+
+
+def require_database(path: Path, *, code: str) -> None:
+    """Refuse what SQLite takes for a database in memory.
+
+    Args:
+        path: the database's file.
+        code: the error's.
+
+    Raises:
+        ConfigurationError: the given code.
+    """
+    if str(path) == ":memory:":
+        raise ConfigurationError(
+            code, "a database in memory is lost with its process, and no other sees it: give a file"
+        )
+
+
 def is_still_there(path: Path, identity: FileIdentity | None) -> bool:
     """Whether the file at a path is the one that it was (None: there was none): what is written to one without a name is lost."""
     try:
@@ -134,16 +166,27 @@ def _identity(path: Path) -> FileIdentity:
 def make_folder(path: Path) -> None:
     """Make a folder that others may read and only its owner may change, whatever the umask is; those above it alike.
 
+    What is there, or comes to be there meanwhile, keeps its mode.
+
     Raises:
         ConfigurationError: `file.unwritable`.
     """
     try:
         if not path.is_dir():
             make_folder(path.parent)
-            path.mkdir(exist_ok=True)  # another program may make it meanwhile
-            path.chmod(FOLDER)
+            _make_one(path)
     except OSError as e:
         raise ConfigurationError("file.unwritable", f"{path} cannot be made: {e.strerror}") from e
+
+
+def _make_one(path: Path) -> None:
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return  # made by another meanwhile, whose mode it has
+    path.chmod(FOLDER)
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 from inboxes import AT, STORES, UUID, Case, grant, located, login, new_prefix, open_case, outcome, received, receiver
 
 from tppkit.callbacks import Inbox, InboxSettings, Outcome, ReceivedCallback, Retention, Retries
+from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected, ConfigurationError
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -102,6 +103,33 @@ def test_a_record_that_is_written_otherwise_is_the_same_content(inbox: Inbox, ca
     inbox.handle(first, case.handler, at=AT)
     body = json.dumps(dict(reversed(json.loads(first.body).items())), indent=1).encode()
     assert inbox.handle(received("r2", f"/cb/{UUID}", body), case.handler, at=AT).outcome is Outcome.STALE
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ('"new":{"a":1,"b":[{"c":1,"d":2}]}', '"new":{"b":[{"d":2,"c":1}],"a":1}', Outcome.STALE),
+        ('"new":{"a":1,"b":2}', '"new":{"a":2,"b":1}', Outcome.VERSION_CONFLICT),
+        ('"new":[1,2]', '"new":[2,1]', Outcome.VERSION_CONFLICT),
+        ('"new":"1"', '"new":1', Outcome.VERSION_CONFLICT),
+        ('"fee":["EUR0.50"]', '"fee":["EUR0.5"]', Outcome.STALE),
+        ('"fee":["EUR10"]', '"fee":["EUR10.00"]', Outcome.STALE),
+        ('"fee":["EUR-0"]', '"fee":["EUR0.00"]', Outcome.STALE),
+        ('"fee":["EUR10"]', '"fee":["EUR100"]', Outcome.VERSION_CONFLICT),
+        ('"fee":["EUR0.5"]', '"fee":["EUR-0.5"]', Outcome.VERSION_CONFLICT),
+        ('"fee":["EUR999999999999999.999999"]', '"fee":["EUR999999999999999.999998"]', Outcome.VERSION_CONFLICT),
+    ],
+)  # fmt: skip
+def test_names_in_any_order_at_any_depth_and_zeros_behind_an_amount_are_the_same_content(
+    first: str, second: str, expected: Outcome
+):
+    inbox = Inbox(receiver(), MemoryStore())
+
+    def handled(request_id: str, further: str) -> Outcome:
+        body = outcome(request_id).body.decode().removesuffix("}") + f",{further}}}"
+        return inbox.handle(received(request_id, f"/cb/{UUID}", body.encode()), lambda *_: None, at=AT).outcome
+
+    assert [handled("r1", first), handled("r2", second)] == [Outcome.APPLIED, expected]
 
 
 def test_a_field_that_the_document_does_not_name_is_content(inbox: Inbox, case: Case):

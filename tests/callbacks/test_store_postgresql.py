@@ -6,15 +6,17 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
 from itertools import count
+from typing import TypeVar
 
 import psycopg
 import pytest
-from inboxes import AT, Case, login, new_prefix, outcome, postgresql_case, receiver
+from inboxes import AT, Case, login, new_prefix, open_case, outcome, postgresql_case, receiver
 from psycopg.rows import dict_row
 
 from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
@@ -22,6 +24,7 @@ from tppkit.callbacks.inbox import Handler
 from tppkit.callbacks.stores.postgresql import PostgresqlStore
 from tppkit.errors import ConfigurationError, InboxError
 
+T = TypeVar("T")
 MINUTE = timedelta(minutes=1)
 
 
@@ -51,16 +54,19 @@ def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_
 
 
 @pytest.mark.parametrize(("end", "expected"), [("commit", Outcome.REPEATED), ("rollback", Outcome.APPLIED)])
-def test_a_second_delivery_waits_for_the_first_callers_transaction(
-    postgresql_url: str, inbox: Inbox, case: Case, end: str, expected: Outcome
-):
+def test_a_second_delivery_waits_for_the_first_callers_transaction(postgresql_url: str, end: str, expected: Outcome):
+    prefix = new_prefix("pgwait")
+    case = postgresql_case(postgresql_url, prefix)
+    inbox = Inbox(receiver(), case.store)
+    patient = "-c lock_timeout=60s"
+    store = PostgresqlStore(lambda: psycopg.connect(postgresql_url, options=patient), prefix=prefix)
     with psycopg.connect(postgresql_url) as first, ThreadPoolExecutor(1) as thread:
         inbox.once(outcome("r1"), at=AT, within=first)
         begun = threading.Event()
 
         def second() -> Outcome:
             begun.set()
-            return inbox.handle(outcome("r1"), case.handler, at=AT).outcome
+            return Inbox(receiver(), store).handle(outcome("r1"), case.handler, at=AT).outcome
 
         waiting = thread.submit(second)
         begun.wait()
@@ -236,6 +242,40 @@ def test_an_effect_that_only_the_commit_refuses_stops_no_worker(inbox: Inbox, ca
     assert sorted(case.effects()) == ["t1 1", "t3 1"]
 
 
+@pytest.mark.parametrize("way", ["handle_all", "work"])
+def test_what_is_committed_is_told_though_the_store_fails_behind_it(postgresql_url: str, way: str):
+    prefix, opened = new_prefix("partly"), count(1)
+    case = postgresql_case(postgresql_url, prefix)
+    calls = [outcome("r1", record="good"), outcome("r2", record="bad"), outcome("r3", record="other")]
+    # One transaction for all, which fails at its commit; then r1's own. Before them a worker has one to claim.
+    lasting = 2 if way == "handle_all" else 3
+
+    def connect() -> psycopg.Connection:
+        if next(opened) > lasting:
+            raise psycopg.OperationalError("gone")
+        return psycopg.connect(postgresql_url)
+
+    with psycopg.connect(postgresql_url) as connection:
+        connection.execute(
+            f"CREATE TABLE {prefix}t (id INT PRIMARY KEY, other INT REFERENCES {prefix}t DEFERRABLE INITIALLY DEFERRED)"
+        )
+
+    def handler(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)
+        if callback.event.id == "bad":
+            connection.execute(f"INSERT INTO {prefix}t VALUES (1, 2)")
+
+    inbox = Inbox(receiver(), PostgresqlStore(connect, prefix=prefix))
+    if way == "handle_all":
+        told = [one.outcome for one in inbox.handle_all(calls, handler, at=AT)]
+        assert told == [Outcome.APPLIED, Outcome.BUSY, Outcome.BUSY]
+    else:
+        for call in calls:
+            Inbox(receiver(), case.store).accept(call, at=AT)
+        assert [one.outcome for one in inbox.work(handler, at=AT)] == [Outcome.APPLIED]
+    assert case.effects() == ["good 1"]
+
+
 def test_rounds_that_are_done_are_told_though_a_later_one_fails(postgresql_url: str):
     prefix, later = new_prefix("rounds"), AT + MINUTE
     case, opened = postgresql_case(postgresql_url, prefix), count(1)
@@ -256,23 +296,83 @@ def test_rounds_that_are_done_are_told_though_a_later_one_fails(postgresql_url: 
         worker.work(case.handler, at=later + 2 * MINUTE)
 
 
-def test_a_repetition_does_not_wait_for_a_handler_that_hangs(inbox: Inbox, case: Case):
+def in_a_thread(call: Callable[[], T]) -> T:
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(call).result(60)
+
+
+@pytest.mark.parametrize("held", ["r1", "r0"])
+@pytest.mark.parametrize("way", ["accept", "handle"])
+def test_a_delivery_does_not_wait_for_a_handler_that_hangs(inbox: Inbox, case: Case, way: str, held: str):
     told: list[str] = []
 
+    def deliver() -> None:
+        if way == "accept":
+            inbox.accept(outcome("r1"), at=AT)
+        else:
+            inbox.handle(outcome("r1"), case.handler, at=AT)
+
     def hangs(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
-        def repeat() -> None:
-            try:
-                inbox.handle(outcome("r1"), case.handler, at=AT)
-            except InboxError as e:
-                told.append(e.message)
-
         assert connection.execute("SELECT current_setting('lock_timeout')").fetchone() == ("0",)
-        repetition = threading.Thread(target=repeat)
-        repetition.start()
-        repetition.join(60)
+        try:
+            in_a_thread(deliver)
+            told.append("no lock met")
+        except InboxError as e:
+            told.append(e.message[-5:])
 
-    assert inbox.handle(outcome("r1"), hangs, at=AT).outcome is Outcome.APPLIED
-    assert [message[-5:] for message in told] == ["55P03"]
+    assert inbox.handle(outcome(held), hangs, at=AT).outcome is Outcome.APPLIED
+    # What is only stored needs its own row, and not its record's.
+    assert told == ["no lock met" if (way, held) == ("accept", "r0") else "55P03"]
+
+
+@pytest.mark.parametrize("name", ["postgresql", "sqlalchemy-postgresql"])
+def test_a_worker_leaves_what_a_handler_that_hangs_holds_and_goes_on(postgresql_url: str, name: str):
+    url = postgresql_url if name == "postgresql" else postgresql_url.replace("postgresql:", "postgresql+psycopg:")
+    with open_case(name, url, new_prefix("pgheld")) as case:
+        inbox, told = Inbox(receiver(), case.store), list[tuple[str, Outcome]]()
+        for request_id, record, ver in (("r2", "t1", 2), ("r3", "t3", 1), ("r4", "t1", 3), ("r5", "t5", 1)):
+            inbox.accept(outcome(request_id, record=record, ver=ver), at=AT)
+
+        def work() -> None:
+            told.extend((one.entry.request_id, one.outcome) for one in inbox.work(case.handler, at=AT))
+
+        inbox.handle(outcome("r1", record="t1"), lambda *_: in_a_thread(work), at=AT)
+        assert sorted(told) == [
+            ("r2", Outcome.BUSY), ("r3", Outcome.APPLIED), ("r4", Outcome.BUSY), ("r5", Outcome.APPLIED),
+        ]  # fmt: skip
+        assert inbox.failed() == []
+        assert case.store.take(at=AT, until=AT + MINUTE, limit=9) == []
+        again = case.store.take(at=AT + MINUTE / 2, until=AT + MINUTE, limit=9)
+        assert [(one.entry.request_id, one.attempt, one.lapsed) for one in again] == [
+            ("r2", 1, False),
+            ("r4", 1, False),
+        ]
+        assert sorted(case.effects()) == ["t3 1", "t5 1"]
+
+
+def test_a_worker_does_not_wait_for_a_delivery_of_what_it_claimed(inbox: Inbox, case: Case):
+    inbox.accept(outcome("r1"), at=AT)
+    (taken,) = case.store.take(at=AT, until=AT + MINUTE, limit=1)
+    told: list[Outcome] = []
+
+    def late(*_: object) -> None:  # its lease ended, a delivery has it
+        told.extend(case.store.resume([taken], lambda *_: None, at=AT + 2 * MINUTE, retry=lambda _: AT))
+
+    inbox.handle(outcome("r1"), lambda *_: in_a_thread(late), at=AT + 2 * MINUTE)
+    assert told == [Outcome.BUSY]
+
+
+@pytest.mark.parametrize("limit", ["3s", "1s", "200ms", "1min"])
+def test_a_limit_for_locks_that_the_caller_set_stays(postgresql_url: str, case: Case, inbox: Inbox, limit: str):
+    seen: list[object] = []
+
+    def look(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        seen.append(connection.execute("SHOW lock_timeout").fetchone())
+
+    with psycopg.connect(postgresql_url, options=f"-c lock_timeout={limit}") as connection:
+        inbox.handle_within(outcome("r1"), look, at=AT, within=lambda: nullcontext(connection))
+        look(None, connection)  # type: ignore[arg-type]
+    assert seen == [(limit,), (limit,)]
 
 
 def test_a_handler_that_commits_and_raises_is_told_what_it_did(inbox: Inbox):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import stat
@@ -20,6 +21,7 @@ from forking import look
 from inboxes import AT, Case, login, open_case, outcome, receiver
 
 from tppkit.callbacks import Inbox, Outcome
+from tppkit.callbacks.stores import sqlite as sqlite_stores
 from tppkit.callbacks.stores.sqlite import SqliteStore, Synchronous
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -215,6 +217,29 @@ def test_a_file_is_closed_behind_what_is_under_way(inbox: Inbox, case: Case):
     assert len(case.effects()) == 1
 
 
+def test_a_store_is_not_closed_behind_a_handler_that_hangs(path: Path, case: Case):
+    store = SqliteStore(path, wait_s=0.05)
+
+    def waits(callback: Any, connection: Any) -> None:
+        with ThreadPoolExecutor(1) as thread, pytest.raises(InboxError) as caught:
+            thread.submit(store.close).result(60)
+        assert caught.value.code == "inbox.unavailable"
+        case.handler(callback, connection)
+
+    assert Inbox(receiver(), store).handle(login("r1"), waits, at=AT).outcome is Outcome.APPLIED
+    store.close()
+
+
+def test_a_store_that_is_no_longer_used_leaves_nothing_behind_for_forks(path: Path):
+    gc.collect()
+    known = len(sqlite_stores._STORES)
+    stores = [SqliteStore(path) for _ in range(3)]
+    assert len(sqlite_stores._STORES) == known + 3
+    del stores
+    gc.collect()
+    assert len(sqlite_stores._STORES) == known
+
+
 def test_a_file_that_is_locked_for_long_is_told_and_received_later(path: Path, case: Case):
     inbox, hasty = Inbox(receiver(), case.store), Inbox(receiver(), SqliteStore(path, wait_s=0.05))
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(4) as threads:
@@ -283,6 +308,13 @@ def test_nothing_of_a_body_stays_behind_when_it_is_done(path: Path, inbox: Inbox
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("SELECT state, body, signature FROM tppkit_inbox_callbacks").fetchall()
     assert rows == [("done", None, None)] * 2
+
+
+@pytest.mark.parametrize("wait_s", [-3, -1, 1e10, float("nan")])
+def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path):
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(tmp_path / "inbox", wait_s=wait_s)
+    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("name", [":memory:"])

@@ -19,6 +19,7 @@ from tppkit.callbacks import (
     Inbox,
     ReceivedCallback,
     load_callback_key,
+    verify_callback,
 )
 from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected
@@ -258,6 +259,24 @@ def test_the_strangers_host_is_the_one_that_is_sent(tppkit, certs):
     hosts = [[value for name, value in call.headers if name == "Host"] for call in seen]
     assert [host for host in hosts if host != [f"127.0.0.1:{port}"]] == [["stranger.example"]]
     assert sum(call.target.startswith("https://stranger.example/") for call in seen) == 1
+
+
+@pytest.mark.parametrize(
+    ("place", "signed"),
+    [
+        ("HTTP://LocalHost:{port}/cb", "https://localhost:{port}/cb"),
+        ("http://127.0.0.1:{port}?x=1", "https://127.0.0.1:{port}/?x=1"),
+        ("http://127.0.0.1:{port}", "https://127.0.0.1:{port}/"),
+    ],
+)
+def test_the_address_that_is_signed_is_the_place_with_https(tppkit, certs, place, signed):
+    seen: list[ReceivedCallback] = []
+    with receiving(None, seen) as port:
+        result = tppkit("callback", "attack", place.format(port=port), "--key", certs / "callback-live.key", "--json")
+        address = CallbackAddress(signed.format(port=port), CallbackKind.OTHER)
+    assert result.json["attacks"][0]["passed"]
+    believed = CallbackReceiver([address], keys=[load_callback_key(certs / "callback-live.pub", name="live")])
+    assert verify_callback(seen[0], at=utc_now(), receiver=believed).url == address.url
 
 
 def test_a_receiver_that_believes_everything_fails(tppkit, certs):

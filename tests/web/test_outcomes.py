@@ -119,6 +119,21 @@ def test_where_the_words_for_the_peer_fail_it_is_told_of_a_failure(
     assert getattr(refused[0].error, "code", None) == "digest.mismatch"
 
 
+def coroutine(error: Exception) -> object:
+    async def later() -> None: ...
+
+    return later()
+
+
+@pytest.mark.parametrize("tell", [lambda error: None, coroutine, lambda error: (401, "TOLD", "")])
+def test_a_tell_that_gives_no_refusal_leaves_the_answer_to_the_middleware(
+    send: Send, seal: Seal, caplog: pytest.LogCaptureFixture, tell: Any
+) -> None:
+    refused: list[Refused] = []
+    assert send(sealed(seal, target="/created"), b"", tell=tell, on_refusal=refused.append) == 500
+    assert (refused[0].refusal.status, "no Refusal [web.setting]" in caplog.text) == (500, True)
+
+
 @pytest.mark.parametrize("setting", ["requirement", "tell", "on_refusal", "on_outcome"])
 def test_a_function_that_nobody_would_await_is_refused(setting: str, send: Send, seal: Seal) -> None:
     async def awaited(*given: object) -> None: ...

@@ -223,6 +223,24 @@ def test_a_claim_stands_where_nothing_can_be_forgotten(tmp_path: Path, caplog: p
         store.purge(forget=NOW, limit=1)
 
 
+def test_a_database_in_memory_is_no_store_for_processes() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        SqliteReplayStore(Path(":memory:"))
+    assert refused.value.code == "web.setting"
+    assert not Path(":memory:").exists()
+
+
+@pytest.mark.parametrize("wait_s", [-3, -1, 1e10, float("nan"), float("inf")])
+def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path) -> None:
+    for make in (
+        lambda: SqliteReplayStore(tmp_path / "ids", wait_s=wait_s),
+        lambda: PostgresqlReplayStore("host=127.0.0.1", wait_s=wait_s),
+    ):
+        with pytest.raises(ConfigurationError) as refused:
+            make()
+        assert refused.value.code == "web.setting"
+
+
 def test_a_full_memory_refuses_rather_than_forgets() -> None:
     store = MemoryReplayStore(max_bytes=3 * USE_BYTES, share=1)
     for number in range(3):

@@ -22,10 +22,12 @@ from tppkit.trust import PathVerifier
 from tppkit.web import (
     ProxyForm,
     QwacPolicy,
+    Requirement,
     SealGate,
     SealMiddleware,
     TrustedProxy,
     WsgiSealMiddleware,
+    psd2_requirement,
     verified_request,
 )
 
@@ -193,6 +195,46 @@ def test_a_sub_application_of_fastapi_has_its_mount(gate: Gate, pki: Pki, seal: 
         told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
         assert told.status == status, told.body
         assert status != 200 or json.loads(told.body) == message.target
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "allow"),
+    [
+        ("POST", "/bank/psd2/v1/payments/sepa-credit-transfers", 200, None),
+        ("PUT", "/bank/psd2/v1/payments/sepa-credit-transfers", 405, "POST"),
+        ("POST", "/bank/psd2/v1/nothing", 404, None),
+        ("POST", "/bank/bank/psd2/v1/payments/sepa-credit-transfers", 404, None),
+        ("POST", "/b%61nk/psd2/v1/payments/sepa-credit-transfers", 400, None),
+    ],
+)
+def test_the_table_of_the_interface_holds_below_the_mount(
+    gate: Gate, pki: Pki, seal: Seal, method: str, path: str, status: int, allow: str | None
+) -> None:
+    inner, outer = FastAPI(), FastAPI()
+
+    @inner.post("/psd2/v1/payments/{product}")
+    async def initiate(product: str, request: Request) -> str:
+        return verified_request(request.scope).target
+
+    outer.mount("/bank", SealMiddleware(inner, gate=gate(mount="/bank", requirement=psd2_requirement)))
+    message = sealed(seal, method=method, target=path)
+    told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
+    assert (told.status, dict(told.headers).get("allow")) == (status, allow), told.body
+
+
+def test_a_requirement_gets_the_path_below_the_mount_as_on_the_wire(gate: Gate, pki: Pki, seal: Seal) -> None:
+    seen: list[str] = []
+
+    def note(method: str, path: str) -> Requirement:
+        seen.append(path)
+        return Requirement()
+
+    for mount in ("/bank", ""):
+        environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
+        door = WsgiSealMiddleware(Seen(), gate=gate(mount=mount, requirement=note))
+        behind = {"SCRIPT_NAME": "/bank", "PATH_INFO": "/psd2/v1/payments/a/b"} if mount else {}
+        assert wsgi.call(door, environ | behind)[0] == 201
+    assert seen == ["/psd2/v1/payments/a%2Fb", "/bank/psd2/v1/payments/a%2Fb"]
 
 
 def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from hashlib import sha256
+from json import JSONEncoder
 from typing import Any, NamedTuple
 
 from tppkit._clock import format_time
@@ -24,6 +25,8 @@ from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
 MAX_BATCH = 1000
+# Names sorted at every depth.
+_canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 Admitted = tuple[VerifiedCallback, Entry]
 
@@ -50,7 +53,8 @@ class Worked(NamedTuple):
 
     Attributes:
         entry: the callback as it was stored.
-        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY where another worker has it since its lease ended.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY where another has it since its lease ended, or holds it
+            or its record in PostgreSQL.
     """
 
     entry: Entry
@@ -133,11 +137,14 @@ class Admission:
 
 
 def _content(record: Transaction) -> bytes:
-    # Of what was read, not of the body: spaces and the order of names make no other record.
-    amounts, fees = ([(one.currency, str(one.value)) for one in some] for some in (record.amounts, record.fees))
+    # Of what was read, not of the body: spaces, the order of names and zeros behind an amount make no other record.
+    # An amount has at most 21 digits, so nothing is rounded; zero added has no sign.
+    amounts, fees = (
+        [(one.currency, str((one.value + 0).normalize())) for one in some] for some in (record.amounts, record.fees)
+    )
     said = (
         record.time_stamp, record.tlc, record.acc, amounts, fees, record.name, record.street, record.city, record.country,
-        record.msg, record.time, record.tcc, sorted(record.unknown.items()),
+        record.msg, record.time, record.tcc, _canonical(dict(record.unknown)) if record.unknown else "",
     )  # fmt: skip
     return sha256(repr(said).encode()).digest()
 
@@ -159,7 +166,7 @@ def admit_all(
 def receipts_of(
     admission: Admission, admitted: Sequence[Admitted | CallbackRejected], outcomes: Iterable[Outcome]
 ) -> list[Receipt | CallbackRejected]:
-    """Receipts of what was admitted, refusals where they were."""
+    """Receipts of what was admitted, refusals where they were; what the store did not come to is BUSY."""
     left = iter(outcomes)
     receipts: list[Receipt | CallbackRejected] = []
     for one in admitted:
@@ -167,7 +174,7 @@ def receipts_of(
             receipts.append(one)
             continue
         try:
-            receipts.append(Receipt(admission.require_same(next(left), one[1]), one[0]))
+            receipts.append(Receipt(admission.require_same(next(left, Outcome.BUSY), one[1]), one[0]))
         except CallbackRejected as e:
             receipts.append(e)
     return receipts

@@ -115,10 +115,10 @@ class Inbox:
             at: the time they were received, aware.
 
         Returns:
-            For each request its receipt, or why it is refused.
+            For each request its receipt, or why it is refused. Those that the store failed before are BUSY.
 
         Raises:
-            InboxError: `inbox.unavailable`; acknowledge none of them.
+            InboxError: `inbox.unavailable`; acknowledge none of them. What was under way may still be committed, and is then REPEATED.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         admitted = admit_all(self._admission, received, at=at)
@@ -192,7 +192,8 @@ class Inbox:
             limit: how many at most, up to 1,000; within the lease all of them should be done.
 
         Raises:
-            InboxError: `inbox.unavailable`, nothing was done before it; what was claimed is claimed again when the lease ends.
+            InboxError: `inbox.unavailable`, before anything is known to be committed; what was under way may still be. What is not
+                is claimed again when the lease ends.
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         at = as_utc(at)
@@ -211,7 +212,7 @@ class Inbox:
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),
         )  # fmt: skip
-        return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=True)]
+        return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
     def failed(self, *, limit: int = 100) -> list[Failure]:
         """Callbacks whose last attempt failed, oldest first."""

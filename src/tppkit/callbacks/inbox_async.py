@@ -109,7 +109,7 @@ class AsyncInbox:
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),
         )  # fmt: skip
-        return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=True)]
+        return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
     async def failed(self, *, limit: int = 100) -> list[Failure]:
         """See `Inbox.failed`."""

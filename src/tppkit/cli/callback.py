@@ -292,7 +292,7 @@ def _received(
         parts = {"--method": method, "--url": url, "--request-id": request_id, "--signature": signature, "--body": body}
         if given := [name for name, value in parts.items() if value is not None]:
             raise click.UsageError(f"REQUEST has all of the request: {', '.join(given)} would be ignored")
-        return ReceivedCallback(*parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES)))
+        return ReceivedCallback(*parse_request(read_input(request_file, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))
     if url is None:
         raise click.UsageError("give REQUEST, or --url, --request-id and --signature")
     headers = (("requestid", request_id), ("signature", signature))

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import click
@@ -50,7 +51,7 @@ def run_attacks(
         TransportError: `attack.unreachable`, nothing listens there.
     """
     place = parse_place(url)
-    own = "https" + url.removeprefix("http") + ("" if place.target or url.endswith("/") else "/")
+    own = f"https://{urlsplit(url).netloc.lower()}{place.target or '/'}"
     target = Target(
         key=key,
         stranger=ec.generate_private_key(ec.SECP256R1()),

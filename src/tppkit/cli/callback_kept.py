@@ -76,4 +76,4 @@ def load_kept(name: str, *, folder: Path) -> ReceivedCallback:
         FormatError: `file.unreadable`, `file.too-large`, `message.malformed`, `message.too-large`.
     """
     path = str(folder / f"{name}{_SUFFIX}") if name.isascii() and name.isdecimal() else name
-    return ReceivedCallback(*parse_request(read_input(path, max_bytes=MAX_MESSAGE_BYTES)))
+    return ReceivedCallback(*parse_request(read_input(path, max_bytes=MAX_MESSAGE_BYTES), obs_text=True))

@@ -12,13 +12,14 @@ from tppkit.httpsig.message import FIELD_NAME, Message
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 _MAX_HEAD_BYTES = 64 * 1024
 _START_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/1\.[01]".encode("ascii"))
+_OBS_TEXT_LINE = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e\x80-\xff]+) HTTP/1\.[01]".encode("latin-1"))
 _ANY_VERSION = re.compile(rf"({FIELD_NAME}) ([\x21-\x7e]+) HTTP/[0-9](?:\.[0-9])?".encode("ascii"))
 _BOM = b"\xef\xbb\xbf"
 _NAME = re.compile(FIELD_NAME.encode("ascii"))
 _FORBIDDEN = re.compile(rb"[\x00\r\n]")
 
 
-def parse_request(raw: bytes, *, as_found: bool = False) -> Message:
+def parse_request(raw: bytes, *, as_found: bool = False, obs_text: bool = False) -> Message:
     """Read a raw HTTP/1.1 request.
 
     The head's lines end with CR LF, or all with LF (as editors save them); everything behind the empty line is the body. A
@@ -28,6 +29,7 @@ def parse_request(raw: bytes, *, as_found: bool = False) -> Message:
         raw: start line, headers, empty line, body.
         as_found: read what a file about a broken request may hold too: a byte order mark before it, HTTP/2 in the start line, a
             body of another length than its headers say. For those who ask what is wrong, never for those who act on it.
+        obs_text: let the target hold bytes beyond ASCII, as no URI does; callback addresses may.
 
     Raises:
         FormatError: `message.malformed`, `message.too-large`; unless `as_found`, `message.length` for a transfer encoding and a
@@ -39,7 +41,7 @@ def parse_request(raw: bytes, *, as_found: bool = False) -> Message:
         raise FormatError("message.too-large", f"the request has more than {MAX_MESSAGE_BYTES} bytes")
     head, body = _split(raw.removeprefix(_BOM) if as_found else raw)
     start, *fields = _unfold(head)
-    match = (_ANY_VERSION if as_found else _START_LINE).fullmatch(start)
+    match = (_ANY_VERSION if as_found else _OBS_TEXT_LINE if obs_text else _START_LINE).fullmatch(start)
     if match is None:
         raise FormatError("message.malformed", f"the first line {shown(start)} is not METHOD target HTTP/1.1")
     message = Message.from_wire(match.group(1).decode(), match.group(2), [_field(line) for line in fields], body)

@@ -298,7 +298,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "same-version", "legacy", "whether a record can come again with the same ver, another requestid and other content",
-        "no: with the same content (JSON names in any order) it is a repetition; with another it is acknowledged, has no effect and is"
+        "no: with the same content (JSON names in any order at any depth, EUR1.50 as EUR1.5) it is a repetition; with another it is"
+        " acknowledged, has no effect and is"
         " told as version-conflict: in the receipt, to the evidence, in the log",
         "a ver stands for one state of a record, so only who reads the record at the service knows which content holds; a refusal"
         " would only bring the same again",

@@ -141,7 +141,10 @@ def _grey_on_white(picture: Image) -> Image:
 def _text(code: Barcode) -> str:
     """The text in UTF-8, where the bytes alone and the reader's guess agree (assumption qr-charset)."""
     if is_part(code):
-        raise FormatError("qr.part", "the QR code says that it holds one part of a text that several codes share")
+        raise FormatError(
+            "qr.part",
+            "the QR code says that it holds one part of a text that several codes share, or the corner that says so is damaged",
+        )
     try:
         text = code.bytes.decode("utf-8")
     except UnicodeDecodeError:

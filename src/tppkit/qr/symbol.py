@@ -38,7 +38,8 @@ _MASKS: Mapping[int, Callable[[int, int], bool]] = MappingProxyType(
 def is_part(code: Barcode) -> bool:
     """Whether a code says that its text is one part of a longer one (structured append).
 
-    The first four modules of its content say so. They are taken as they are seen: in a damaged picture they can be wrong.
+    The first four modules of its content say so. They are taken as they are seen, without error
+    correction: damage to that corner can make a part look whole, and a whole code a part.
 
     Args:
         code: a QR code that was read.

@@ -9,10 +9,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from tppkit.callbacks import ReceivedCallback
-from tppkit.errors import TransportError
+from tppkit.errors import ConfigurationError, TransportError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -24,10 +24,15 @@ class CallThreads:
     """Runs blocking calls, so many at a time.
 
     Args:
-        size: how many threads; four times as many calls may wait.
+        size: how many threads, at least one; four times as many calls may wait, those that nobody awaits any more among them.
+
+    Raises:
+        ConfigurationError: `web.setting`.
     """
 
     def __init__(self, size: int) -> None:
+        if size < 1:
+            raise ConfigurationError("web.setting", f"{size} threads handle no callback: give one at least")
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="tppkit-callbacks")
         self._free = threading.BoundedSemaphore(size * (1 + _QUEUED))
 
@@ -39,16 +44,30 @@ class CallThreads:
         """
         if not self._free.acquire(blocking=False):
             raise TransportError("transport.busy", "as many callbacks are under way as may be; does a handler hang?")
+        future = Future[T]()
         try:
-            future = self._threads.submit(copy_context().run, partial(function, *args, **kwargs))
+            self._threads.submit(self._work, future, partial(copy_context().run, partial(function, *args, **kwargs)))
         except BaseException:
             self._free.release()
             raise
-        future.add_done_callback(self._end)
         return await asyncio.wrap_future(future)
 
-    def _end(self, _: Future[Any]) -> None:
-        self._free.release()
+    def _work(self, future: Future[T], call: Callable[[], T]) -> None:
+        # The executor's own future would leave its queue uncounted when it is cancelled: this one's place is free when it is taken out.
+        try:
+            settle = _settlement(future, call)
+        finally:
+            self._free.release()
+        settle()
+
+
+def _settlement(future: Future[T], call: Callable[[], T]) -> Callable[[], None]:
+    if not future.set_running_or_notify_cancel():
+        return lambda: None
+    try:
+        return partial(future.set_result, call())
+    except BaseException as e:  # noqa: BLE001  # raised where it is awaited
+        return partial(future.set_exception, e)
 
 
 class UnderWay:

@@ -31,6 +31,9 @@ class CallbackMiddleware:
         gate: what is done with callbacks.
         timeout_s: how long reading, storing and handling may take together.
         threads: how many callbacks a blocking inbox handles at a time; four times as many may wait, more are answered 503.
+
+    Raises:
+        ConfigurationError: `web.setting`, less than one.
     """
 
     def __init__(

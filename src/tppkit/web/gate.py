@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from inspect import iscoroutinefunction
+from inspect import iscoroutine, iscoroutinefunction
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
@@ -47,7 +47,7 @@ class SealGate:
         qwacs: believes the certificate of the connection.
         seals: what is demanded of a seal; its profile names the header of the request's id.
         now: the clock.
-        requirement: which requests must be sealed, and for which role.
+        requirement: which requests must be sealed, and for which role; gets method and path, the path as on the wire, below the mount.
         trusted_proxies: whose word about the connection's certificate counts.
         address_is_raw: as for `peer_certificate`: the server tells the connection's own address, whatever a header says.
         keep: gets every sealed request that goes to its handler, before it does; where it fails the handler does not run. What
@@ -55,12 +55,12 @@ class SealGate:
             Under ASGI a coroutine function is awaited, and any other is called in a thread.
         replay: notices a request that was sent before.
         max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
-        tell: what the peer is told; where it raises, that is logged, and the peer is told 500.
+        tell: what the peer is told; where it raises or gives no Refusal, that is logged, and the peer is told 500.
         on_refusal: gets everything about each refusal; what it raises is logged.
         mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
             `--root-path`) or by what mounts the application. A request with another is refused.
         on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
-            before it is; what it raises is logged. Under ASGI it must not block.
+            before it is, and none for a WebSocket; what it raises is logged. Under ASGI it must not block.
 
     Raises:
         ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
@@ -134,8 +134,7 @@ class SealGate:
         at = self.now()
         try:
             head = source.head()
-            require_same_route(source, head, mount=self._mount)
-            requirement = self._requirement(head.method, head.target.partition("?")[0])  # 1
+            requirement = self._requirement(head.method, require_same_route(source, head, mount=self._mount))  # 1
         except TppkitError:
             self._believe(source, at)
             raise
@@ -168,7 +167,8 @@ class SealGate:
         call_sink(self._on_refusal, refused)
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
-            headers.append(("Allow", ", ".join(allowed_methods(target.partition(b"?")[0].decode("latin-1")))))
+            path = target.partition(b"?")[0].decode("latin-1").removeprefix(self._mount)
+            headers.append(("Allow", ", ".join(allowed_methods(path))))
         body = refusal.body()
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
 
@@ -176,7 +176,7 @@ class SealGate:
         if not isinstance(error, TppkitError):
             return _FAILURE
         try:
-            return self._tell(error)
+            return _require_refusal(self._tell(error))
         except Exception:  # noqa: BLE001  # the application's own function
             _LOG.exception("what a peer is told could not be made")
             return _FAILURE
@@ -261,6 +261,14 @@ class SealGate:
             if len(values) == 1:
                 return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]
         return []
+
+
+def _require_refusal(told: object) -> Refusal:
+    if isinstance(told, Refusal):
+        return told
+    if iscoroutine(told):
+        told.close()  # it was never started
+    raise ConfigurationError("web.setting", f"tell gave a {type(told).__name__} and no Refusal")
 
 
 def not_kept(error: Exception) -> ArchiveError:

@@ -27,8 +27,8 @@ def require_mount(mount: str) -> str:
     return mount
 
 
-def require_same_route(source: Source, head: Message, *, mount: str) -> None:
-    """Refuse a request that the application would route otherwise than it was sent.
+def require_same_route(source: Source, head: Message, *, mount: str) -> str:
+    """The path below the mount, as on the wire, of a request that the application would route as it was sent.
 
     A seal, a role and a requirement are judged by the target as it stood on the wire, a handler is found by what the server made of
     it. These must be the same path and query, and what was taken off the path as the mount must be what is configured.
@@ -51,6 +51,14 @@ def require_same_route(source: Source, head: Message, *, mount: str) -> None:
     path, _, query = head.target.partition("?")
     if source.decoded_target() != (unquote_to_bytes(path.encode("latin-1")), query):
         raise _rerouted(f"the path or query that the application sees is not that of the target {shown(head.target)}")
+    below = path.removeprefix(mount)
+    if mount and (
+        below == path or below[:1] not in ("", "/")
+    ):  # %62ank is the mount too, but nobody has to write it so
+        raise _rerouted(
+            f"the target {shown(head.target)} does not begin with the mount {shown(mount)} as it is written"
+        )
+    return below
 
 
 def _rerouted(reason: str) -> FormatError:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from tppkit.callbacks.stores.entry import Entry
 from tppkit.callbacks.stores.store import AsyncEffect, Effect
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -30,6 +30,12 @@ class EffectFailed(Exception):
         """The error's kind and stable code: messages may hold what a store must not keep."""
         name = type(self.error).__qualname__[:100]
         return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
+
+
+def cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
+    """The driver's error that a store failed by, and its SQLSTATE, empty where it has none."""
+    cause = getattr(error.__cause__, "orig", error.__cause__)  # SQLAlchemy wraps the driver's
+    return cause, getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
 
 
 def drive(program: Generator[S, Any, T], perform: Callable[[S], object]) -> T:

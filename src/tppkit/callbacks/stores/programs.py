@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed
+from tppkit.callbacks.stores.driving import EffectFailed, cause_and_state
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
 from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
 from tppkit.callbacks.stores.store import LEASE_ENDED, Retry, is_spent
@@ -19,6 +19,10 @@ from tppkit.errors import ConfigurationError, InboxError
 
 Rows = Sequence[Sequence[Any]]
 T = TypeVar("T")
+# How long to wait for a lock in PostgreSQL. A delivery waits for its mark, its version and the note of its failure, and the middleware
+# gives it four seconds. For a worker nobody waits, and what it leaves is due again; but it may meet many that are held.
+_WAIT, _WORKERS_WAIT = "1s", "200ms"
+_LOCK_NOT_AVAILABLE = "55P03"
 _WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
 
@@ -67,7 +71,7 @@ class Programs:
         for entry in entries:
             due_at = microseconds(entry.received_at)
             values = _values(entry) | {"state": State.WAITING.value, "attempts": 0, "due_at": due_at}
-            rows: Rows = yield Statement(self._sql.add, values)
+            rows: Rows = yield from self._hurried(_one(self._sql.add, values))
             outcome = Outcome.STORED if rows else (yield from self._known(entry))
             outcomes.append(Outcome.REPEATED if outcome is Outcome.BUSY else outcome)
         return outcomes
@@ -87,18 +91,19 @@ class Programs:
         return outcome
 
     def run(self, entry: Entry, *, at: datetime) -> Program[Outcome]:
-        """Mark an entry done and have its effect; who has it already is waited for three seconds at most."""
+        """Mark an entry done and have its effect; who has it or its record already is waited for one second each."""
         outcome = yield from self._hurried(self.once(entry, at=at))
         if outcome is Outcome.APPLIED:
             yield entry
         return outcome
 
-    def _hurried(self, program: Program[T]) -> Program[T]:
+    def _hurried(self, program: Program[T], wait: str = _WAIT) -> Program[T]:
         if not self._sql.hurry:
             return (yield from program)
-        yield Statement(self._sql.hurry, {})
+        hurried: Rows = yield Statement(self._sql.hurry, {"wait": wait})
         result = yield from program
-        yield Statement(self._sql.wait_again, {})
+        if hurried:
+            yield Statement(self._sql.wait_again, {})
         return result
 
     def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
@@ -117,11 +122,11 @@ class Programs:
         return outcomes
 
     def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[None]:
-        """Keep an entry whose effect failed while it was delivered."""
+        """Keep an entry whose effect failed while it was delivered; who has it is waited for one second."""
         rows: Rows = yield Statement(self._sql.attempts, {"key": entry.key})
         due_at = retry(rows[0][0] + 1 if rows else 1)
         values = _values(entry) | {"state": State.FAILED.value, "attempts": 1, "reason": reason, "at": microseconds(at)}
-        yield Statement(self._sql.keep_failed, values | {"due_at": _optional(due_at)})
+        yield from self._hurried(_one(self._sql.keep_failed, values | {"due_at": _optional(due_at)}))
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> Program[list[Taken]]:
         """Claim what is due, oldest first."""
@@ -136,13 +141,16 @@ class Programs:
         return sorted(taken, key=lambda one: one.entry.received_at)  # RETURNING has no order
 
     def resume(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
-        """Have the effects of claimed entries, each within a savepoint of the one transaction."""
+        """Have the effects of claimed entries, each within a savepoint of the one transaction.
+
+        One that somebody else has, or whose record somebody has, is BUSY and put back.
+        """
         outcomes = []
         for one in taken:
             entry, attempt = one.entry, one.attempt
+            claim = {"key": entry.key, "attempt": attempt}
             if is_spent(one, retry):
-                values = {"key": entry.key, "attempt": attempt, "due_at": None, "reason": LEASE_ENDED}
-                yield Statement(self._sql.fail, values)
+                yield Statement(self._sql.fail, claim | {"due_at": None, "reason": LEASE_ENDED})
                 outcomes.append(Outcome.FAILED)
                 continue
             yield Mark.SET
@@ -150,9 +158,14 @@ class Programs:
                 outcome = yield from self._resume_one(entry, attempt, at)
             except EffectFailed as e:
                 yield Mark.UNDO
-                values = {"key": entry.key, "attempt": attempt, "due_at": _optional(retry(attempt))}
-                yield Statement(self._sql.fail, values | {"reason": e.reason})
+                yield Statement(self._sql.fail, claim | {"due_at": _optional(retry(attempt)), "reason": e.reason})
                 outcome = Outcome.FAILED
+            except InboxError as e:
+                if cause_and_state(e)[1] != _LOCK_NOT_AVAILABLE:
+                    raise
+                yield Mark.UNDO
+                yield Statement(self._sql.put_back, claim | {"due_at": microseconds(retry(1) or at)})
+                outcome = Outcome.BUSY
             yield Mark.KEEP
             outcomes.append(outcome)
         return outcomes
@@ -164,7 +177,7 @@ class Programs:
 
     def release(self, key: bytes, *, at: datetime) -> Program[bool]:
         """Let a failed entry be taken again."""
-        rows: Rows = yield Statement(self._sql.release, {"key": key, "at": microseconds(at)})
+        rows: Rows = yield from self._hurried(_one(self._sql.release, {"key": key, "at": microseconds(at)}))
         return bool(rows)
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> Program[int]:
@@ -175,14 +188,16 @@ class Programs:
         return len(done) + len(versions)
 
     def _resume_one(self, entry: Entry, attempt: int, at: datetime) -> Program[Outcome]:
-        now = microseconds(at)
-        rows: Rows = yield Statement(self._sql.finish, {"key": entry.key, "attempt": attempt, "at": now})
-        if not rows:
-            return Outcome.BUSY  # the lease ended and somebody else has it
-        outcome = yield from self._advance(entry, now)
+        outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _WORKERS_WAIT)
         if outcome is Outcome.APPLIED:
             yield entry
         return outcome
+
+    def _finish(self, entry: Entry, attempt: int, at: int) -> Program[Outcome]:
+        rows: Rows = yield Statement(self._sql.finish, {"key": entry.key, "attempt": attempt, "at": at})
+        if not rows:
+            return Outcome.BUSY  # the lease ended and somebody else has it
+        return (yield from self._advance(entry, at))
 
     def _advance(self, entry: Entry, at: int) -> Program[Outcome]:
         """Set the version: APPLIED when it is new, else STALE or VERSION_CONFLICT."""
@@ -205,6 +220,11 @@ class Programs:
         if bytes(digest) != entry.digest:
             return Outcome.CONFLICT
         return Outcome.BUSY if state == State.CLAIMED else Outcome.REPEATED
+
+
+def _one(sql: str, values: dict[str, Any]) -> Program[Rows]:
+    rows: Rows = yield Statement(sql, values)
+    return rows
 
 
 def _values(entry: Entry) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tppkit.callbacks.stores.driving import EffectFailed, have_effect, have_effect_async
+from tppkit.callbacks.stores.driving import EffectFailed, cause_and_state, have_effect, have_effect_async
 from tppkit.callbacks.stores.entry import Entry
 from tppkit.callbacks.stores.programs import Mark, Rows, Step
 from tppkit.callbacks.stores.statements import Statement
@@ -153,7 +153,7 @@ def _blaming_the_handler() -> Iterator[None]:
     try:
         yield
     except InboxError as e:
-        cause, state = _cause_and_state(e)
+        cause, state = cause_and_state(e)
         if state == _ABORTED:
             raise ConfigurationError(
                 "inbox.handler-aborted",
@@ -163,12 +163,6 @@ def _blaming_the_handler() -> Iterator[None]:
         if state in _ENDED or "no such savepoint" in str(cause):
             raise transaction_ended() from e
         raise
-
-
-def _cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
-    """The driver's error and its SQLSTATE, empty where it has none."""
-    cause = getattr(error.__cause__, "orig", error.__cause__)  # SQLAlchemy wraps the driver's
-    return cause, getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or ""
 
 
 @contextmanager
@@ -181,7 +175,7 @@ def failing_at_commit(effect: object) -> Iterator[None]:
     try:
         yield
     except InboxError as e:
-        cause, state = _cause_and_state(e)
+        cause, state = cause_and_state(e)
         # Every driver names it so (PEP 249).
         broken = state == _RAISED or any(kind.__name__ == "IntegrityError" for kind in type(cause).__mro__)
         if effect is not None and broken and isinstance(e.__cause__, Exception):

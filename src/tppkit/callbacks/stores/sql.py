@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -26,6 +26,16 @@ from tppkit.errors import InboxError
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+
+@contextmanager
+def _told_as_far_as_it_came(outcomes: Sequence[Outcome]) -> Iterator[None]:
+    """Let a failure of the store go on only where nothing was committed before it."""
+    try:
+        yield
+    except InboxError:
+        if not outcomes:
+            raise
 
 
 class SqlStore(ABC):
@@ -122,7 +132,11 @@ class SqlStore(ABC):
             failed = e
         if len(items) == 1:
             return self._drive(program(items), raising(failed.error))
-        return [self._batch(program, [one], effect)[0] for one in items]
+        outcomes = list[Outcome]()
+        with _told_as_far_as_it_came(outcomes):
+            for one in items:
+                outcomes += self._batch(program, [one], effect)
+        return outcomes
 
     def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
         with failing_at_commit(effect), self._transaction() as session:
@@ -217,7 +231,11 @@ class AsyncSqlStore(ABC):
             failed = e
         if len(items) == 1:
             return await self._drive(program(items), raising(failed.error))
-        return [(await self._batch(program, [one], effect))[0] for one in items]
+        outcomes = list[Outcome]()
+        with _told_as_far_as_it_came(outcomes):
+            for one in items:
+                outcomes += await self._batch(program, [one], effect)
+        return outcomes
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
         with failing_at_commit(effect):

@@ -9,11 +9,10 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import FileIdentity, is_still_there, make_private
+from tppkit._files import FileIdentity, is_still_there, make_private, require_database, require_wait
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
@@ -99,7 +98,7 @@ class SqliteStore(SqlStore):
         wait_s: how long to wait for other processes, for handlers in other threads, and for a commit that is shared with them.
 
     Raises:
-        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file).
+        ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file), `inbox.setting`.
     """
 
     def __init__(
@@ -112,30 +111,33 @@ class SqliteStore(SqlStore):
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
-        if str(path) == ":memory:":
-            raise ConfigurationError(
-                "inbox.sqlite", "a database in memory keeps nothing that was acknowledged: give a file"
-            )
+        require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
-        self._path, self._synchronous, self._wait_s = path, synchronous, wait_s
+        self._path, self._synchronous = path, synchronous
+        self._wait_s = require_wait(wait_s, code="inbox.setting")
         self._group: _Group | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
         self._connection: sqlite3.Connection | None = None
         self._file: FileIdentity | None = None
         self._inherited: sqlite3.Connection | None = None
-        os.register_at_fork(before=partial(_close_before_fork, weakref.ref(self)))
+        _STORES.add(weakref.ref(self, _STORES.discard))
 
     def close(self) -> None:
         """Commit what is under way and close the file; the next use opens it again.
 
         Raises:
             ConfigurationError: `inbox.nested`, a handler called it.
+            InboxError: `inbox.unavailable`, a handler went on for longer than `wait_s`; nothing is closed.
         """
         self._check_process()
         self._refuse_nested()
-        with self._lock:
+        if not self._lock.acquire(timeout=self._wait_s):
+            raise self._busy()
+        try:
             self._close()
+        finally:
+            self._lock.release()
 
     def _close(self) -> None:
         self._end_group()
@@ -190,9 +192,7 @@ class SqliteStore(SqlStore):
             raise
         if not taken:
             self._give_up_turn()
-            raise InboxError(
-                "inbox.unavailable", f"the inbox was busy for {self._wait_s:g} seconds: a handler takes long or hangs"
-            )
+            raise self._busy()
         try:
             self._holder = threading.get_ident()
             self._leave_queue()
@@ -205,6 +205,11 @@ class SqliteStore(SqlStore):
         finally:
             self._holder = None
             self._lock.release()
+
+    def _busy(self) -> InboxError:
+        return InboxError(
+            "inbox.unavailable", f"the inbox was busy for {self._wait_s:g} seconds: a handler takes long or hangs"
+        )
 
     def _refuse_nested(self) -> None:
         if self._holder == threading.get_ident():
@@ -306,11 +311,19 @@ class SqliteStore(SqlStore):
         _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
 
 
-def _close_before_fork(store: weakref.ref[SqliteStore]) -> None:
-    # What is registered stays so for ever; it must not keep the store alive.
-    alive = store()
-    if alive is not None:
-        alive._close_before_fork()
+# What is registered to be done before a fork stays so for ever: one hook for all stores, none of which it keeps alive. It takes no lock,
+# which a child could inherit taken: a copy is made in one step.
+_STORES = set[weakref.ref[SqliteStore]]()
+
+
+def _close_before_fork() -> None:
+    for one in _STORES.copy():
+        store = one()
+        if store is not None:
+            store._close_before_fork()
+
+
+os.register_at_fork(before=_close_before_fork)
 
 
 def require_transaction(connection: sqlite3.Connection) -> None:

@@ -19,9 +19,6 @@ _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
 
 
-LOCK_TIMEOUT = "3s"  # in PostgreSQL; the middleware gives a callback 4
-
-
 class Dialect(StrEnum):
     """A kind of SQL database."""
 
@@ -54,14 +51,11 @@ class Statements:
         self._names = {"callbacks": f"{prefix}callbacks", "versions": f"{prefix}versions", "schema": f"{prefix}schema"}
         self._pyformat = pyformat
         locking = "FOR UPDATE SKIP LOCKED" if dialect is Dialect.POSTGRESQL else ""
-        # Whoever has a row may hang: a repetition must not wait as long as that. Where the caller set a limit, it stays.
+        # Whoever has a row may hang: nobody must wait as long as that. Where the caller set a limit, it stays.
         postgresql = dialect is Dialect.POSTGRESQL
-        self.hurry, self.wait_again = (
-            f"SELECT set_config('lock_timeout', '{new}', true) WHERE current_setting('lock_timeout') = '{old}'"
-            if postgresql
-            else ""
-            for new, old in ((LOCK_TIMEOUT, "0"), ("0", LOCK_TIMEOUT))
-        )
+        hurry = "SELECT set_config('lock_timeout', :wait, true) WHERE current_setting('lock_timeout') = '0'"
+        self.hurry = self._text(hurry) if postgresql else ""
+        self.wait_again = "SELECT set_config('lock_timeout', '0', true)"
         self.create = tuple(map(self._text, _tables(dialect)))
         self.schema = self._text("SELECT version FROM {schema}")
         self.set_schema = self._text(
@@ -84,9 +78,14 @@ class Statements:
             "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
-        self.fail = self._text(
-            "UPDATE {callbacks} SET state = 'failed', due_at = :due_at, reason = :reason"
-            " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
+        # Another who has the row meanwhile decides about it.
+        self.fail, self.put_back = (
+            self._text(
+                "WITH mine AS (SELECT key FROM {callbacks}"
+                f" WHERE key = :key AND attempts = :attempt AND state = 'claimed' {locking})"
+                f" UPDATE {{callbacks}} SET due_at = :due_at, {become} WHERE key IN (SELECT key FROM mine)"
+            )
+            for become in ("state = 'failed', reason = :reason", "state = 'waiting', attempts = attempts - 1")
         )
         self.oldest = self._text(
             "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"

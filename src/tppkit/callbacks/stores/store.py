@@ -53,7 +53,7 @@ class Store(Protocol):
     def run_all(
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
-        """Have the effects of several entries: as `run` for each, and FAILED where the effect raised."""
+        """Have the effects of several entries: as `run` for each, and FAILED where the effect raised; fewer as by `resume`."""
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """Claim at most `limit` entries that are due, until a time; alone what was claimed before (`Taken.lapsed`)."""
@@ -61,7 +61,8 @@ class Store(Protocol):
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """Have the effects of claimed entries.
 
-        For each: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY when somebody overtook the claim.
+        For each: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY when somebody overtook the claim, or holds the record. Fewer
+        where the store failed behind those that are committed.
         """
 
     def failed(self, *, limit: int) -> list[Failure]:

@@ -35,7 +35,7 @@ class PostgresqlReplayStore(SqlReplayStore):
             at least until it is given up, for each address of `conninfo`.
 
     Raises:
-        ConfigurationError: `replay.table`; `extra.missing`, when this module is imported.
+        ConfigurationError: `replay.table`, `web.setting`; `extra.missing`, when this module is imported.
         TransportError: `replay.unavailable`, later too.
     """
 

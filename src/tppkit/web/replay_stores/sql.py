@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from tppkit._files import require_wait
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
@@ -102,6 +103,9 @@ class SqlReplayStore(ABC):
         statements: in the database's words.
         errors: what its client raises.
         wait_s: how long a call waits for its turn, for the connection and for its statement together, in seconds.
+
+    Raises:
+        ConfigurationError: `web.setting`.
     """
 
     blocking = True
@@ -110,7 +114,7 @@ class SqlReplayStore(ABC):
         self, name: str, *, statements: Statements, errors: tuple[type[Exception], ...], wait_s: float
     ) -> None:
         self._name = name
-        self._wait_s = wait_s
+        self._wait_s = require_wait(wait_s, code="web.setting")
         self._sql = statements
         self._errors: tuple[type[Exception], ...] = (*errors, OSError)
         self._connection = _Connection()

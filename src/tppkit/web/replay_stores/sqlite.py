@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import FileIdentity, is_still_there, make_private
+from tppkit._files import FileIdentity, is_still_there, make_private, require_database
 from tppkit.errors import TransportError
 from tppkit.web.replay_stores.sql import TABLE, WAIT_S, Rows, SqlReplayStore, Statements, Values
 
@@ -25,11 +25,12 @@ class SqliteReplayStore(SqlReplayStore):
         wait_s: how long a call waits for its turn, and then for other processes, each in seconds.
 
     Raises:
-        ConfigurationError: `replay.table`.
+        ConfigurationError: `replay.table`, `web.setting`.
         TransportError: `replay.unavailable`, later too.
     """
 
     def __init__(self, path: Path, *, table: str = TABLE, wait_s: float = WAIT_S) -> None:
+        require_database(path, code="web.setting")
         statements = Statements(table, octets="BLOB", columns=_COLUMNS)
         super().__init__("SQLite", statements=statements, errors=(sqlite3.Error,), wait_s=wait_s)
         self._path = path
