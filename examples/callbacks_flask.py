@@ -77,7 +77,7 @@ def work() -> None:
 
 threading.Thread(target=work, daemon=True).start()
 app = Flask(__name__)
-app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=CallbackGate(inbox, login=ask_login))  # type: ignore[method-assign]
+app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=CallbackGate(inbox, login=ask_login))  # type: ignore[method-assign]  # as Flask says to do it
 
 
 @app.get("/effects")

@@ -13,7 +13,7 @@ import bank
 from tppkit.web import Answer, WsgiSealMiddleware
 
 app = Flask(__name__)
-app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=bank.gate)  # type: ignore[method-assign]
+app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=bank.gate)  # type: ignore[method-assign]  # as Flask says to do it
 
 
 def response(answer: Answer) -> Response:

@@ -109,8 +109,8 @@ def _read_input(member: Member) -> SignatureInput:
             )
     return SignatureInput(
         _read_components(member.items),
-        parameters.get("created"), parameters.get("expires"), parameters.get("nonce"),  # type: ignore[arg-type]
-        parameters.get("alg"), parameters.get("keyid"), parameters.get("tag"),  # type: ignore[arg-type]
+        parameters.get("created"), parameters.get("expires"), parameters.get("nonce"),  # type: ignore[arg-type]  # compared above
+        parameters.get("alg"), parameters.get("keyid"), parameters.get("tag"),  # type: ignore[arg-type]  # compared above
         write_member(member),
     )  # fmt: skip
 

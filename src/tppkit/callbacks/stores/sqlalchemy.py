@@ -183,7 +183,8 @@ def _require_idle(session: Session) -> None:
 def _begin(connection: Connection) -> None:
     # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
     # one that begins by reading could fail where it comes to write.
-    if connection.dialect.name == Dialect.SQLITE and not connection.connection.driver_connection.in_transaction:  # type: ignore[union-attr]
+    driver: Any = connection.connection.driver_connection
+    if connection.dialect.name == Dialect.SQLITE and not driver.in_transaction:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
