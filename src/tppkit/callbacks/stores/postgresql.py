@@ -40,15 +40,6 @@ class _Session:
     def mark(self, mark: Mark) -> None:
         self.execute(Statement(mark.value, {}))
 
-    def before_effect(self) -> None:
-        pass
-
-    def require_same(self) -> None:
-        pass  # what became of the transaction, the savepoint around the handler tells
-
-    def flush(self) -> None:
-        pass  # nothing is unsent
-
 
 @dataclass(slots=True)
 class _AsyncSession:
@@ -64,15 +55,6 @@ class _AsyncSession:
 
     async def mark(self, mark: Mark) -> None:
         await self.execute(Statement(mark.value, {}))
-
-    def before_effect(self) -> None:
-        pass
-
-    def require_same(self) -> None:
-        pass  # as above
-
-    async def flush(self) -> None:
-        pass
 
 
 class PostgresqlStore(SqlStore):

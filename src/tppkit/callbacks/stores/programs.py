@@ -34,7 +34,7 @@ class Mark(StrEnum):
     KEEP = "RELEASE SAVEPOINT tppkit_inbox"
 
 
-# A program receives rows for a statement, and nothing for a savepoint or an entry.
+# A program receives rows for a statement, and nothing for a savepoint or an entry, whose effect keeps the savepoint before it.
 Step = Statement | Mark | Entry
 Program = Generator[Step, Any, T]
 
@@ -94,6 +94,7 @@ class Programs:
         """Mark an entry done and have its effect; who has it or its record already is waited for one second each."""
         outcome = yield from self._hurried(self.once(entry, at=at))
         if outcome is Outcome.APPLIED:
+            yield Mark.SET
             yield entry
         return outcome
 
@@ -112,12 +113,13 @@ class Programs:
         for entry in entries:
             yield Mark.SET
             try:
-                outcome = yield from self.run(entry, at=at)
+                outcome = yield from self._hurried(self.once(entry, at=at))
+                yield entry if outcome is Outcome.APPLIED else Mark.KEEP
             except EffectFailed as e:
                 yield Mark.UNDO
                 yield from self.record_failure(entry, at=at, reason=e.reason, retry=retry)
+                yield Mark.KEEP
                 outcome = Outcome.FAILED
-            yield Mark.KEEP
             outcomes.append(outcome)
         return outcomes
 
@@ -155,18 +157,20 @@ class Programs:
                 continue
             yield Mark.SET
             try:
-                outcome = yield from self._resume_one(entry, attempt, at)
+                outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _WORKERS_WAIT)
+                yield entry if outcome is Outcome.APPLIED else Mark.KEEP
             except EffectFailed as e:
                 yield Mark.UNDO
                 yield Statement(self._sql.fail, claim | {"due_at": _optional(retry(attempt)), "reason": e.reason})
+                yield Mark.KEEP
                 outcome = Outcome.FAILED
             except InboxError as e:
                 if cause_and_state(e)[1] != _LOCK_NOT_AVAILABLE:
                     raise
                 yield Mark.UNDO
                 yield Statement(self._sql.put_back, claim | {"due_at": microseconds(retry(1) or at)})
+                yield Mark.KEEP
                 outcome = Outcome.BUSY
-            yield Mark.KEEP
             outcomes.append(outcome)
         return outcomes
 
@@ -186,12 +190,6 @@ class Programs:
         before = microseconds(lifetimes.versions)
         versions: Rows = yield Statement(self._sql.purge_versions, {"before": before, "limit": limit})
         return len(done) + len(versions)
-
-    def _resume_one(self, entry: Entry, attempt: int, at: datetime) -> Program[Outcome]:
-        outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _WORKERS_WAIT)
-        if outcome is Outcome.APPLIED:
-            yield entry
-        return outcome
 
     def _finish(self, entry: Entry, attempt: int, at: int) -> Program[Outcome]:
         rows: Rows = yield Statement(self._sql.finish, {"key": entry.key, "attempt": attempt, "at": at})

@@ -14,10 +14,6 @@ from tppkit.callbacks.stores.statements import Statement
 from tppkit.callbacks.stores.store import AsyncEffect, Effect
 from tppkit.errors import ConfigurationError, InboxError
 
-# Released after the handler, it shows that the transaction is the one that was begun and can still be committed: PostgreSQL answers
-# COMMIT with a silent rollback after any error, and nothing else tells a COMMIT or ROLLBACK that the handler sent as text.
-_GUARD = Statement("SAVEPOINT tppkit_effect", {})
-_UNGUARD = Statement("RELEASE SAVEPOINT tppkit_effect", {})
 _COMMITTED = "inbox.handler-committed"
 _ABORTED = "25P02"
 _ENDED = ("25P01", "3B001")
@@ -37,20 +33,11 @@ class Session(Protocol):
         """The rows of a statement."""
 
     def mark(self, mark: Mark) -> None:
-        """Set, undo or keep the one savepoint."""
-
-    def before_effect(self) -> None:
-        """Remember the transaction."""
-
-    def require_same(self) -> None:
-        """See that the transaction is the one that was remembered.
+        """Set, undo or keep the one savepoint.
 
         Raises:
-            ConfigurationError: `inbox.handler-committed`.
+            ConfigurationError: `inbox.handler-committed`, the transaction is another than when it was set.
         """
-
-    def flush(self) -> None:
-        """Send what the handler left unsent."""
 
 
 class AsyncSession(Protocol):
@@ -64,31 +51,25 @@ class AsyncSession(Protocol):
     async def mark(self, mark: Mark) -> None:
         """Set, undo or keep the one savepoint."""
 
-    def before_effect(self) -> None:
-        """Remember the transaction."""
 
-    def require_same(self) -> None:
-        """See `Session.require_same`."""
-
-    async def flush(self) -> None:
-        """Send what the handler left unsent."""
-
-
+# A savepoint that can be kept after the handler shows that the transaction is the one that was begun and can still be committed:
+# PostgreSQL answers COMMIT with a silent rollback after any error, and nothing else tells a COMMIT or ROLLBACK that the handler sent
+# as text.
 def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
-    """Do one step of a program."""
+    """Do one step of a program; an effect and what it did to the savepoint are one step.
+
+    Raises:
+        EffectFailed: by an effect.
+    """
     if isinstance(step, Statement):
         return session.execute(step)
     if isinstance(step, Mark):
         session.mark(step)
     elif effect is not None:
-        session.before_effect()
-        session.execute(_GUARD)
         try:
             have_effect(effect, step, session.connection)
-            session.require_same()
-            session.flush()
             with _blaming_the_handler():
-                session.execute(_UNGUARD)
+                session.mark(Mark.KEEP)
         except Exception as e:
             raise EffectFailed(_ended(session) or e) from e
     return None
@@ -96,38 +77,30 @@ def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
 
 def _ended(session: Session) -> ConfigurationError | None:
     """That a handler which raised had ended the transaction, so that nothing of it could be undone."""
-    with _looking_for_the_end() as found:
-        session.require_same()
-        with _blaming_the_handler():
-            session.execute(_UNGUARD)
+    with _looking_for_the_end() as found, _blaming_the_handler():
+        session.mark(Mark.UNDO)
     return found.error
 
 
 async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
-    """Do one step of a program."""
+    """See `perform`."""
     if isinstance(step, Statement):
         return await session.execute(step)
     if isinstance(step, Mark):
         await session.mark(step)
     elif effect is not None:
-        session.before_effect()
-        await session.execute(_GUARD)
         try:
             await have_effect_async(effect, step, session.connection)
-            session.require_same()
-            await session.flush()
             with _blaming_the_handler():
-                await session.execute(_UNGUARD)
+                await session.mark(Mark.KEEP)
         except Exception as e:
             raise EffectFailed(await _ended_async(session) or e) from e
     return None
 
 
 async def _ended_async(session: AsyncSession) -> ConfigurationError | None:
-    with _looking_for_the_end() as found:
-        session.require_same()
-        with _blaming_the_handler():
-            await session.execute(_UNGUARD)
+    with _looking_for_the_end() as found, _blaming_the_handler():
+        await session.mark(Mark.UNDO)
     return found.error
 
 

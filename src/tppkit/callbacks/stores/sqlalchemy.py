@@ -47,22 +47,16 @@ class _Session:
         # The session has to know: it takes back the state of its objects as well.
         if mark is Mark.SET:
             self.nested = self.connection.begin_nested()
-        elif self.nested is not None:
-            if mark is Mark.UNDO:
-                self.nested.rollback()
-            else:
-                self.nested.commit()
-            self.nested = None
-
-    def before_effect(self) -> None:
-        self.root = self.connection.get_transaction()
-
-    def require_same(self) -> None:
+            self.root = self.connection.get_transaction()
+            return
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
-
-    def flush(self) -> None:
-        self.connection.flush()
+        if mark is Mark.KEEP:
+            self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
+        if self.nested is not None:
+            with _told():
+                self.nested.commit() if mark is Mark.KEEP else self.nested.rollback()
+            self.nested = None
 
 
 @dataclass(slots=True)
@@ -82,22 +76,18 @@ class _AsyncSession:
     async def mark(self, mark: Mark) -> None:
         if mark is Mark.SET:
             self.nested = await self.connection.begin_nested()
-        elif self.nested is not None:
-            if mark is Mark.UNDO:
-                await self.nested.rollback()
-            else:
-                await self.nested.commit()
-            self.nested = None
-
-    def before_effect(self) -> None:
-        self.root = self.connection.get_transaction()
-
-    def require_same(self) -> None:
+            self.root = self.connection.get_transaction()
+            return
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
-
-    async def flush(self) -> None:
-        await self.connection.flush()
+        if mark is Mark.KEEP:
+            await (
+                self.connection.flush()
+            )  # what a handler left unsent; that it cannot be written is the handler's own failure
+        if self.nested is not None:
+            with _told():
+                await (self.nested.commit() if mark is Mark.KEEP else self.nested.rollback())
+            self.nested = None
 
 
 class SqlalchemyStore(SqlStore):

@@ -14,7 +14,7 @@ from typing import Any
 
 from tppkit._files import FileIdentity, is_still_there, make_private, require_database, require_wait
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
+from tppkit.callbacks.stores.sessions import no_transaction
 from tppkit.callbacks.stores.sql import SqlStore
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
@@ -55,16 +55,6 @@ class _Session:
             self._cursor.execute(mark.value)
         except sqlite3.Error as e:
             raise _unavailable(e) from e
-
-    def before_effect(self) -> None:
-        pass
-
-    def require_same(self) -> None:
-        if not self.connection.in_transaction:
-            raise transaction_ended()
-
-    def flush(self) -> None:
-        pass  # nothing is unsent
 
 
 class _Group:
