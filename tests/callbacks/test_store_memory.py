@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 
@@ -44,7 +43,7 @@ def test_what_is_purged_leaves_nothing_behind():
     retention = Retention(done=10 * SECOND, versions=10 * SECOND)
     for number in range(20_000):
         at, key = AT + number * SECOND, sha256(b"%d" % number).digest()
-        entry = replace(first.entry, key=key, received_at=at, order=Order(key, 1))
+        entry = first.entry._replace(key=key, received_at=at, order=Order(key, 1))
         store.run(entry, lambda *_: None, at=at, until=at + SECOND, retry=lambda _: None)
         store.purge(retention.at(at), limit=100)
     held = (store._rows, store._versions, store._due, store._done, store._set)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -95,8 +94,7 @@ class Lifetimes(NamedTuple):
     versions: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One verified callback as a store keeps it.
 
     Attributes:

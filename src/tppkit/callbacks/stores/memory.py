@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple, assert_never
@@ -239,7 +239,7 @@ class MemoryStore:
         self._set_due(row, until)
 
     def _finish(self, row: _Row, at: datetime) -> None:
-        row.state, row.due_at, row.entry = State.DONE, None, replace(row.entry, body=b"", signature="")
+        row.state, row.due_at, row.entry = State.DONE, None, row.entry._replace(body=b"", signature="")
         heappush(self._done, (at, row.entry.key))
 
     def _set_due(self, row: _Row, due_at: datetime | None) -> None:

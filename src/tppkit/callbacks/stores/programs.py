@@ -99,8 +99,9 @@ class Programs:
         return outcome
 
     def _hurried(self, program: Program[T], wait: str = _WAIT) -> Program[T]:
-        if not self._sql.hurry:
-            return (yield from program)
+        return self._waiting_shortly(program, wait) if self._sql.hurry else program
+
+    def _waiting_shortly(self, program: Program[T], wait: str) -> Program[T]:
         hurried: Rows = yield Statement(self._sql.hurry, {"wait": wait})
         result = yield from program
         if hurried:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tppkit.callbacks.stores.driving import EffectFailed, cause_and_state, have_effect, have_effect_async
@@ -68,18 +67,19 @@ def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
     elif effect is not None:
         try:
             have_effect(effect, step, session.connection)
-            with _blaming_the_handler():
-                session.mark(Mark.KEEP)
+            session.mark(Mark.KEEP)
         except Exception as e:
-            raise EffectFailed(_ended(session) or e) from e
+            raise EffectFailed(_told(e, _undo(session))) from e
     return None
 
 
-def _ended(session: Session) -> ConfigurationError | None:
-    """That a handler which raised had ended the transaction, so that nothing of it could be undone."""
-    with _looking_for_the_end() as found, _blaming_the_handler():
+def _undo(session: Session) -> ConfigurationError | None:
+    """Undo what a handler did before it failed; says when it had ended the transaction, so that nothing could be undone."""
+    try:
         session.mark(Mark.UNDO)
-    return found.error
+    except Exception as e:  # noqa: BLE001  # a transaction that only failed; the handler's own error says more
+        return _handlers_fault(e)
+    return None
 
 
 async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect | None) -> Rows | None:
@@ -91,51 +91,44 @@ async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect |
     elif effect is not None:
         try:
             await have_effect_async(effect, step, session.connection)
-            with _blaming_the_handler():
-                await session.mark(Mark.KEEP)
+            await session.mark(Mark.KEEP)
         except Exception as e:
-            raise EffectFailed(await _ended_async(session) or e) from e
+            raise EffectFailed(_told(e, await _undo_async(session))) from e
     return None
 
 
-async def _ended_async(session: AsyncSession) -> ConfigurationError | None:
-    with _looking_for_the_end() as found, _blaming_the_handler():
+async def _undo_async(session: AsyncSession) -> ConfigurationError | None:
+    try:
         await session.mark(Mark.UNDO)
-    return found.error
+    except Exception as e:  # noqa: BLE001  # as above
+        return _handlers_fault(e)
+    return None
 
 
-@dataclass(slots=True)
-class _End:
-    error: ConfigurationError | None = None
+def _told(error: Exception, ended: ConfigurationError | None) -> Exception:
+    """What an effect that failed is told as, its own error being at least the cause."""
+    fault = ended or _handlers_fault(error) or error
+    if fault is not error:
+        fault.__cause__ = error
+    return fault
 
 
-@contextmanager
-def _looking_for_the_end() -> Iterator[_End]:
-    found = _End()
-    try:
-        yield found
-    except ConfigurationError as e:
-        found.error = e if e.code == _COMMITTED else None
-    except Exception:  # noqa: BLE001, S110  # a transaction that only failed; the handler's own error says more
-        pass
-
-
-@contextmanager
-def _blaming_the_handler() -> Iterator[None]:
-    """Tell what the database says of the handler's transaction from what fails by itself."""
-    try:
-        yield
-    except InboxError as e:
-        cause, state = cause_and_state(e)
-        if state == _ABORTED:
-            raise ConfigurationError(
-                "inbox.handler-aborted",
-                "the handler went on after a statement of its own had failed: nothing would be committed",
-            ) from e
-        # SQLite has no code of its own for it.
-        if state in _ENDED or "no such savepoint" in str(cause):
-            raise transaction_ended() from e
-        raise
+def _handlers_fault(error: Exception) -> ConfigurationError | None:
+    """What a handler did to the transaction, as far as an error tells it from a database that fails by itself."""
+    if isinstance(error, ConfigurationError):
+        return error if error.code == _COMMITTED else None
+    if not isinstance(error, InboxError):
+        return None
+    cause, state = cause_and_state(error)
+    # SQLite has no code of its own for it.
+    if state in _ENDED or "no such savepoint" in str(cause):
+        return transaction_ended()
+    if state == _ABORTED:
+        return ConfigurationError(
+            "inbox.handler-aborted",
+            "the handler went on after a statement of its own had failed: nothing would be committed",
+        )
+    return None
 
 
 @contextmanager

@@ -52,7 +52,7 @@ class _Session:
 
     def mark(self, mark: Mark) -> None:
         try:
-            self._cursor.execute(mark.value)
+            self._cursor.execute(mark)
         except sqlite3.Error as e:
             raise _unavailable(e) from e
 
