@@ -97,10 +97,12 @@ def parse_json(
     """
     if len(raw) > max_bytes:
         raise FormatError("json.too-large", f"{what} has {len(raw)} bytes, at most {max_bytes} are read")
-    _check_depth(raw, what, max_depth)
+    # An upper bound is enough for what is no deeper anyway.
+    if raw.count(b"[") + raw.count(b"{") > max_depth:
+        _check_depth(raw, what, max_depth)
     try:
-        value = _decode_json(raw.decode("utf-8"), _DECODER if number is None else _decoder(number, number))
-        if b"\\u" in raw:  # an escape may have made half a character, which nothing could encode again
+        value = _decode_json(raw.decode(), _DECODER if number is None else _decoder(number, number))
+        if b"\\" in raw:  # an escape may have made half a character, which nothing could encode again
             json.dumps(value, ensure_ascii=False).encode("utf-8")
         return value
     except FormatError:
@@ -124,10 +126,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check_depth(raw: bytes, what: str, max_depth: int) -> None:
-    # An upper bound that ignores strings' contents is enough: brackets inside strings only make it stricter by
-    # counting, so strings are skipped to keep honest texts readable.
-    if raw.count(b"[") + raw.count(b"{") <= max_depth:
-        return
+    # Brackets within strings are none.
     depth, quoted, escaped = 0, False, False
     for byte in raw:
         if quoted:

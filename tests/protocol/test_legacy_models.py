@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy import AccessGranted, Amount, LoginConfirmed, LoginPermission, LoginRequest, Transaction
+from tppkit.protocol.legacy.fields import no_fields
 
 MODELS = (AccessGranted, Transaction, LoginConfirmed)
 TOKEN = "abcdefghijABCDEFGHIJ0123"
@@ -155,22 +156,24 @@ def test_a_refusal_names_the_field_and_not_its_value():
     assert "secret" not in error.message
 
 
-AMOUNTS = st.builds(
-    Amount, st.from_regex(r"[A-Z]{3}", fullmatch=True),
+AMOUNTS = st.tuples(
+    st.from_regex(r"[A-Z]{3}", fullmatch=True),
     st.decimals(-(10**14), 10**14, places=2) | st.integers(-(10**14), 10**14).map(Decimal),
-)  # fmt: skip
+).map(Amount._make)
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 IDENTIFIERS = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
 INTEGERS = st.integers(0, 2**63 - 1)
-TRANSACTIONS = st.builds(
-    Transaction, IDENTIFIERS, INTEGERS, INTEGERS, IDENTIFIERS, IDENTIFIERS, st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple),
-    st.lists(AMOUNTS, max_size=2).map(tuple), TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS,
-)  # fmt: skip
-LOGINS = st.builds(LoginConfirmed, INTEGERS, *[TEXTS] * 8)
-ACCESSES = st.builds(
-    AccessGranted, st.from_regex(r"[0-9A-Za-z]{20,40}", fullmatch=True),
+NOTHING_ELSE = st.just(no_fields())
+TRANSACTIONS = st.tuples(
+    IDENTIFIERS, INTEGERS, INTEGERS, IDENTIFIERS, IDENTIFIERS, st.lists(AMOUNTS, min_size=1, max_size=3).map(tuple),
+    st.lists(AMOUNTS, max_size=2).map(tuple), TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, NOTHING_ELSE,
+).map(Transaction._make)  # fmt: skip
+LOGINS = st.tuples(INTEGERS, *[TEXTS] * 8, NOTHING_ELSE).map(LoginConfirmed._make)
+ACCESSES = st.tuples(
+    st.from_regex(r"[0-9A-Za-z]{20,40}", fullmatch=True),
     st.datetimes(datetime(1000, 1, 1), timezones=st.just(UTC)).map(lambda at: at.replace(microsecond=0)),
-)  # fmt: skip
+    NOTHING_ELSE,
+).map(AccessGranted._make)
 
 
 @given(TRANSACTIONS | LOGINS | ACCESSES)

@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from tppkit._addresses import MAX_ADDRESS, SCHEME, parse_signed_address
 from tppkit._encoding import shown
+from tppkit._named_tuple import new_tuple
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.rules import is_token
 
@@ -30,6 +31,8 @@ class CallbackKind(StrEnum):
     PAYMENT = "payment"
     LOGIN = "login"
     OTHER = "other"
+
+    __hash__ = str.__hash__  # every callback looks two things up by it, and Enum's own is a function in Python
 
     @property
     def methods(self) -> frozenset[str]:
@@ -202,7 +205,7 @@ class AddressBook:
 def _with_token(address: CallbackAddress, token: str, urls: tuple[bytes, ...]) -> AddressMatch:
     behind = token.encode()
     if len(urls) == 1:  # nearly always
-        return AddressMatch(address, token, (urls[0] + behind,))
+        return new_tuple(AddressMatch, (address, token, (urls[0] + behind,)))
     return AddressMatch(address, token, tuple([url + behind for url in urls]))
 
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
 from tppkit._named_tuple import new_tuple
-from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
+from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress, CallbackKind
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
 from tppkit.callbacks.message import CLAUSE, ReceivedCallback, RequestIds, require_body
@@ -130,8 +130,9 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     # 1. Sizes are within their limits.
     # 2. The headers requestid and signature are there, once each.
     # 3. The four rules that leave one reading: requestid, method, address, body.
-    # 4. The signature is DER in lower-case hexadecimal, r and s are in range.
-    # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys that count at the time.
+    # 4. The signature is lower-case hexadecimal.
+    # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys that count at the time. The
+    #    library under it takes DER in its one form, and r and s in range; which of these failed is asked only after a failure.
     # 6. The body is the event that belongs to the address.
     at = as_utc(at)
     method, target, headers, body = received
@@ -143,7 +144,7 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     require_body(method, body)
     der = read_signature(signature)  # 4
     url, key = _find_signed(f"{request_id}{method}".encode(), match.urls, body, der, receiver.keys, at)  # 5
-    event = _read_event(received, match.address)  # 6
+    event = None if method == "GET" else _read_event(body, match.address.kind)  # 6
     proven = (request_id, method, url, body, key.name, event, at, match.address, match.token, signature)
     return new_tuple(VerifiedCallback, proven)
 
@@ -195,31 +196,44 @@ def require_address(received: ReceivedCallback, receiver: CallbackReceiver) -> A
 
 
 def read_signature(text: str) -> bytes:
-    """The DER of a signature in its one form.
+    """The bytes of a signature in its one form, lower-case hexadecimal.
+
+    Raises:
+        CallbackRejected: `callback.signature-form`.
+    """
+    try:
+        signature = bytes.fromhex(text) if len(text) <= _MAX_SIGNATURE else b""
+    except ValueError:
+        signature = b""
+    if not signature or signature.hex() != text:  # spaces and upper case are other texts for the same bytes
+        raise _malformed(len(text))
+    return signature
+
+
+def require_der(signature: bytes) -> None:
+    """Refuse a signature that no key can have made.
 
     Raises:
         CallbackRejected: `callback.signature-form`, `callback.signature-range`.
     """
     try:
-        if len(text) > _MAX_SIGNATURE:
-            raise ValueError
-        der = bytes.fromhex(text)
-        if der.hex() != text:  # spaces and upper case are other texts for the same bytes
-            raise ValueError
-        r, s = decode_dss_signature(der)
+        r, s = decode_dss_signature(signature)
     except ValueError:
-        raise CallbackRejected(
-            "callback.signature-form",
-            f"the signature of {len(text)} characters is not an ECDSA signature in DER, in lower-case hexadecimal",
-            clause=CLAUSE,
-        ) from None
+        raise _malformed(2 * len(signature)) from None
     if not (0 < r < P256_ORDER and 0 < s < P256_ORDER):
         raise CallbackRejected(
             "callback.signature-range",
             "r or s of the signature is not from 1 to n-1",
             clause="FIPS 186-5 section 6.4.2",
         )
-    return der
+
+
+def _malformed(length: int) -> CallbackRejected:
+    return CallbackRejected(
+        "callback.signature-form",
+        f"the signature of {length} characters is not an ECDSA signature in DER, in lower-case hexadecimal",
+        clause=CLAUSE,
+    )
 
 
 def _find_signed(
@@ -231,6 +245,7 @@ def _find_signed(
         for url in urls:
             if key.has_signed(head + url + body, der):
                 return url.decode(), key
+    require_der(der)
     raise CallbackRejected(
         "callback.signature",
         "the signature fits no form of the URL under any key that counts at the time",
@@ -238,11 +253,9 @@ def _find_signed(
     )
 
 
-def _read_event(received: ReceivedCallback, address: CallbackAddress) -> CallbackEvent | None:
-    if received.method == "GET":
-        return None
+def _read_event(body: bytes, kind: CallbackKind) -> CallbackEvent | None:
     try:
-        return parse_event(received.body, kind=address.kind)
+        return parse_event(body, kind=kind)
     except FormatError as e:
         raise CallbackRejected(e.code, e.message, clause="PSD2 document B.6") from e
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from types import MappingProxyType
 from typing import Any
 
@@ -54,8 +55,7 @@ class Fields:
 
     def descriptions(self, names: Sequence[str]) -> list[str | None]:
         """Texts that only describe: kept as they came, None where absent."""
-        take = self._left.pop
-        values = [take(name, None) for name in names]
+        values = list(map(self._left.pop, names, repeat(None)))
         if not _TEXT_OR_ABSENT.issuperset(map(type, values)):
             wrong = next(name for name, value in zip(names, values, strict=True) if type(value) not in _TEXT_OR_ABSENT)
             raise self.invalid(wrong, "not a text")

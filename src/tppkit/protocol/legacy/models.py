@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tppkit._encoding import shown
+from tppkit._named_tuple import new_tuple, repr_without
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.protocol.legacy.fields import Fields, listed, no_fields, write_object
 from tppkit.protocol.legacy.rules import is_token
@@ -26,8 +27,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _TIME_FORM = "yyyy-MM-dd HH:mm:ss"
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(NamedTuple):
     """Amount data: a currency code and a signed amount.
 
     Attributes:
@@ -48,14 +48,14 @@ class Amount:
         match = _AMOUNT.fullmatch(text)
         if match is None:
             raise FormatError("model.invalid", f"{shown(text)} is not a currency code and a signed decimal amount")
-        return cls(match[1], Decimal(match[2]))
+        currency, value = match.groups()
+        return new_tuple(cls, (currency, Decimal(value)))
 
     def __str__(self) -> str:
         return f"{self.currency}{self.value:f}"
 
 
-@dataclass(frozen=True, slots=True)
-class AccessGranted:
+class AccessGranted(NamedTuple):
     """The customer consented: access to account information or payments. Sent to the provider's callback address.
 
     Attributes:
@@ -64,9 +64,15 @@ class AccessGranted:
         unknown: fields that the document does not name.
     """
 
-    token: str = field(repr=False)
+    token: str
     expires_at: datetime
-    unknown: Mapping[str, Any] = field(default_factory=no_fields, repr=False, hash=False)
+    unknown: Mapping[str, Any] = no_fields()
+
+    def __repr__(self) -> str:
+        return repr_without(self, {"token", "unknown"})
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # no mapping has a hash
 
     @classmethod
     def from_wire(cls, raw: bytes) -> Self:
@@ -79,7 +85,7 @@ class AccessGranted:
         token = fields.identifier("token")
         if not is_token(token):
             raise fields.invalid("token", "not 20 to 40 letters and digits")
-        return cls(token, _read_time(fields, "exp"), fields.rest())
+        return new_tuple(cls, (token, _read_time(fields, "exp"), fields.rest()))
 
     def to_wire(self) -> bytes:
         """The body, compact."""
@@ -97,8 +103,7 @@ def _read_time(fields: Fields, name: str) -> datetime:
     raise fields.invalid(name, f"not a time as {_TIME_FORM}")
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
     """A transaction record, <TRAN>: the outcome of a payment request, once or several times.
 
     Attributes:
@@ -123,17 +128,23 @@ class Transaction:
     ver: int
     time_stamp: int
     tlc: str
-    acc: str = field(repr=False)
+    acc: str
     amounts: tuple[Amount, ...]
     fees: tuple[Amount, ...] = ()
-    name: str | None = field(default=None, repr=False)
-    street: str | None = field(default=None, repr=False)
-    city: str | None = field(default=None, repr=False)
+    name: str | None = None
+    street: str | None = None
+    city: str | None = None
     country: str | None = None
-    msg: str | None = field(default=None, repr=False)
+    msg: str | None = None
     time: str | None = None
     tcc: str | None = None
-    unknown: Mapping[str, Any] = field(default_factory=no_fields, repr=False, hash=False)
+    unknown: Mapping[str, Any] = no_fields()
+
+    def __repr__(self) -> str:
+        return repr_without(self, {"acc", "name", "street", "city", "msg", "unknown"})
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # no mapping has a hash
 
     @classmethod
     def from_wire(cls, raw: bytes) -> Self:
@@ -150,9 +161,24 @@ class Transaction:
         ver, time_stamp = fields.integer("ver"), fields.integer("timeStamp")
         fees = _read_amounts(fields, "fee")
         name, street, city, country, msg, time, tcc = fields.descriptions(_TRANSACTION_TEXTS)
-        return cls(
-            record, ver, time_stamp, tlc, acc, amounts, fees, name, street, city, country, msg, time, tcc, fields.rest()
+        read = (
+            record,
+            ver,
+            time_stamp,
+            tlc,
+            acc,
+            amounts,
+            fees,
+            name,
+            street,
+            city,
+            country,
+            msg,
+            time,
+            tcc,
+            fields.rest(),
         )
+        return new_tuple(cls, read)
 
     @property
     def operated_at(self) -> datetime:
@@ -228,8 +254,7 @@ class LoginRequest:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LoginConfirmed:
+class LoginConfirmed(NamedTuple):
     """The customer confirmed a login. Sent to the address of the login code.
 
     Attributes:
@@ -246,15 +271,21 @@ class LoginConfirmed:
     """
 
     id: int
-    token: str | None = field(default=None, repr=False)
-    name: str | None = field(default=None, repr=False)
-    phone: str | None = field(default=None, repr=False)
-    email: str | None = field(default=None, repr=False)
-    address: str | None = field(default=None, repr=False)
-    city: str | None = field(default=None, repr=False)
+    token: str | None = None
+    name: str | None = None
+    phone: str | None = None
+    email: str | None = None
+    address: str | None = None
+    city: str | None = None
     country: str | None = None
-    code: str | None = field(default=None, repr=False)
-    unknown: Mapping[str, Any] = field(default_factory=no_fields, repr=False, hash=False)
+    code: str | None = None
+    unknown: Mapping[str, Any] = no_fields()
+
+    def __repr__(self) -> str:
+        return repr_without(self, {"token", "name", "phone", "email", "address", "city", "code", "unknown"})
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])  # no mapping has a hash
 
     @classmethod
     def from_wire(cls, raw: bytes) -> Self:
@@ -266,7 +297,7 @@ class LoginConfirmed:
         fields = Fields(raw, what="the login confirmed body")
         number = fields.integer("id")
         token, name, phone, email, address, city, country, code = fields.descriptions(_LOGIN_TEXTS)
-        return cls(number, token, name, phone, email, address, city, country, code, fields.rest())
+        return new_tuple(cls, (number, token, name, phone, email, address, city, country, code, fields.rest()))
 
     def to_wire(self) -> bytes:
         """The body, compact, absent fields left out."""
