@@ -48,7 +48,7 @@ CONNECTIONS = 16  # requests that a receiver has at the same moment
 CALLBACKS = 1_000_000
 MARKS = (CALLBACKS // 10, CALLBACKS // 2, CALLBACKS)
 
-WHOLE = "inbox, SQLite, 250 a commit"
+WHOLE = "inbox, SQLite, 500 a commit"
 
 Round = Callable[[Sequence[ReceivedCallback]], object]
 
@@ -64,7 +64,7 @@ def receiving_once() -> Iterator[Line]:
         normal = prepared(Path(folder) / "normal.sqlite", Synchronous.NORMAL)
         rounds: dict[str, Round] = {
             "verify alone": lambda batch: [verify_callback(one, at=AT, receiver=RECEIVER) for one in batch],
-            WHOLE: lambda batch: together(grouped, batch, size=250),
+            WHOLE: lambda batch: together(grouped, batch, size=500),
             "the same, 50 a commit": lambda batch: together(grouped_less, batch, size=50),
             "handled by 16 threads at once": lambda batch: in_threads(shared, batch, threads),
             "accepted by 16 threads, worked off": lambda batch: accepted(full, batch, threads),
