@@ -24,6 +24,13 @@ def test_a_changed_digit_makes_it_none(text, data):
     assert not is_iban(text[:place] + digit + text[place + 1 :])
 
 
+@pytest.mark.parametrize(("digits", "other"), [("97", "00"), ("98", "01"), ("02", "99")])
+def test_one_account_has_one_pair_of_check_digits(digits, other):
+    accounts = (f"1000011101{n:06d}" for n in range(1000))
+    account = next(one for one in accounts if is_iban(f"LT{digits}{one}"))
+    assert not is_iban(f"LT{other}{account}")
+
+
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_two_swapped_neighbours_make_it_none(text):
     for i in range(2, len(text) - 1):

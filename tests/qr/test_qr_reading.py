@@ -20,6 +20,7 @@ from PIL import Image, ImageOps
 from tppkit.errors import FormatError
 from tppkit.qr import make_picture, read_picture, read_texts
 from tppkit.qr.picture import encode_text
+from tppkit.qr.picture_file import pixels_only
 from tppkit.qr.reading import MAX_PICTURE_BYTES, _load
 
 PNG = make_picture(PAYMENT).png()
@@ -284,10 +285,69 @@ def test_a_decompression_bomb_is_refused():
     assert_refused(bomb, "qr.picture-too-large")
 
 
-@pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
-def test_a_compressed_text_without_end_is_refused(kind):
-    text = b"Comment\0\0" + zlib.compress(bytes(100_000_000))
-    assert_refused(png(8, 8, chunk(kind, text), pixels=bytes(72)), "qr.picture-malformed")
+@pytest.mark.parametrize("kind", [b"zTXt", b"iCCP", b"iTXt", b"eXIf"])
+def test_nothing_beside_the_pixels_of_a_png_is_unpacked(kind):
+    begun = process_time()
+    bomb = chunk(kind, b"a\0\0" + zlib.compress(bytes(1_000_000), 9))
+    inserted = PNG.index(b"IDAT") - 4
+    assert read_picture(PNG[:inserted] + bomb * 9_000 + PNG[inserted:]) == PAYMENT
+    assert process_time() - begun < 8
+
+
+def test_a_png_keeps_its_palette_and_what_of_it_is_transparent():
+    picture = opened().convert("P")
+    picture.info["transparency"] = 0
+    png_file = saved(picture)
+    assert {b"PLTE", b"tRNS"} <= {kind for kind in (b"PLTE", b"tRNS") if kind in pixels_only(png_file)}
+    assert pixels_only(png_file) == png_file
+
+
+def segment(kind: int, data: bytes) -> bytes:
+    return bytes([0xFF, kind]) + struct.pack(">H", 2 + len(data)) + data
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        segment(0xE1, b"Exif\0\0" + b"x" * 10) * 900_000, segment(0xE1, b"Exif\0\0") * 1_600_000, segment(0xE9, b"") * 4_000_000,
+        segment(0xFE, b"") * 4_000_000, segment(0xDB, b"") * 4_000_000, b"\xff\xd8" * 8_000_000,
+    ],
+    ids=["exif", "empty exif", "applications", "comments", "tables", "beginnings"],
+)  # fmt: skip
+def test_a_jpeg_of_very_many_segments_is_refused_at_once(beside):
+    begun = process_time()
+    assert_refused((JPEG[:2] + beside)[: MAX_PICTURE_BYTES - len(JPEG)] + JPEG[2:], "qr.picture-too-large")
+    assert process_time() - begun < 4
+
+
+def test_a_jpeg_is_read_whatever_stands_beside_its_pixels():
+    beside = segment(0xE1, b"Exif\0\0" + b"x" * 60_000) * 100 + segment(0xE2, b"ICC_PROFILE\0" + b"y" * 60_000) * 50
+    begun = process_time()
+    assert read_picture(JPEG[:2] + beside + b"\xff" * 1_000_000 + JPEG[2:]) == PAYMENT
+    assert process_time() - begun < 4
+    assert b"Exif" not in pixels_only(JPEG[:2] + beside + JPEG[2:])
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_what_says_how_a_jpegs_colours_are_written_is_kept(mode, progressive):
+    jpeg = saved(opened().convert(mode), "JPEG", progressive=progressive)
+    assert pixels_only(jpeg) == jpeg
+    assert read_picture(jpeg) == PAYMENT
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"\xff\xd8\xff",
+        b"\xff\xd8\xff\xe1",
+        JPEG[:2] + b"\0" + JPEG[2:],
+        JPEG[:2] + b"\xff\xe1\0\1" + JPEG[2:],
+        JPEG[:30],
+    ],
+)
+def test_a_jpeg_whose_segments_do_not_follow_each_other_is_refused(broken):
+    assert_refused(broken + bytes(3), "qr.picture-malformed")
 
 
 def test_a_file_of_too_many_bytes_is_refused():

@@ -27,7 +27,8 @@ from tppkit.qr import (
     read_picture,
 )
 from tppkit.qr.code import PREFIXES
-from tppkit.qr.reading import MAX_PICTURE_BYTES, is_picture
+from tppkit.qr.picture_file import is_picture
+from tppkit.qr.reading import MAX_PICTURE_BYTES
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -211,8 +211,8 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "qr-account", "legacy", "the form of <ACC> in payment codes",
-        "an IBAN in electronic form with right check digits, or a phone number of 7 to 15 digits with or without +; what begins with"
-        " two letters is meant as an IBAN",
+        "an IBAN in electronic form with right check digits, of any country and of 15 to 34 characters, or a phone number of 7 to 15"
+        " digits with or without +; what begins with two letters is meant as an IBAN",
         "section 4 of part B has accounts as phone number or IBAN; E.164 has at most 15 digits", "qr.payment",
     ),
     Assumption(

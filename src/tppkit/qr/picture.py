@@ -33,7 +33,7 @@ class Level(StrEnum):
 
 # Bytes that a code of version 40 holds in byte mode (ISO/IEC 18004 table 7), and what naming UTF-8 takes of them.
 _CAPACITY: Mapping[Level, int] = MappingProxyType({Level.L: 2953, Level.M: 2331, Level.Q: 1663, Level.H: 1273})
-_CHARACTER_SET_BYTES = 2
+_CHARACTER_SET_BYTES = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import struct
 from io import BytesIO
 from math import isqrt
 from typing import TYPE_CHECKING
@@ -11,6 +9,7 @@ from typing import TYPE_CHECKING
 from tppkit._extras import missing_extra
 from tppkit.errors import FormatError
 from tppkit.qr.code import Code, parse_code
+from tppkit.qr.picture_file import is_jpeg, is_picture, pixels_only
 from tppkit.qr.symbol import is_part
 
 if TYPE_CHECKING:
@@ -23,16 +22,6 @@ MAX_PICTURE_SIDE = 65_535  # of what the search takes
 # The search compares all that looks like a code's corner: at worst it takes two seconds here, and a minute in 16 million. It is
 # the area of a screen of 1920 x 1080, a little more.
 _SEARCHED_PIXELS = 2_100_000
-_MAX_JPEG_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
-_MAX_PNG_CHUNKS = 10_000  # pixels come in chunks of 8 KiB and more; a million empty ones take seconds
-_PNG, _JPEG = b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff"
-# Marker, length, number of components (ITU-T T.81 B.2.3). Cameras append films, in which the marker alone is not rare.
-_JPEG_SCAN = re.compile(rb"\xff\xda\x00(?:\x08\x01|\x0a\x02|\x0c\x03|\x0e\x04)")
-
-
-def is_picture(data: bytes) -> bool:
-    """Whether bytes begin as a PNG or JPEG file does."""
-    return data.startswith((_PNG, _JPEG))
 
 
 def read_picture(data: bytes) -> Code:
@@ -87,13 +76,10 @@ def _load(data: bytes) -> Image:
         raise FormatError("qr.picture-malformed", "the picture is no PNG or JPEG file")
     if len(data) > MAX_PICTURE_BYTES:
         raise FormatError("qr.picture-too-large", f"the picture has {len(data)} bytes, {MAX_PICTURE_BYTES} are read")
-    jpeg = data.startswith(_JPEG)
-    if jpeg and len(_JPEG_SCAN.findall(data)) > _MAX_JPEG_SCANS:
-        raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_JPEG_SCANS} scans")
-    if not jpeg and _has_too_many_chunks(data):
-        raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_PNG_CHUNKS} chunks")
+    opened = JpegImageFile if is_jpeg(data) else PngImageFile
+    pixels = BytesIO(pixels_only(data))
     try:
-        with (JpegImageFile if jpeg else PngImageFile)(BytesIO(data)) as file:
+        with opened(pixels) as file:
             if file.width * file.height > MAX_PICTURE_PIXELS or max(file.size) > MAX_PICTURE_SIDE:
                 size = f"{file.width} x {file.height}"
                 raise FormatError(
@@ -107,15 +93,6 @@ def _load(data: bytes) -> Image:
         raise
     except Exception as e:  # noqa: BLE001  # its readers raise whatever the fault leads to
         raise FormatError("qr.picture-malformed", f"the picture cannot be read: {type(e).__name__}") from None
-
-
-def _has_too_many_chunks(png: bytes) -> bool:
-    at = len(_PNG)
-    for _ in range(_MAX_PNG_CHUNKS):
-        if at + 4 > len(png):
-            return False
-        at += 12 + int(struct.unpack_from(">I", png, at)[0])  # length, kind, data, checksum
-    return at < len(png)
 
 
 def _in_eight_bits(picture: Image) -> Image:
