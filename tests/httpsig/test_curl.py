@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -284,6 +285,33 @@ def test_the_older_form_for_windows_is_read() -> None:
     command = 'curl "https://bank.example/a" ^\n  -H "X-A: b^c" ^\n  --data-binary "{\\"a\\":\\"C:\\\\\\"}"'
     message = parse_curl(command)
     assert (header(message, "x-a"), message.body) == ("b^c", b'{"a":"C:\\"}')
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl " + "a" * 400_000, "curl " + "'a'" * 200_000, "curl $'" + "\\x41" * 200_000 + "'", "curl http://" + "@" * 400_000,
+        "curl -" + "s" * 800_000 + f" {URL}", 'curl ^"' + 'a"b"' * 100_000 + '"', 'curl "http://h/" ^\n -d "' + '""a' * 800_000 + '"',
+    ],
+    ids=["address", "quoted", "escaped", "at-signs", "letters", "cmd-address", "cmd-data"],
+)  # fmt: skip
+def test_a_long_word_takes_time_by_its_length_and_not_by_the_square_of_it(command: str) -> None:
+    started = time.process_time()
+    with suppress(FormatError):
+        parse_curl(command)
+    assert time.process_time() - started < 10
+
+
+def test_letters_behind_one_hyphen_are_options_each_and_never_one_of_two_hyphens() -> None:
+    assert parse_curl(f"curl -sSXPUT {URL} -kd'a b'").body == b"a b"
+    assert code(f"curl -s-get -d a {URL}") == "curl.option"
+
+
+@pytest.mark.parametrize(
+    "address", ["https://[::1]/{a,b}", "https://u[1-2]@h/", "https://[a-b].h/", "https://h/?u=https://[::1]"]
+)
+def test_no_part_of_an_address_but_an_ipv6_host_may_hold_a_glob(address: str) -> None:
+    assert code(f"curl '{address}'") == "curl.option"
 
 
 def test_many_options_are_looked_at_once() -> None:

@@ -74,21 +74,22 @@ def _kept(piece: re.Match[str]) -> str:
 def _words(text: str) -> tuple[bytes, ...]:
     """As the C runtime splits them: n pairs of backslashes before a quote are n backslashes, an odd one makes the quote a letter."""
     words: list[str] = []
-    word: str | None = None
+    word: list[str] | None = None
     quoted = False
     for piece in _WORD_PIECE.finditer(text):
         if piece["space"] and not quoted:
-            words += [] if word is None else [word]
+            words += [] if word is None else ["".join(word)]
             word = None
             if len(words) > MAX_WORDS:
                 raise FormatError("curl.shell", f"a command of more than {MAX_WORDS} words is too long")
             continue
         added, turns = _value(piece, quoted)
-        word = (word or "") + added
+        word = [] if word is None else word
+        word.append(added)
         quoted ^= turns
     if quoted:
         raise FormatError("curl.shell", "a quote is not closed")
-    words += [] if word is None else [word]
+    words += [] if word is None else ["".join(word)]
     return tuple([one.encode("utf-8", "surrogateescape") for one in words])
 
 
