@@ -22,6 +22,7 @@ from tppkit.httpsig.wire import parse_request
 
 URL = "https://bank.example/psd2/v1?x=%2F"
 CURL = shutil.which("curl")
+BASH = shutil.which("bash")
 FILES = {"body.json": b'{\r\n "a": 1\n}\0', "-": b"in"}
 
 
@@ -117,7 +118,8 @@ y" """)
 @pytest.mark.parametrize(
     "text",
     ["'a", '"a', "$'a", "a $HOME", "a `b`", 'a "$b"', "a | b", "a > b", "a; b", "a & b", "(a)", "a *", "a {b,c}", "a \\", "$'\\ud800'",
-    "# a", "a $(b)"],
+    "# a", "a $(b)", "~", "a ~/x", "~root", "~+", "~:x", "~root:'x'", "a=~", "a=~/'x'", "_a1+=b:~", "a='b':~/x", "a=b:~:c", "a=\\\n~",
+    "a=$'b:':~"],
 )  # fmt: skip
 def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
@@ -125,11 +127,31 @@ def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     assert caught.value.code == "curl.shell"
 
 
+@pytest.mark.skipif(BASH is None, reason="needs bash, the measure of this reader")
+@pytest.mark.parametrize(
+    "text",
+    ["'~'", "\\~", '"~"/x', "~'root'/x", "~ro\\ot", "~'/x'", "''~", "a~", "a:~", "a=b=~", "a.b=~", "'a'=~", "a='b:'~", "a==~", "a=b~",
+     "--data=~", "-da=~", "1a=~", "@~", "http://a/~b", "http://a/?b=~", "a=\\:~", "a\\\nb", "'a'\\\n'b'", "a \\\n b", "$'a\\u00e9'\\'"],
+)  # fmt: skip
+def test_what_bash_leaves_as_it_is_is_read_as_bash_reads_it(text: str) -> None:
+    script = f"printf '%s\\0' {text}"
+    read = subprocess.run([str(BASH), "-c", script], check=True, capture_output=True, timeout=20).stdout
+    assert parse_words(text) == tuple(read.split(b"\0")[:-1])
+
+
+@pytest.mark.parametrize(
+    "command", ["curl http://a -d $'a\\x00b'", "curl http://a -d 'a\0b'", 'curl ^"http://a^" -d "a\0b"']
+)
+def test_a_nul_at_which_a_program_s_argument_ends_is_refused(command: str) -> None:
+    assert code(command) == "curl.shell"
+
+
 @pytest.mark.parametrize(
     "command",
     [
         "wget a", "", "curl", "curl a b", f"curl {URL} -F a=b", f"curl {URL} -T file", f"curl {URL} -K config", f"curl {URL} -H",
-        f"curl {URL} -H 'no header'", f"curl {URL} --unknown", f"curl {URL} --next", "curl -X", "curl 'https://a/{b,c}'",
+        f"curl {URL} -H 'no header'", f"curl {URL} -H Digest", f"curl {URL} -H 'X-A; '",
+        f"curl {URL} --unknown", f"curl {URL} --next", "curl -X", "curl 'https://a/{b,c}'",
         "curl 'https://a/[1-2]'", f"curl {URL} -I -d a", f"curl {URL} -u name",
     ],
 )  # fmt: skip
@@ -318,6 +340,16 @@ def test_many_options_are_looked_at_once() -> None:
     # Read in two ways each, thirty options would take minutes.
     assert parse_curl("curl " + "--globoff " * 30 + URL).method == "GET"
     assert parse_curl("curl " + "-g --globoff " * 200 + URL).method == "GET"
+
+
+@pytest.mark.parametrize("body", ["a ^\n -H b", 'a "b" ^\r\n  -H b'])
+def test_a_caret_at_a_line_s_end_between_single_quotes_is_the_body_s(body: str) -> None:
+    assert parse_curl(f"curl --data-raw '{body}' {URL}").body == body.encode()
+    assert parse_curl(f"curl {URL} \\\n --data-raw '{body}'").body == body.encode()
+
+
+def test_a_single_quote_between_double_quotes_is_a_letter_for_cmd() -> None:
+    assert parse_curl('curl "https://a/it\'s" ^\n -H "A: b" -d "it\'s"').body == b"it's"
 
 
 @pytest.mark.parametrize(

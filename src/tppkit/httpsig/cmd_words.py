@@ -18,7 +18,8 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.shell_words import MAX_COMMAND_LENGTH, MAX_WORDS
 
 _LOOKS_LIKE_CMD = re.compile(r"""[^\s'"]{1,512}[ \t]+(?:-[A-Za-z-]{1,33}[ \t]+){0,32}\^["\r\n]""")
-_ENDS_IN_CARET = re.compile(r"""[ \t]\^\r?\n[ \t]*-""")
+# The first line, in which a single quote would be a shell's.
+_ENDS_IN_CARET = re.compile(r"""(?:[^"'\r\n]|"(?:[^"\\\r\n]|\\[^\r\n])*")*[ \t]\^\r?\n[ \t]*-""")
 _CMD_PIECE = re.compile(
     r"\^(?P<continued>\r?\n)(?P<literal>\r?\n|[^\r\n]|\Z)"
     r"|\^(?P<escaped>[^\r\n])"
@@ -32,8 +33,8 @@ _WORD_PIECE = re.compile(
 
 
 def is_cmd(text: str) -> bool:
-    """Whether a command is written for cmd.exe: a caret stands before its first quote, or ends its first lines."""
-    return _LOOKS_LIKE_CMD.match(text) is not None or _ENDS_IN_CARET.search(text[:65536]) is not None
+    """Whether a command is written for cmd.exe: a caret stands before its first quote, or ends its first line."""
+    return _LOOKS_LIKE_CMD.match(text) is not None or _ENDS_IN_CARET.match(text[:65536]) is not None
 
 
 def parse_cmd_words(text: str) -> tuple[bytes, ...]:
@@ -51,6 +52,8 @@ def parse_cmd_words(text: str) -> tuple[bytes, ...]:
 
 
 def _without_carets(text: str) -> str:
+    if "\0" in text:
+        raise FormatError("curl.shell", "the command holds a NUL, at which it would be cut")
     if _VARIABLE.search(text):
         raise FormatError("curl.shell", "cmd would put the value of a variable in the place of %NAME%")
     parts: list[str] = []

@@ -272,6 +272,10 @@ def _header(raw: bytes) -> tuple[str, str | None]:
     name, separator, value = text.partition(":")
     if not separator and text.endswith(";"):  # curl's way to send a header without value
         name, value = text[:-1], ""
+    elif not separator:
+        raise FormatError(
+            "curl.option", f"{shown(text)} is not a header: it has no colon, so curl sends nothing for it"
+        )
     if not is_field_name(name):
         raise FormatError("curl.option", f"{shown(text)} is not a header")
     require_field_value(name, value)
