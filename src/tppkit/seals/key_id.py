@@ -69,6 +69,8 @@ _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 # OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
 _ONE_LINE = re.compile(rf"/(?={_TYPE})")
+# How it writes what is not printable ASCII, and from 3.0 on a slash.
+_WRITTEN = re.compile(r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\/")
 _IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
 _ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
 _TO_ESCAPE = (re.compile(_IN_VALUE), re.compile(rf"{_ESCAPED}|{_IN_VALUE}"))
@@ -200,9 +202,21 @@ def _names(text: str) -> list[DistinguishedName]:
 
 
 def _from_one_line(text: str) -> list[str]:
-    """OpenSSL's one line as RFC 4514 text: it escapes nothing; also read as those mean it who escape in it all the same."""
+    r"""OpenSSL's one line as RFC 4514 text: bytes beyond printable ASCII stand there as `\xHH`, a slash sometimes as `\/`.
+
+    Also read as it stands, and as those mean it who escape more in it.
+    """
     parts = [part for part in _ONE_LINE.split(text) if part]
-    return [",".join([pattern.sub(_escape, part) for part in parts]) for pattern in _TO_ESCAPE]
+    decoded = [_WRITTEN.sub(_meant, part) for part in parts]
+    return [
+        ",".join([pattern.sub(_escape, part) for part in reading])
+        for reading in (decoded, parts)
+        for pattern in _TO_ESCAPE
+    ]
+
+
+def _meant(found: re.Match[str]) -> str:
+    return bytes.fromhex(found["bytes"].replace("\\x", "")).decode("utf-8", "replace") if found["bytes"] else "/"
 
 
 def _escape(found: re.Match[str]) -> str:
