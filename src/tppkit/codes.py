@@ -1263,7 +1263,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "seal with a certificate of a kind of key that the message names, or take another profile",
         ),
         "profile.malformed": Code(
-            "the profile contradicts itself",
+            "the profile contradicts itself, or a field of it is of another type",
             "read the message; it names the fields",
         ),
         "proxy.network": Code(

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, unquote_plus
 from tppkit._encoding import decode_base64url, encode_base64url, shown
 from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
+from tppkit.seals.field_types import require_field_types
 
 
 class KeyIdForm(Enum):
@@ -48,6 +49,9 @@ class KeyIdStyle:
         unknown_as_text: attributes without an RFC 4514 name as `oid=text`, instead of Java's `oid=#hex`.
         root_first: the issuer in the certificate's order, country usually first; most specific first otherwise.
         drops_newlines: a line break in the issuer is left out, as adorsys' verifier does; otherwise it is escaped.
+
+    Raises:
+        ConfigurationError: `profile.malformed`, a field is of another type.
     """
 
     form: KeyIdForm = KeyIdForm.CERTIFICATE
@@ -57,6 +61,9 @@ class KeyIdStyle:
     unknown_as_text: bool = False
     root_first: bool = False
     drops_newlines: bool = False
+
+    def __post_init__(self) -> None:
+        require_field_types(self)
 
 
 BERLIN_GROUP = KeyIdStyle()
