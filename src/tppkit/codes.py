@@ -513,8 +513,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "allow files (--allow-files), or write the data into the command",
         ),
         "curl.option": Code(
-            "a curl command has an option that is not read here, or not one address",
-            "leave the option out, or give the raw request",
+            "a curl command has an option that is not read here, a header that curl would not send, or not one address",
+            "leave it out, or give the raw request",
         ),
         "curl.shell": Code(
             "a curl command cannot be split into words as a shell would",
@@ -1263,7 +1263,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "seal with a certificate of a kind of key that the message names, or take another profile",
         ),
         "profile.malformed": Code(
-            "the profile contradicts itself",
+            "the profile contradicts itself, or a field of it is of another type",
             "read the message; it names the fields",
         ),
         "proxy.network": Code(

@@ -7,6 +7,7 @@ import shutil
 import socket
 import subprocess
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -21,6 +22,7 @@ from tppkit.httpsig.wire import parse_request
 
 URL = "https://bank.example/psd2/v1?x=%2F"
 CURL = shutil.which("curl")
+BASH = shutil.which("bash")
 FILES = {"body.json": b'{\r\n "a": 1\n}\0', "-": b"in"}
 
 
@@ -116,7 +118,8 @@ y" """)
 @pytest.mark.parametrize(
     "text",
     ["'a", '"a', "$'a", "a $HOME", "a `b`", 'a "$b"', "a | b", "a > b", "a; b", "a & b", "(a)", "a *", "a {b,c}", "a \\", "$'\\ud800'",
-    "# a", "a $(b)"],
+    "# a", "a $(b)", "~", "a ~/x", "~root", "~+", "~:x", "~root:'x'", "a=~", "a=~/'x'", "_a1+=b:~", "a='b':~/x", "a=b:~:c", "a=\\\n~",
+    "a=$'b:':~"],
 )  # fmt: skip
 def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
@@ -124,11 +127,31 @@ def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     assert caught.value.code == "curl.shell"
 
 
+@pytest.mark.skipif(BASH is None, reason="needs bash, the measure of this reader")
+@pytest.mark.parametrize(
+    "text",
+    ["'~'", "\\~", '"~"/x', "~'root'/x", "~ro\\ot", "~'/x'", "''~", "a~", "a:~", "a=b=~", "a.b=~", "'a'=~", "a='b:'~", "a==~", "a=b~",
+     "--data=~", "-da=~", "1a=~", "@~", "http://a/~b", "http://a/?b=~", "a=\\:~", "a\\\nb", "'a'\\\n'b'", "a \\\n b", "$'a\\u00e9'\\'"],
+)  # fmt: skip
+def test_what_bash_leaves_as_it_is_is_read_as_bash_reads_it(text: str) -> None:
+    script = f"printf '%s\\0' {text}"
+    read = subprocess.run([str(BASH), "-c", script], check=True, capture_output=True, timeout=20).stdout
+    assert parse_words(text) == tuple(read.split(b"\0")[:-1])
+
+
+@pytest.mark.parametrize(
+    "command", ["curl http://a -d $'a\\x00b'", "curl http://a -d 'a\0b'", 'curl ^"http://a^" -d "a\0b"']
+)
+def test_a_nul_at_which_a_program_s_argument_ends_is_refused(command: str) -> None:
+    assert code(command) == "curl.shell"
+
+
 @pytest.mark.parametrize(
     "command",
     [
         "wget a", "", "curl", "curl a b", f"curl {URL} -F a=b", f"curl {URL} -T file", f"curl {URL} -K config", f"curl {URL} -H",
-        f"curl {URL} -H 'no header'", f"curl {URL} --unknown", f"curl {URL} --next", "curl -X", "curl 'https://a/{b,c}'",
+        f"curl {URL} -H 'no header'", f"curl {URL} -H Digest", f"curl {URL} -H 'X-A; '",
+        f"curl {URL} --unknown", f"curl {URL} --next", "curl -X", "curl 'https://a/{b,c}'",
         "curl 'https://a/[1-2]'", f"curl {URL} -I -d a", f"curl {URL} -u name",
     ],
 )  # fmt: skip
@@ -286,10 +309,47 @@ def test_the_older_form_for_windows_is_read() -> None:
     assert (header(message, "x-a"), message.body) == ("b^c", b'{"a":"C:\\"}')
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "curl " + "a" * 400_000, "curl " + "'a'" * 200_000, "curl $'" + "\\x41" * 200_000 + "'", "curl http://" + "@" * 400_000,
+        "curl -" + "s" * 800_000 + f" {URL}", 'curl ^"' + 'a"b"' * 100_000 + '"', 'curl "http://h/" ^\n -d "' + '""a' * 800_000 + '"',
+    ],
+    ids=["address", "quoted", "escaped", "at-signs", "letters", "cmd-address", "cmd-data"],
+)  # fmt: skip
+def test_a_long_word_takes_time_by_its_length_and_not_by_the_square_of_it(command: str) -> None:
+    started = time.process_time()
+    with suppress(FormatError):
+        parse_curl(command)
+    assert time.process_time() - started < 10
+
+
+def test_letters_behind_one_hyphen_are_options_each_and_never_one_of_two_hyphens() -> None:
+    assert parse_curl(f"curl -sSXPUT {URL} -kd'a b'").body == b"a b"
+    assert code(f"curl -s-get -d a {URL}") == "curl.option"
+
+
+@pytest.mark.parametrize(
+    "address", ["https://[::1]/{a,b}", "https://u[1-2]@h/", "https://[a-b].h/", "https://h/?u=https://[::1]"]
+)
+def test_no_part_of_an_address_but_an_ipv6_host_may_hold_a_glob(address: str) -> None:
+    assert code(f"curl '{address}'") == "curl.option"
+
+
 def test_many_options_are_looked_at_once() -> None:
     # Read in two ways each, thirty options would take minutes.
     assert parse_curl("curl " + "--globoff " * 30 + URL).method == "GET"
     assert parse_curl("curl " + "-g --globoff " * 200 + URL).method == "GET"
+
+
+@pytest.mark.parametrize("body", ["a ^\n -H b", 'a "b" ^\r\n  -H b'])
+def test_a_caret_at_a_line_s_end_between_single_quotes_is_the_body_s(body: str) -> None:
+    assert parse_curl(f"curl --data-raw '{body}' {URL}").body == body.encode()
+    assert parse_curl(f"curl {URL} \\\n --data-raw '{body}'").body == body.encode()
+
+
+def test_a_single_quote_between_double_quotes_is_a_letter_for_cmd() -> None:
+    assert parse_curl('curl "https://a/it\'s" ^\n -H "A: b" -d "it\'s"').body == b"it's"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,26 @@ def test_a_file_with_line_feeds_only_is_read_too():
     assert parse_request(b"GET / HTTP/1.1\nHost: x\n\nbody\r\n").body == b"body\r\n"
 
 
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+@pytest.mark.parametrize(
+    "body", [b"--b\r\nContent-Type: text/xml\r\n\r\n<x/>\r\n--b--\r\n", b"a\n\nb", b"\n", b"\r\n\r\n"]
+)
+def test_empty_lines_of_the_body_may_end_otherwise_than_the_head_s(end: bytes, body: bytes):
+    message = parse_request(b"POST /a HTTP/1.1" + end + b"Host: h" + end + end + body)
+    assert (message.headers, message.body) == ((("Host", "h"),), body)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"A: b\r\nC: d\n\n", b"A: b\nC: d\r\n\n", b"A: b\r\n\n", b"A: b\n\r\n", b"A: b\rC: d\n\n", b"A: b\r\r\n\r\n"],
+)  # fmt: skip
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_head_of_mixed_line_ends_is_refused(end: bytes, head: bytes):
+    with pytest.raises(FormatError) as caught:
+        parse_request(b"POST /a HTTP/1.1" + end + head)
+    assert caught.value.code == "message.malformed"
+
+
 @pytest.mark.parametrize(
     "raw",
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from urllib.parse import quote
 
 import pytest
@@ -19,6 +21,7 @@ from tppkit.seals import Seal, sign_request
 from tppkit.seals.key_id import make_key_id, verify_key_id
 from tppkit.testpki import Pki
 
+OPENSSL = shutil.which("openssl")
 KEY = ec.derive_private_key(1234567, ec.SECP256R1())
 ORGANIZATION_IDENTIFIER = x509.ObjectIdentifier("2.5.4.97")
 
@@ -167,6 +170,28 @@ def test_in_one_line_a_backslash_is_itself(organization: str) -> None:
         (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, "x")
     )
     assert check(f"SN=9FA1,CA=/C=DE/O={organization}/CN=x", certificate) == "names it"
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl, whose one line is read")
+@pytest.mark.parametrize(
+    "organization", ["Köln Trust", "Łódź + Co, S.A.", "信託", "a\nb\x7f", "A\\x41B", "Å/Ö 🏦", "Trust A/S"]
+)
+def test_what_openssl_writes_in_one_line_names_its_certificate(organization: str) -> None:
+    certificate, other = (
+        issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, name), (NameOID.COMMON_NAME, "CA 1"))
+        for name in (organization, f"{organization}x")
+    )
+    command = [str(OPENSSL), "x509", "-inform", "DER", "-noout", "-issuer", "-nameopt", "compat"]
+    run = subprocess.run(command, input=certificate.der, capture_output=True, check=True, timeout=20)
+    issuer = run.stdout.decode("ascii").strip().removeprefix("issuer=").lstrip()
+    value = TEMPLATE.format(key_id=f"SN=9FA1,CA={issuer}", algorithm="x", headers="digest", signature="AAAA")
+    key_id = parse_signature_header(value).key_id
+    assert (check(key_id, certificate), check(key_id, other)) == ("names it", "key-id.mismatch")
+
+
+@pytest.mark.parametrize("issuer", ["/O=K\\xC3ln", "/O=K\\xF6ln", "/O=K\\xC", "/O=Kln"])
+def test_in_one_line_bytes_that_are_no_utf_8_name_nobody(issuer: str) -> None:
+    assert check(f"SN=9FA1,CA={issuer}", issued_by((NameOID.ORGANIZATION_NAME, "Köln"))) == "key-id.mismatch"
 
 
 def test_in_one_line_a_backslash_joins_no_attributes() -> None:

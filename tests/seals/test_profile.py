@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,8 +22,10 @@ from tppkit.httpsig import KeySigner, Message, make_digest
 from tppkit.seals import (
     PROFILES,
     PSD2_V1,
+    KeyIdStyle,
     Seal,
     SealPolicy,
+    SealProfile,
     sign_request,
     verify_request,
 )
@@ -131,6 +133,46 @@ def test_a_row_that_would_prove_too_little_or_contradicts_itself_is_refused(fiel
     with pytest.raises(ConfigurationError) as caught:
         replace(PSD2_V1, **fields)
     assert caught.value.code == code
+
+
+def require_refused(row: SealProfile | KeyIdStyle, **fields: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        replace(row, **fields)
+    (name,) = fields
+    assert caught.value.code == "profile.malformed"
+    assert f"{type(row).__name__}.{name} is a " in caught.value.message
+
+
+@pytest.mark.parametrize("row", [PSD2_V1, PSD2_V1.key_id], ids=["profile", "key_id"])
+@pytest.mark.parametrize(
+    "value", [object(), 5, b"x", ["digest"], {"digest"}, ((1, 2, 3),), (("a", "b", "c"),)], ids=repr
+)
+def test_a_field_of_another_type_is_refused(row: SealProfile | KeyIdStyle, value: object) -> None:
+    for field in fields(row):
+        require_refused(row, **{field.name: value})
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(PSD2_V1) if "tuple" in str(field.type)])
+def test_a_text_where_names_belong_is_not_taken_letter_by_letter(name: str) -> None:
+    require_refused(PSD2_V1, **{name: "psu-id"})
+    require_refused(PSD2_V1, **{name: ("digest", None)})
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"max_age": 60}, {"key_id": "x"}, {"format": "CAVAGE"}, {"order": "LISTED"}, {"empty_body": "HASHED"}, {"only_these": "no"},
+        {"certificate_form": "DER"}, {"algorithms": ("rsa-sha256", "rsa-sha256")}, {"algorithms": (("rsa-sha256",),)}, {"name": None},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_name_of_a_value_is_not_the_value(field: dict[str, Any]) -> None:
+    require_refused(PSD2_V1, **field)
+
+
+def test_a_key_id_style_takes_members_and_not_their_names() -> None:
+    require_refused(PSD2_V1.key_id, form="serial")
+    require_refused(PSD2_V1.key_id, radix="X")
 
 
 def test_two_digests_in_one_header_are_written_and_both_must_fit(pki: Pki) -> None:

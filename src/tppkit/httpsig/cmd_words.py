@@ -18,7 +18,8 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.shell_words import MAX_COMMAND_LENGTH, MAX_WORDS
 
 _LOOKS_LIKE_CMD = re.compile(r"""[^\s'"]{1,512}[ \t]+(?:-[A-Za-z-]{1,33}[ \t]+){0,32}\^["\r\n]""")
-_ENDS_IN_CARET = re.compile(r"""[ \t]\^\r?\n[ \t]*-""")
+# The first line, in which a single quote would be a shell's.
+_ENDS_IN_CARET = re.compile(r"""(?:[^"'\r\n]|"(?:[^"\\\r\n]|\\[^\r\n])*")*[ \t]\^\r?\n[ \t]*-""")
 _CMD_PIECE = re.compile(
     r"\^(?P<continued>\r?\n)(?P<literal>\r?\n|[^\r\n]|\Z)"
     r"|\^(?P<escaped>[^\r\n])"
@@ -32,8 +33,8 @@ _WORD_PIECE = re.compile(
 
 
 def is_cmd(text: str) -> bool:
-    """Whether a command is written for cmd.exe: a caret stands before its first quote, or ends its first lines."""
-    return _LOOKS_LIKE_CMD.match(text) is not None or _ENDS_IN_CARET.search(text[:65536]) is not None
+    """Whether a command is written for cmd.exe: a caret stands before its first quote, or ends its first line."""
+    return _LOOKS_LIKE_CMD.match(text) is not None or _ENDS_IN_CARET.match(text[:65536]) is not None
 
 
 def parse_cmd_words(text: str) -> tuple[bytes, ...]:
@@ -51,6 +52,8 @@ def parse_cmd_words(text: str) -> tuple[bytes, ...]:
 
 
 def _without_carets(text: str) -> str:
+    if "\0" in text:
+        raise FormatError("curl.shell", "the command holds a NUL, at which it would be cut")
     if _VARIABLE.search(text):
         raise FormatError("curl.shell", "cmd would put the value of a variable in the place of %NAME%")
     parts: list[str] = []
@@ -74,21 +77,22 @@ def _kept(piece: re.Match[str]) -> str:
 def _words(text: str) -> tuple[bytes, ...]:
     """As the C runtime splits them: n pairs of backslashes before a quote are n backslashes, an odd one makes the quote a letter."""
     words: list[str] = []
-    word: str | None = None
+    word: list[str] | None = None
     quoted = False
     for piece in _WORD_PIECE.finditer(text):
         if piece["space"] and not quoted:
-            words += [] if word is None else [word]
+            words += [] if word is None else ["".join(word)]
             word = None
             if len(words) > MAX_WORDS:
                 raise FormatError("curl.shell", f"a command of more than {MAX_WORDS} words is too long")
             continue
         added, turns = _value(piece, quoted)
-        word = (word or "") + added
+        word = [] if word is None else word
+        word.append(added)
         quoted ^= turns
     if quoted:
         raise FormatError("curl.shell", "a quote is not closed")
-    words += [] if word is None else [word]
+    words += [] if word is None else ["".join(word)]
     return tuple([one.encode("utf-8", "surrogateescape") for one in words])
 
 

@@ -16,7 +16,8 @@ MAX_WORDS = 4096
 
 # Alternatives that never start alike, so a text is read in one pass.
 _PIECE = re.compile(
-    r"(?P<space>(?:[ \t\n]|\r\n|\\\r?\n)+)"
+    r"(?P<space>(?:[ \t\n]|\r\n)+)"
+    r"|\\(?P<joined>\r?\n)"
     r"|'(?P<single>[^']*)'"
     r"|\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)'"
     r'|"(?P<double>(?:[^"\\$`]|\\[\s\S])*)"'
@@ -24,6 +25,9 @@ _PIECE = re.compile(
     r"|(?P<plain>[^\s\\'\"$`|&;<>()#*?\[{]+|(?<=[^\s])[#?])",
     re.ASCII,
 )
+# Where bash writes a folder for `~`, in a word whose quoted pieces stand as one quote each: at its start, and behind the equals sign
+# or a colon of what looks like an assignment, when no quote comes before the next slash or colon.
+_HOME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*\+?=(?:[^:]*:)*)?~[^/:']*(?:[/:]|\Z)")
 _IN_DOUBLE = re.compile(r'\\(?:([$`"\\])|\n)')
 _ANSI = re.compile(r"\\(?:u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|([\s\S]))")
 _ANSI_LETTERS = {
@@ -46,7 +50,7 @@ def parse_words(text: str) -> tuple[bytes, ...]:
     text = text.strip(" \t\r\n")
     words: list[bytes] = []
     word: list[bytes] | None = None
-    position = 0
+    start = position = 0
     while position < len(text):
         match = _PIECE.match(text, position)
         if match is None:
@@ -56,15 +60,30 @@ def parse_words(text: str) -> tuple[bytes, ...]:
                 f"at character {position} stands {rest}: a quote that is not closed, or shell syntax that is not read here",
             )
         position = match.end()
-        if match.lastgroup != "space":
-            word = [] if word is None else word
-            word.append(_value(match))
-        elif word is not None:
-            words.append(b"".join(word))
+        if match.lastgroup == "space":
+            words += [] if word is None else [_word(word, text[start : match.start()])]
             word = None
             if len(words) > MAX_WORDS:
                 raise FormatError("curl.shell", f"a command of more than {MAX_WORDS} words is too long")
-    return tuple(words) if word is None else (*words, b"".join(word))
+        elif match.lastgroup != "joined":
+            if word is None:
+                word, start = [], match.start()
+            word.append(_value(match))
+    return tuple(words) if word is None else (*words, _word(word, text[start:]))
+
+
+def _word(values: list[bytes], raw: str) -> bytes:
+    """A word of these pieces, which is written so."""
+    word = b"".join(values)
+    if b"\0" in word:
+        raise FormatError("curl.shell", "a word holds a NUL, at which a shell or the program would cut it")
+    if b"~" in word and _HOME.match("".join([_unquoted(match) for match in _PIECE.finditer(raw)])):
+        raise FormatError("curl.shell", "a shell would write a folder for a ~ that is not quoted: write what was sent")
+    return word
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    return match["plain"] or ("" if match["joined"] else "'")
 
 
 def _value(match: re.Match[str]) -> bytes:

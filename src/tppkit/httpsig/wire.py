@@ -22,8 +22,8 @@ _FORBIDDEN = re.compile(rb"[\x00\r\n]")
 def parse_request(raw: bytes, *, as_found: bool = False, obs_text: bool = False) -> Message:
     """Read a raw HTTP/1.1 request.
 
-    The head's lines end with CR LF, or all with LF (as editors save them); everything behind the empty line is the body. A
-    folded line continues the value before it with one space, as draft-cavage signs it.
+    The head's lines all end as the first one does, with CR LF or with LF (as editors save them); everything behind the empty line
+    is the body, whatever its line ends are. A folded line continues the value before it with one space, as draft-cavage signs it.
 
     Args:
         raw: start line, headers, empty line, body.
@@ -51,15 +51,13 @@ def parse_request(raw: bytes, *, as_found: bool = False, obs_text: bool = False)
 
 
 def _split(raw: bytes) -> tuple[list[bytes], bytes]:
-    for end in (b"\r\n", b"\n"):
-        head, found, body = raw.partition(end + end)
-        if (
-            found
-            and len(head) <= _MAX_HEAD_BYTES
-            and b"\r" not in head.replace(b"\r\n", b"" if end == b"\r\n" else b"\r")
-        ):
-            return head.split(end), body
-    raise FormatError("message.malformed", "no empty line ends the headers, or line ends are mixed")
+    """The head's lines, which all end as the first one does, and the body."""
+    end = b"\r\n" if raw.partition(b"\n")[0].endswith(b"\r") else b"\n"
+    head, found, body = raw.partition(end + end)
+    lines = head.split(end) if found and len(head) <= _MAX_HEAD_BYTES else []
+    if not lines or any(b"\r" in line or b"\n" in line for line in lines):
+        raise FormatError("message.malformed", "no empty line ends the headers, or line ends are mixed")
+    return lines, body
 
 
 def _unfold(lines: list[bytes]) -> list[bytes]:

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, unquote_plus
 from tppkit._encoding import decode_base64url, encode_base64url, shown
 from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
+from tppkit.seals.field_types import require_field_types
 
 
 class KeyIdForm(Enum):
@@ -48,6 +49,9 @@ class KeyIdStyle:
         unknown_as_text: attributes without an RFC 4514 name as `oid=text`, instead of Java's `oid=#hex`.
         root_first: the issuer in the certificate's order, country usually first; most specific first otherwise.
         drops_newlines: a line break in the issuer is left out, as adorsys' verifier does; otherwise it is escaped.
+
+    Raises:
+        ConfigurationError: `profile.malformed`, a field is of another type.
     """
 
     form: KeyIdForm = KeyIdForm.CERTIFICATE
@@ -57,6 +61,9 @@ class KeyIdStyle:
     unknown_as_text: bool = False
     root_first: bool = False
     drops_newlines: bool = False
+
+    def __post_init__(self) -> None:
+        require_field_types(self)
 
 
 BERLIN_GROUP = KeyIdStyle()
@@ -69,6 +76,8 @@ _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 # OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
 _ONE_LINE = re.compile(rf"/(?={_TYPE})")
+# How it writes what is not printable ASCII, and from 3.0 on a slash.
+_WRITTEN = re.compile(r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\/")
 _IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
 _ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
 _TO_ESCAPE = (re.compile(_IN_VALUE), re.compile(rf"{_ESCAPED}|{_IN_VALUE}"))
@@ -200,9 +209,21 @@ def _names(text: str) -> list[DistinguishedName]:
 
 
 def _from_one_line(text: str) -> list[str]:
-    """OpenSSL's one line as RFC 4514 text: it escapes nothing; also read as those mean it who escape in it all the same."""
+    r"""OpenSSL's one line as RFC 4514 text: bytes beyond printable ASCII stand there as `\xHH`, a slash sometimes as `\/`.
+
+    Also read as it stands, and as those mean it who escape more in it.
+    """
     parts = [part for part in _ONE_LINE.split(text) if part]
-    return [",".join([pattern.sub(_escape, part) for part in parts]) for pattern in _TO_ESCAPE]
+    decoded = [_WRITTEN.sub(_meant, part) for part in parts]
+    return [
+        ",".join([pattern.sub(_escape, part) for part in reading])
+        for reading in (decoded, parts)
+        for pattern in _TO_ESCAPE
+    ]
+
+
+def _meant(found: re.Match[str]) -> str:
+    return bytes.fromhex(found["bytes"].replace("\\x", "")).decode("utf-8", "replace") if found["bytes"] else "/"
 
 
 def _escape(found: re.Match[str]) -> str:

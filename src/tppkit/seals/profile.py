@@ -20,6 +20,7 @@ from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.message import REQUEST_TARGET, Header, is_covered_field, is_field_name
 from tppkit.httpsig.structured import is_key
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
+from tppkit.seals.field_types import require_field_types
 from tppkit.seals.key_id import BERLIN_GROUP, KeyIdStyle
 
 
@@ -123,7 +124,8 @@ class SealProfile:
         assumed: what the source does not say and was taken from the Berlin Group's guidelines.
 
     Raises:
-        ConfigurationError: `profile.coverage`, a seal would prove neither the body nor which request it was; `profile.malformed`.
+        ConfigurationError: `profile.coverage`, a seal would prove neither the body nor which request it was; `profile.malformed`,
+            a field is of another type, or the row contradicts itself.
     """
 
     name: str
@@ -153,6 +155,7 @@ class SealProfile:
     assumed: str = ""
 
     def __post_init__(self) -> None:
+        require_field_types(self)
         if not self.algorithms:
             object.__setattr__(self, "algorithms", _usual_algorithms(self.format))
         if self.request_id is not None:

@@ -140,6 +140,13 @@ def test_a_key_that_the_service_does_not_have_is_told(kms: Any) -> None:
     assert "alias/nobody" in caught.value.message
 
 
+@pytest.mark.parametrize("key_id", ["", None])
+def test_a_key_id_that_can_be_none_is_a_wrong_setting_and_no_trouble_of_the_service(kms: Any, key_id: Any) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        KmsSigner(key_id, client=kms)
+    assert caught.value.code == "signer.refused"
+
+
 class Answering(BaseHTTPRequestHandler):
     """Answers with the server's `error` (status, code), or not at all when there is none."""
 

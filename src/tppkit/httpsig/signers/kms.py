@@ -56,8 +56,8 @@ class KmsSigner:
         attempts: how often the client made here asks in all when KMS is throttled or in trouble.
 
     Raises:
-        ConfigurationError: `extra.missing`; `signer.key-not-found`; `signer.refused`, no credentials, no permission, a disabled key
-            or one of another usage.
+        ConfigurationError: `extra.missing`; `signer.key-not-found`; `signer.refused`, no credentials, no permission, a disabled key,
+            one of another usage, or a `key_id` that is none.
         FormatError: `key.unsupported`, `key.weak`, `signature.algorithm`.
         TransportError: `signer.timeout`, `signer.throttled`, `signer.unavailable`.
     """
@@ -117,6 +117,7 @@ class KmsSigner:
             ConnectTimeoutError,
             NoCredentialsError,
             NoRegionError,
+            ParamValidationError,
             PartialCredentialsError,
             ReadTimeoutError,
         )
@@ -129,7 +130,7 @@ class KmsSigner:
             raise TransportError(
                 "signer.timeout", f"KMS did not answer {operation} in time ({type(e).__name__})"
             ) from e
-        except (NoCredentialsError, PartialCredentialsError, NoRegionError) as e:
+        except (NoCredentialsError, PartialCredentialsError, NoRegionError, ParamValidationError) as e:
             raise ConfigurationError("signer.refused", f"KMS cannot be asked: {type(e).__name__}") from e
         except BotoCoreError as e:
             raise TransportError("signer.unavailable", f"KMS cannot be reached ({type(e).__name__})") from e

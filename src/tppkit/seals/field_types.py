@@ -1,0 +1,49 @@
+"""Whether the fields of a row hold what they are annotated with: the annotations are the table."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+from tppkit.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_hints = cache(get_type_hints)
+
+
+def require_field_types(row: DataclassInstance) -> None:
+    """Refuse a row with a field of another type than its own.
+
+    A text where a tuple of texts belongs, as of `("psu-id")` without its comma, would else be taken letter by letter.
+
+    Args:
+        row: a dataclass whose fields are classes, tuples of them, or one of several.
+
+    Raises:
+        ConfigurationError: `profile.malformed`.
+    """
+    hints = _hints(type(row))
+    for field in fields(row):
+        value = getattr(row, field.name)
+        if not _is_of(value, hints[field.name]):
+            found = f"a {type(value).__name__}" + (" of other things" if isinstance(value, tuple) else "")
+            raise ConfigurationError(
+                "profile.malformed", f"{type(row).__name__}.{field.name} is {found}, and not {field.type}"
+            )
+
+
+def _is_of(value: object, hint: Any) -> bool:
+    kind, parts = get_origin(hint), get_args(hint)
+    if kind is UnionType:
+        return any(_is_of(value, part) for part in parts)
+    if kind is not tuple:
+        return isinstance(value, hint)
+    if not isinstance(value, tuple):
+        return False
+    if parts[-1] is ...:
+        parts = parts[:1] * len(value)
+    return len(value) == len(parts) and all(map(_is_of, value, parts))
