@@ -397,6 +397,17 @@ def test_a_request_without_an_id_gets_one_under_the_dialects_name(bank_pki: Pki)
     assert sealed.request_id == (("x-other-id", ID),)
 
 
+@pytest.mark.parametrize("rid", ["", " ", " abc", "abc\t", "abc\xa0"])
+@pytest.mark.parametrize("given", [True, False], ids=["in the request", "new"])
+def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str, bank_pki: Pki) -> None:
+    ready = sealing_in(bank_pki)
+    ready.seal(message(b"1", rid="abc"))
+    other = message(b"2", rid=rid) if given else Message("POST", "/x", (), b"2")
+    with pytest.raises(LocalProtocolError) as caught:
+        ready.seal(other, give_id=lambda: rid)
+    assert caught.value.code == "seal.request-id-malformed"
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_what_a_signer_raises_is_told_without_its_text(is_async: bool, slow: SlowSigner, bank_pki: Pki) -> None:
     seal = slow.identity.seal

@@ -98,7 +98,8 @@ class Sealing:
             Headers to add. Of a request that was sealed before, the same ones, until its signature has expired.
 
         Raises:
-            LocalProtocolError: `seal.absent`, `seal.request-id-reused`, `seal.request-id-in-use`, `seal.header-present`.
+            LocalProtocolError: `seal.absent`, `seal.request-id-malformed`, `seal.request-id-reused`, `seal.request-id-in-use`,
+                `seal.header-present`.
             SignatureRejected: `signature.header-absent`.
             FormatError: as `prepare_request`.
             ConfigurationError: `seal.other-origin`, of a renewed seal; as `Seal.sign`, and as `PreparedRequest.finish`.
@@ -148,6 +149,8 @@ class Sealing:
             ids = (give_id(),)
             added = (("X-Request-ID" if name == "x-request-id" else name, ids[0]),)
             message = message.with_headers(*added)
+        for request_id in ids:
+            _require_id(request_id)
         at, covered = as_utc(self._now()), seal.layout.covered
         is_dated = "date" in covered or "date" in seal.layout.if_present
         given = date = ", ".join(message.values("date")) if is_dated else ""
@@ -168,6 +171,15 @@ class Sealing:
                 "seal.other-origin",
                 f"the seal is made for {shown_origin(seal.origin)}, its requests go to {shown_origin(self._origin)}",
             )
+
+
+def _require_id(request_id: str) -> None:
+    """White space at the ends is lost on the way (RFC 9110 section 5.5), so such an id would be another one for the bank."""
+    if not request_id or request_id != request_id.strip():
+        raise LocalProtocolError(
+            "seal.request-id-malformed",
+            f"the request id {shown(request_id)} is empty, or begins or ends with white space",
+        )
 
 
 def _expires(profile: SealProfile, at: datetime) -> datetime | None:
