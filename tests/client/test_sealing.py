@@ -408,6 +408,34 @@ def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str,
     assert caught.value.code == "seal.request-id-malformed"
 
 
+LIMITS = {
+    "its own end and an age": (("(created)", "(expires)"), timedelta(minutes=30), timedelta(minutes=1)),
+    "an age and its own end": (("(created)", "(expires)"), timedelta(minutes=1), timedelta(minutes=30)),
+    "a Date and an age": (("(created)", "date"), None, timedelta(hours=1)),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_seal_of_several_limits_is_made_again_after_the_first(name: str, bank_pki: Pki) -> None:
+    covered, expires_after, max_age = LIMITS[name]
+    profile = replace(
+        PROFILES["cavage-12"], name="limits", covered=("(request-target)", "digest", "x-request-id", *covered),
+        expires_after=expires_after, max_age=max_age,
+    )  # fmt: skip
+    first_end = min(length for length in (expires_after, max_age, DATE_LIFETIME) if length is not None)
+    start = bank_pki.not_before + timedelta(days=1, milliseconds=999)
+    clock = [start]
+    ready = sealing_in(bank_pki, profile, clock=clock)
+    first = ready.seal(message())
+    for after, is_same in ((first_end - timedelta(seconds=1), True), (first_end, False)):
+        clock[0] = start + after
+        again = ready.seal(message())
+        assert (again == first) is is_same
+        policy = SealPolicy(PathVerifier(make_anchors(bank_pki.authorities)), profile=profile, clock_skew=timedelta(0))
+        if "date" not in covered:
+            verify_request(message().with_headers(*again.headers), qwac=None, at=clock[0], policy=policy)
+
+
 @pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
 def test_what_a_signer_raises_is_told_without_its_text(is_async: bool, slow: SlowSigner, bank_pki: Pki) -> None:
     seal = slow.identity.seal

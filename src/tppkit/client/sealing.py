@@ -158,7 +158,7 @@ class Sealing:
             date = format_http_date(at)
             message = message.with_headers(("Date", date))
         prepared = prepare_request(message, seal=seal, at=at)
-        expires = _expires(seal.profile, at)
+        expires = _expires(seal.profile, at, is_dated=bool(date))
         fingerprint = _fingerprint(prepared)
         request_id = ", ".join(ids).lower()
         request = SealedRequest(request_id, message.method, fingerprint, at=at, expires=expires, date=date)
@@ -182,11 +182,11 @@ def _require_id(request_id: str) -> None:
         )
 
 
-def _expires(profile: SealProfile, at: datetime) -> datetime | None:
-    """When a signature of this time does not count any more, where that ends."""
-    lifetime = profile.expires_after or profile.max_age
-    lifetime = lifetime or (DATE_LIFETIME if any(name.lower() == "date" for name in profile.covered) else None)
-    return None if lifetime is None else at + lifetime
+def _expires(profile: SealProfile, at: datetime, *, is_dated: bool) -> datetime | None:
+    """When a signature of this time does not count any more: by the first of the limits that apply to it."""
+    limits = (profile.expires_after, profile.max_age, DATE_LIFETIME if is_dated else None)
+    lifetimes = [lifetime for lifetime in limits if lifetime is not None]
+    return at.replace(microsecond=0) + min(lifetimes) if lifetimes else None  # times are written in whole seconds
 
 
 def _fingerprint(prepared: PreparedRequest) -> bytes:
