@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
@@ -15,10 +15,12 @@ from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
+from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
 from tppkit.seals import Seal, SealProfile
+from tppkit.seals.sign import require_seal_type
 
 Password = bytes | Callable[[], bytes] | None
 SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
@@ -73,18 +75,17 @@ class Material:
     """Certificates and keys, read.
 
     Attributes:
-        qwac: the website certificate.
-        qwac_key: its private key.
-        chain: authorities to send with it, the nearest first.
-        seal: seals requests; None when only reading.
-        server_anchors: authorities of the bank's server certificate; None takes the system's.
+        certificates: of the identity.
+        qwac_key: the private key of the QWAC.
+        make_seal: makes the seal, given the one in use, which is taken again where its certificate stays; None when only reading.
+            Raises as `Seal`; a device or service is asked here only.
+        made_signer: the seal's signer is made for it by a function of the caller's.
     """
 
-    qwac: EidasCertificate
+    certificates: IdentityCertificates
     qwac_key: PrivateKeyTypes
-    chain: tuple[EidasCertificate, ...]
-    seal: Seal | None
-    server_anchors: tuple[EidasCertificate, ...] | None
+    make_seal: Callable[[Seal | None], Seal] | None
+    made_signer: bool
 
 
 def read_material(
@@ -93,7 +94,6 @@ def read_material(
     passwords: Passwords,
     signer: SealSigner,
     options: SealOptions,
-    present: Seal | None = None,
 ) -> Material:
     """Make sense of the parts.
 
@@ -102,43 +102,58 @@ def read_material(
         passwords: of encrypted keys and PKCS#12; a key that is not encrypted is read without.
         signer: of the seal, instead of a key; or what makes one for the seal certificate.
         options: how to seal.
-        present: the seal in use; no new signer is made for its certificate.
 
     Raises:
         FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`, `profile.key`.
-        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`, `seal.key-id-needed`.
+        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.certificate-type`; with a key, those of `Seal`.
     """
     if unknown := options.keys() - SealOptions.__annotations__.keys():  # without a seal nothing else would miss them
         raise TypeError(f"an identity takes no argument {', '.join(sorted(unknown))}")
     secrets = passwords.ask()
     qwac, qwac_key, chain = _read_pair("QWAC", found, secrets["QWAC"])
-    seal = None
+    qseal, make_seal = None, None
     if found.get("QSEAL") is not None:
-        seal = _read_seal(found, secrets["QSEAL"], signer, options, present)
+        qseal, make_seal = _read_seal(found, secrets["QSEAL"], signer, options)
     elif found.get("QSEAL_KEY") is not None or signer is not None:
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
-    anchors = found.get("SERVER_ANCHORS")
-    return Material(
-        qwac, qwac_key, chain, seal, None if anchors is None else _read_certificates("SERVER_ANCHORS", anchors)
-    )
+    held = found.get("SERVER_ANCHORS")
+    anchors = None if held is None else _read_certificates("SERVER_ANCHORS", held)
+    return Material(IdentityCertificates(qwac, chain, qseal, anchors), qwac_key, make_seal, callable(signer))
 
 
 def _read_seal(
-    found: Mapping[str, bytes | None],
-    password: bytes | None,
-    signer: SealSigner,
-    options: SealOptions,
-    present: Seal | None,
-) -> Seal:
+    found: Mapping[str, bytes | None], password: bytes | None, signer: SealSigner, options: SealOptions
+) -> tuple[EidasCertificate, Callable[[Seal | None], Seal]]:
     if signer is None:
         certificate, key, _ = _read_pair("QSEAL", found, password)
-        return Seal.for_key(certificate, key, **options)
+        seal = Seal.for_key(certificate, key, **options)
+        return certificate, lambda _: seal
     if found.get("QSEAL_KEY") is not None:
         raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
     certificate = _read_certificates("QSEAL", found["QSEAL"] or b"", password)[0]
-    if present is not None and present.certificate == certificate:
-        return present  # a device or a service is not asked again for every look at the files
-    return Seal(certificate, signer(certificate) if callable(signer) else signer, **options)
+    require_seal_type(certificate)
+
+    def make(present: Seal | None) -> Seal:
+        if present is not None and present.certificate == certificate:
+            return present  # a device or a service is not asked again for every look at the files
+        if not callable(signer):
+            return Seal(certificate, signer, **options)
+        made = signer(certificate)
+        try:
+            return Seal(certificate, made, **options)
+        except BaseException:
+            close_signer(made)
+            raise
+
+    return certificate, make
+
+
+def close_signer(signer: Signer) -> None:
+    """End what a signer holds open, where it has `close`; whatever that raises, it is not used any more."""
+    close = getattr(signer, "close", None)
+    if callable(close):
+        with suppress(Exception):
+            close()
 
 
 def _read_pair(
