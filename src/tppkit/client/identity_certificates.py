@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -72,3 +72,29 @@ class IdentityCertificates:
             raise ConfigurationError(
                 "identity.seal-lost", f"the renewed identity of {organisation} has no seal, the present one has"
             )
+
+
+def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate]) -> tuple[EidasCertificate, ...]:
+    """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
+
+    Args:
+        certificate: whose authorities are wanted.
+        others: certificates in any order.
+
+    Source: RFC 5246 section 7.4.2.
+    """
+    left = [other for other in others if not _is_issuer(other, other)]
+    chain = []
+    while issuers := [other for other in left if _is_issuer(other, certificate)]:
+        named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
+        certificate = (named or issuers)[0]
+        left.remove(certificate)
+        chain.append(certificate)
+    return tuple(chain)
+
+
+def _is_issuer(authority: EidasCertificate, certificate: EidasCertificate) -> bool:
+    """By the key's identifier where both have it, or else by the name, which some write in another form."""
+    wanted = certificate.extensions.authority_key_identifier
+    key_id = authority.extensions.subject_key_identifier
+    return wanted == key_id if wanted and key_id else authority.subject == certificate.issuer

@@ -15,7 +15,7 @@ from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
-from tppkit.client.identity_certificates import IdentityCertificates
+from tppkit.client.identity_certificates import IdentityCertificates, order_chain
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
@@ -118,7 +118,8 @@ def read_material(
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
     held = found.get("SERVER_ANCHORS")
     anchors = None if held is None else _read_certificates("SERVER_ANCHORS", held)
-    return Material(IdentityCertificates(qwac, chain, qseal, anchors), qwac_key, make_seal, callable(signer))
+    certificates = IdentityCertificates(qwac, order_chain(qwac, chain), qseal, anchors)
+    return Material(certificates, qwac_key, make_seal, callable(signer))
 
 
 def _read_seal(
