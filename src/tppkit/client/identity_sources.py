@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -209,12 +210,12 @@ def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[di
     """The parts and the passwords that variables hold or name files of; an empty variable is an absent one.
 
     Raises:
-        ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64.
+        ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64, or a text is none.
         FormatError: `file.unreadable`, `file.too-large`.
     """
     values = {name: _read_variable(environment, f"{prefix}{name}", _read_part) for name in PARTS}
     both, qwac, qseal = (
-        _read_variable(environment, f"{prefix}{name}", _read_password)
+        _read_variable(environment, f"{prefix}{name}", _bytes_of_text)
         for name in ("PASSWORD", "QWAC_PASSWORD", "QSEAL_PASSWORD")
     )
     return values, Passwords(both, qwac, qseal)
@@ -226,17 +227,21 @@ def _read_variable(environment: Mapping[str, str], name: str, read: Callable[[st
         raise ConfigurationError("identity.environment", f"{name} and {name}_FILE are both set")
     if path is not None:
         held = read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES)
-        return held.rstrip(b"\r\n") if read is _read_password else held
+        return held.rstrip(b"\r\n") if read is _bytes_of_text else held
     return None if text is None else read(name, text)
 
 
-def _read_password(_: str, text: str) -> bytes:
-    return text.encode()
+def _bytes_of_text(name: str, text: str) -> bytes:
+    """The bytes of a variable as they stand in the system's environment, of which Python made text."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ConfigurationError("identity.environment", f"{name} cannot be encoded as the system's text") from None
 
 
 def _read_part(name: str, text: str) -> bytes:
     if "-----BEGIN " in text:
-        return text.replace("\\n", "\n").encode()  # many tools cannot set a variable of several lines
+        return _bytes_of_text(name, text.replace("\\n", "\n"))  # many tools cannot set a variable of several lines
     try:
         return binascii.a2b_base64("".join(text.split()), strict_mode=True)
     except (binascii.Error, ValueError):
