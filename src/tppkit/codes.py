@@ -1794,6 +1794,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a request with this X-Request-ID has been waiting long for its signature",
             "see whether the signer answers; send a request again after its answer or failure only",
         ),
+        "seal.request-id-malformed": Code(
+            "an X-Request-ID is empty, or begins or ends with white space, which is lost on the way",
+            "nothing was sent; give the id without white space, or none to get a new one",
+        ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
             "give every new request a new X-Request-ID; repeat one only with all of its request",

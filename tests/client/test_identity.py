@@ -6,7 +6,7 @@ import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -448,6 +448,88 @@ def test_a_signer_is_made_for_each_new_seal_certificate_and_for_no_other(bank_pk
     assert asked == [bank_pki.qseal.certificate, new.certificate]
     assert identity.seal is not None
     identity.seal.verify(identity.seal.signer.sign(b"x"), b"x")
+
+
+class Device(KeySigner):
+    """Holds something open until it is closed, like a session with a device."""
+
+    def __init__(self, issued: Issued) -> None:
+        super().__init__(issued.key)
+        self.closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+Devices = tuple[Identity, Path, list[Device], list[Issued]]
+
+
+@pytest.fixture
+def in_devices(bank_pki: Pki, tmp_path: Path) -> Devices:
+    """An identity whose signers a function makes; its folder, the signers made, and whose key the next one has."""
+    made, keys = [], [bank_pki.qseal]
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+
+    def signer(certificate: EidasCertificate) -> Signer:
+        made.append(Device(keys[0]))
+        return made[-1]
+
+    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
+    return Identity.from_files(**given, signer=signer), tmp_path, made, keys
+
+
+def test_a_renewed_identity_closes_the_signer_that_was_made_for_it(in_devices: Devices, bank_pki: Pki) -> None:
+    identity, folder, made, keys = in_devices
+    keys[0] = new = bank_pki.issue_qseal(bank_pki.provider, label="new")
+    replace_files(bank_pki, folder, qwac=bank_pki.issue_qwac(bank_pki.provider, label="new"), qseal=bank_pki.qseal)
+    assert identity.reload(at=utc_now()) is True
+    assert [device.closed for device in made] == [0]
+    replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=new)
+    assert identity.reload(at=utc_now()) is True
+    assert [device.closed for device in made] == [1, 0]
+    other = Device(bank_pki.qseal)
+    seal = Seal(bank_pki.qseal.certificate, other)
+    identity.renew(Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seal), at=utc_now())
+    identity.renew(Identity(bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seal_of(new)), at=utc_now())
+    assert [device.closed for device in (*made, other)] == [1, 1, 0]
+
+
+def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_devices: Devices, bank_pki: Pki) -> None:
+    identity, folder, made, _ = in_devices
+    replace_files(
+        bank_pki, folder, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="another key")
+    )
+    for _ in range(3):
+        with pytest.raises(ConfigurationError) as caught:
+            identity.reload(at=utc_now())
+        assert caught.value.code == "seal.key-mismatch"
+    assert [device.closed for device in made] == [0, 1, 1, 1]
+
+
+UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
+    "of another organisation": (
+        lambda pki: pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other"),
+        0,
+        "identity.other-organisation",
+    ),
+    "no seal": (lambda pki: pki.issue_qwac(pki.provider, label="new"), 0, "seal.certificate-type"),
+    "not valid any more": (
+        lambda pki: pki.issue_qseal(pki.provider, label="new"),
+        365 * 5,
+        "identity.not-valid",
+    ),
+    "not valid yet": (lambda pki: pki.issue_qseal(pki.provider, label="new"), -365 * 2, "identity.not-valid"),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_no_signer_is_made_for_a_certificate_that_is_not_taken(name: str, in_devices: Devices, bank_pki: Pki) -> None:
+    identity, folder, made, _ = in_devices
+    issue, days, code = UNFIT[name]
+    replace_files(bank_pki, folder, qwac=bank_pki.qwac, qseal=issue(bank_pki))
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now() + timedelta(days=days))
+    assert (caught.value.code, len(made), made[0].closed) == (code, 1, 0)
 
 
 def test_every_connection_made_while_renewing_shows_one_certificate_or_the_other(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import os
 import traceback
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -281,6 +282,34 @@ def test_variables_that_cannot_be_used_are_told(further: dict[str, str], code: s
         Identity.from_environment(variables(in_pem(bank_pki)) | further)
     assert caught.value.code == code
     assert all(value not in caught.value.message for name, value in further.items() if "FILE" not in name)
+
+
+@pytest.mark.parametrize("password", ["p\xe4ss".encode("latin-1"), "p\xe4ss".encode(), b"\xff\xfe"])
+def test_a_password_may_be_any_bytes_that_a_variable_holds(password: bytes, bank_pki: Pki) -> None:
+    encrypted = bank_pki.qwac.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password))
+    found = variables(in_pem(bank_pki) | {"qwac_key": encrypted}) | {"TPPKIT_PASSWORD": os.fsdecode(password)}
+    assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
+
+
+def test_a_password_that_pkcs12_cannot_have_is_told(bank_pki: Pki) -> None:
+    with pytest.raises(TppkitError) as caught:
+        Identity.from_environment(variables(in_pkcs12(bank_pki)) | {"TPPKIT_PASSWORD": os.fsdecode(b"\xff")})
+    assert caught.value.code == "pkcs12.unreadable"
+
+
+def test_bytes_beside_the_pem_of_a_variable_may_be_any(bank_pki: Pki) -> None:
+    found = variables(in_pem(bank_pki))
+    found["TPPKIT_QWAC"] = os.fsdecode("subject: M\xfcller\n".encode("latin-1")) + found["TPPKIT_QWAC"]
+    assert Identity.from_environment(found).qwac == bank_pki.qwac.certificate
+
+
+@pytest.mark.parametrize("name", ["TPPKIT_PASSWORD", "TPPKIT_QWAC"])
+def test_a_text_that_no_environment_holds_is_told(name: str, bank_pki: Pki) -> None:
+    found = variables(in_pem(bank_pki))
+    with pytest.raises(TppkitError) as caught:
+        Identity.from_environment(found | {name: found.get(name, "") + "\ud800"})
+    assert caught.value.code == "identity.environment"
+    assert name in caught.value.message
 
 
 def test_an_environment_without_an_identity_is_told() -> None:

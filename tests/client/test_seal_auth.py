@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -16,10 +20,11 @@ from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
-from tppkit.client.sealing import MAX_READING
+from tppkit.client.sealed_requests import MAX_READING
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
-from tppkit.seals import PSD2_V1, Seal, SealPolicy, verify_request
+from tppkit.httpsig.http_date import format_http_date
+from tppkit.seals import PSD2_V1, Message, Seal, SealPolicy, verify_request
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -180,6 +185,132 @@ def test_a_request_that_another_auth_sealed_before_is_sealed_anew(
         verify_request(sent, qwac=other.identity.qwac, at=utc_now(), policy=other.policy)
         assert sent.values("Signature") == sent.values("TPP-Signature-Certificate") == ()
     assert seals(server, 0) == seals(server, 2) == seals(server, 3)
+
+
+@pytest.fixture
+def library(driver: HttpDriver) -> Any:
+    return driver.library
+
+
+class Flow:
+    """One sending of a request, step by step, of either kind."""
+
+    def __init__(self, auth: SealAuth, request: Any, runner: asyncio.Runner | None) -> None:
+        self._runner = runner
+        self._flow: Any = auth.sync_auth_flow(request) if runner is None else auth.async_auth_flow(request)
+
+    def begin(self) -> Any:
+        return next(self._flow) if self._runner is None else self._runner.run(anext(self._flow))
+
+    def end(self, response: Any) -> None:
+        with suppress(StopIteration, StopAsyncIteration):
+            self._flow.send(response) if self._runner is None else self._runner.run(self._flow.asend(response))
+
+    def fail(self) -> None:
+        self._flow.close() if self._runner is None else self._runner.run(self._flow.aclose())
+
+
+@pytest.fixture
+def begin(driver: HttpDriver) -> Iterator[Callable[[SealAuth, Any], tuple[Flow, Any]]]:
+    """Begins to send a request: gives the sending, and what is sent."""
+    with asyncio.Runner() as runner:
+
+        def start(auth: SealAuth, request: Any) -> tuple[Flow, Any]:
+            flow = Flow(auth, request, runner if driver.is_async else None)
+            return flow, flow.begin()
+
+        yield start
+
+
+def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(
+    library: Any, begin: Any, identity: Identity
+) -> None:
+    auth = SealAuth(identity, origin="https://bank.example")
+    request = library.Request("POST", "https://bank.example/x", json={}, headers={b"X-A": b"\xe4"})
+    before = request.headers.raw
+    (redirected, first), (failed, second) = begin(auth, request), begin(auth, request)
+    assert first is not second
+    assert first.headers.raw == second.headers.raw
+    assert (first.content, second.content) == (request.content, request.content)
+    with pytest.raises(RemoteProtocolError):
+        redirected.end(library.Response(302, headers={"location": "/"}, request=first))
+    failed.fail()
+    assert request.headers.raw == before
+    for sent in (request, first):
+        assert "trace" not in sent.extensions
+        again, third = begin(auth, sent)
+        assert third.headers.raw == second.headers.raw
+        again.end(library.Response(200, request=third))
+
+
+def test_a_request_that_is_sent_again_after_an_answer_may_be_what_was_sent(
+    driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth, answers = SealAuth(identity, origin=server.url), []
+
+    def send(client: Any) -> Any:
+        return client.send(answers[0].request, auth=auth) if answers else client.post(server.url, json={}, auth=auth)
+
+    answers += driver.run(identity, send)
+    driver.run(identity, send)
+    assert seals(server, 0) == seals(server, 1)
+    require_seal(server.message(1))
+
+
+def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: Identity, require_seal: Any) -> None:
+    library, sent = driver.library, []
+
+    def handle(request: Any) -> Any:
+        sent.append(request)
+        return library.Response(200)
+
+    auth = SealAuth(identity, origin="https://bank.example")
+
+    async def in_tasks(request: Any) -> None:
+        async with library.AsyncClient(transport=library.MockTransport(handle), auth=auth) as client:
+            await asyncio.gather(*[client.send(request) for _ in range(6)])
+
+    def in_threads(request: Any) -> None:
+        with (
+            library.Client(transport=library.MockTransport(handle), auth=auth) as client,
+            ThreadPoolExecutor(6) as threads,
+        ):
+            list(threads.map(client.send, [request] * 6))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(10):
+            request = library.Request("POST", "https://bank.example/x", content=b"{}")
+            asyncio.run(in_tasks(request)) if driver.is_async else in_threads(request)
+    finally:
+        sys.setswitchinterval(interval)
+    for request in sent:
+        fields = tuple((name.decode(), value.decode()) for name, value in request.headers.raw)
+        require_seal(Message(request.method, "/x", fields, request.content))
+    assert len({request.headers["X-Request-ID"] for request in sent}) == 10
+    assert len({request.headers["Signature"] for request in sent}) == 10
+
+
+@pytest.mark.parametrize("name", ["adorsys", "wso2"])
+@pytest.mark.parametrize("given", ["Thu, 01 Jan 2026 00:00:01 GMT", None], ids=["given", "added"])
+def test_what_was_sent_is_sealed_anew_with_the_callers_date_or_a_new_one(
+    given: str | None, name: str, library: Any, begin: Any, dialects: Mapping[str, Dialect]
+) -> None:
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+    one, other = (
+        SealAuth(dialects[name].identity, origin="https://bank.example", now=lambda: clock[0]) for _ in range(2)
+    )
+    headers = {"Date": given} if given else {}
+    request = library.Request("POST", "https://bank.example/x", json={}, headers=headers)
+    for auth in (one, other, one):
+        flow, request = begin(auth, request)
+        flow.end(library.Response(200, request=request))
+        covers = "date" in dialects[name].profile.covered
+        dates = [given or format_http_date(clock[0])] if given or covers else []
+        assert request.headers.get_list("Date") == dates
+        assert len(request.headers.get_list("Digest")) == 1
+        clock[0] += timedelta(minutes=10)
 
 
 def test_a_header_that_was_changed_after_sealing_is_not_overwritten(identity: Identity) -> None:

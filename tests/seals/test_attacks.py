@@ -450,9 +450,9 @@ def test_16_a_seal_does_not_go_along_a_redirect(tmp_path: Path) -> None:
 def test_17_a_retry_is_the_same_request_and_another_one_is_not_sent(pki: Pki, seal: Seal) -> None:
     identity = Identity(pki.qwac.certificate, pki.qwac.key, seal=seal)
     origin = parse_origin("https://bank.example")
-    sealing = Sealing(identity, origin=origin, new_request_id=uuid4, now=lambda: AT)
-    first = sealing.seal(REQUEST)
-    assert sealing.seal(REQUEST) == first
+    sealing, new_id = Sealing(identity, origin=origin, now=lambda: AT), lambda: str(uuid4())
+    first = sealing.seal(REQUEST, give_id=new_id)
+    assert sealing.seal(REQUEST, give_id=new_id) == first
     assert verdict(REQUEST.with_headers(*first.headers), fresh_policy(pki)) == "holds"
     for other in (
         changed(REQUEST, body=b"evil"),
@@ -460,9 +460,10 @@ def test_17_a_retry_is_the_same_request_and_another_one_is_not_sent(pki: Pki, se
         changed(REQUEST, method="PUT"),
     ):
         with pytest.raises(LocalProtocolError) as caught:
-            sealing.seal(other)
+            sealing.seal(other, give_id=new_id)
         assert caught.value.code == "seal.request-id-reused"
-    ids = {dict(sealing.seal(without(REQUEST, "X-Request-ID")).headers)["X-Request-ID"] for _ in range(2)}
+    unnamed = without(REQUEST, "X-Request-ID")
+    ids = {dict(sealing.seal(unnamed, give_id=new_id).headers)["X-Request-ID"] for _ in range(2)}
     assert len(ids) == 2
 
 

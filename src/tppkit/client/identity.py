@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
@@ -13,40 +13,39 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate
+from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.client.identity_sources import (
     Material,
     Password,
     Passwords,
     SealOptions,
     SealSigner,
+    close_signer,
     read_environment,
     read_files,
     read_material,
 )
 from tppkit.client.tls_context import IdentityContext, IdentityContexts
-from tppkit.client.validity import check_validity
 from tppkit.errors import ConfigurationError, Finding
+from tppkit.httpsig.signers import Signer
 from tppkit.seals import Seal
 
 WARN_DAYS = 30
 
-Read = Callable[[Seal | None], Material]  # given the seal in use
-
 
 @dataclass(frozen=True, slots=True)
 class _Present:
-    """What is swapped in one step."""
+    """What is swapped in one step.
 
-    qwac: EidasCertificate
-    chain: tuple[EidasCertificate, ...]
+    Attributes:
+        certificates: of the identity.
+        seal: what new requests are sealed with.
+        made_signer: the seal's signer, where a function of the caller's made it for this identity.
+    """
+
+    certificates: IdentityCertificates
     seal: Seal | None
-    anchors: tuple[EidasCertificate, ...] | None
-
-    def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:
-        named = [("QWAC", self.qwac), *(("QWAC's authority", authority) for authority in self.chain)]
-        if self.seal is not None:
-            named.append(("QSealC", self.seal.certificate))
-        return check_validity(named, at=at, ahead=ahead)
+    made_signer: Signer | None = None
 
 
 class Identity:
@@ -74,10 +73,12 @@ class Identity:
         server_anchors: Sequence[EidasCertificate] | None = None,
     ) -> None:
         anchors = None if server_anchors is None else tuple(server_anchors)
-        material = Material(qwac, qwac_key, tuple(chain), seal, anchors)
-        self._present = _check(material)
+        qseal = None if seal is None else seal.certificate
+        certificates = IdentityCertificates(qwac, tuple(chain), qseal, anchors)
+        certificates.require_fit(qwac_key)
+        self._present = _Present(certificates, seal)
         self._contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
-        self._read: Read | None = None
+        self._read: Callable[[], Material] | None = None
         self._renewing = Lock()
 
     def __repr__(self) -> str:
@@ -95,7 +96,7 @@ class Identity:
     @property
     def qwac(self) -> EidasCertificate:
         """The website certificate that new connections show."""
-        return self._present.qwac
+        return self._present.certificates.qwac
 
     @property
     def seal(self) -> Seal | None:
@@ -129,7 +130,7 @@ class Identity:
             qwac_password: of `qwac_key`, where it is another one.
             qseal_password: of `qseal_key`, where it is another one.
             signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
-                when there is a new one.
+                when there is a new one that fits and is valid.
             options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
 
         Raises:
@@ -203,9 +204,9 @@ class Identity:
             ConfigurationError: `identity.environment`, and as for `from_files`.
         """
 
-        def read(present: Seal | None) -> Material:
+        def read() -> Material:
             found, passwords = read_environment(environment, prefix=prefix)
-            return read_material(found, passwords=passwords, signer=signer, options=options, present=present)
+            return read_material(found, passwords=passwords, signer=signer, options=options)
 
         return cls._from(read)
 
@@ -242,27 +243,28 @@ class Identity:
     def _from_paths(
         cls, paths: Mapping[str, Path | None], passwords: Passwords, signer: SealSigner, options: SealOptions
     ) -> Self:
-        return cls._from(
-            lambda present: read_material(
-                read_files(paths), passwords=passwords, signer=signer, options=options, present=present
-            )
-        )
+        return cls._from(lambda: read_material(read_files(paths), passwords=passwords, signer=signer, options=options))
 
     @classmethod
-    def _from(cls, read: Read) -> Self:
-        identity = cls._made_of(read(None))
+    def _from(cls, read: Callable[[], Material]) -> Self:
+        identity = cls._made_of(read())
         identity._read = read
         return identity
 
     @classmethod
-    def _made_of(cls, material: Material) -> Self:
-        return cls(
-            material.qwac,
-            material.qwac_key,
-            chain=material.chain,
-            seal=material.seal,
-            server_anchors=material.server_anchors,
-        )
+    def _made_of(cls, material: Material, present: _Present | None = None) -> Self:
+        """All that can fail stands before the seal, for which a device is logged into or a service asked."""
+        found, make_seal = material.certificates, material.make_seal
+        found.require_fit(material.qwac_key)
+        identity = cls(found.qwac, material.qwac_key, chain=found.chain, server_anchors=found.server_anchors)
+        if make_seal is not None:
+            before = None if present is None else present.seal
+            seal = make_seal(before)
+            made_signer = seal.signer if material.made_signer else None
+            if present is not None and seal is before:
+                made_signer = present.made_signer
+            identity._present = _Present(found, seal, made_signer)
+        return identity
 
     def check(self, *, at: datetime, warn_days: int = WARN_DAYS) -> tuple[Finding, ...]:
         """What is to be said about the validity of QWAC, its chain and QSealC.
@@ -274,7 +276,7 @@ class Identity:
         Returns:
             Findings `identity.not-yet-valid`, `identity.expired` (errors) and `identity.expires` (a warning, with the days left).
         """
-        return tuple(self._present.check_validity(as_utc(at), timedelta(days=warn_days)))
+        return tuple(self._present.certificates.check_validity(as_utc(at), timedelta(days=warn_days)))
 
     def reload(self, *, at: datetime) -> bool:
         """Read files or environment again and, where they changed, use what is there from now on.
@@ -298,10 +300,14 @@ class Identity:
                 raise ConfigurationError(
                     "identity.no-source", "this identity is one of memory; give `renew` another one"
                 )
-            material = self._read(self.seal)
-            if _facts(_check(material)) == _facts(self._present):
+            material = self._read()
+            certificates = material.certificates
+            certificates.require_fit(material.qwac_key)
+            if certificates == self._present.certificates:
                 return False
-            self._take(type(self)._made_of(material), as_utc(at))
+            certificates.require_renewal_of(self._present.certificates, as_utc(at))
+            other = self._made_of(material, self._present)
+            self._take(other, made_signer=other._present.made_signer)
         return True
 
     def renew(self, other: Identity, *, at: datetime) -> None:
@@ -317,49 +323,13 @@ class Identity:
             ConfigurationError: `identity.not-valid`, `identity.other-organisation`, `identity.seal-lost`; the identity stays as it was.
         """
         with self._renewing:
-            self._take(other, as_utc(at))
+            other._present.certificates.require_renewal_of(self._present.certificates, as_utc(at))
+            self._take(other, made_signer=None)  # the other one's signer stays the other one's
             self._read = other._read
 
-    def _take(self, other: Identity, at: datetime) -> None:
-        new = other._present
-        for finding in new.check_validity(at, timedelta(0)):
-            raise ConfigurationError("identity.not-valid", finding.message)
-        if new.qwac.organization_identifier != self.qwac.organization_identifier:
-            raise ConfigurationError(
-                "identity.other-organisation",
-                f"the renewed QWAC is {new.qwac.organization_identifier}'s, the present one {self.qwac.organization_identifier}'s",
-            )
-        if self.seal is not None and new.seal is None:
-            raise ConfigurationError(
-                "identity.seal-lost",
-                f"the renewed identity of {new.qwac.organization_identifier} has no seal, the present one has",
-            )
+    def _take(self, other: Identity, *, made_signer: Signer | None) -> None:
+        before = self._present.made_signer
         self._contexts = other._contexts
-        self._present = new
-
-
-def _check(material: Material) -> _Present:
-    """Whether the parts fit each other."""
-    qwac, seal = material.qwac, material.seal
-    if material.qwac_key.public_key() != qwac.public_key:
-        raise ConfigurationError("identity.key-mismatch", f"the private key is not the key of {qwac.subject}")
-    if qwac.qc.types and "web" not in qwac.qc.types:
-        raise ConfigurationError(
-            "identity.qc-type", f"{qwac.subject} is no QWAC: its QcType is {', '.join(qwac.qc.types)}, not web"
-        )
-    if seal is not None and seal.certificate.organization_identifier != qwac.organization_identifier:
-        raise ConfigurationError(
-            "identity.other-organisation",
-            f"the QWAC is {qwac.organization_identifier}'s, the QSealC {seal.certificate.organization_identifier}'s",
-        )
-    return _Present(qwac, material.chain, seal, material.server_anchors)
-
-
-def _facts(present: _Present) -> tuple[object, ...]:
-    seal = present.seal
-    return (
-        present.qwac.der,
-        tuple(certificate.der for certificate in present.chain),
-        None if seal is None else seal.certificate.der,
-        None if present.anchors is None else tuple(certificate.der for certificate in present.anchors),
-    )
+        self._present = replace(other._present, made_signer=made_signer)
+        if before is not None and (self.seal is None or self.seal.signer is not before):
+            close_signer(before)

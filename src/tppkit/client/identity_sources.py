@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import binascii
+import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
@@ -15,10 +16,12 @@ from tppkit._files import read_bounded
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
+from tppkit.client.identity_certificates import IdentityCertificates, order_chain
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
 from tppkit.seals import Seal, SealProfile
+from tppkit.seals.sign import require_seal_type
 
 Password = bytes | Callable[[], bytes] | None
 SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
@@ -73,18 +76,17 @@ class Material:
     """Certificates and keys, read.
 
     Attributes:
-        qwac: the website certificate.
-        qwac_key: its private key.
-        chain: authorities to send with it, the nearest first.
-        seal: seals requests; None when only reading.
-        server_anchors: authorities of the bank's server certificate; None takes the system's.
+        certificates: of the identity.
+        qwac_key: the private key of the QWAC.
+        make_seal: makes the seal, given the one in use, which is taken again where its certificate stays; None when only reading.
+            Raises as `Seal`; a device or service is asked here only.
+        made_signer: the seal's signer is made for it by a function of the caller's.
     """
 
-    qwac: EidasCertificate
+    certificates: IdentityCertificates
     qwac_key: PrivateKeyTypes
-    chain: tuple[EidasCertificate, ...]
-    seal: Seal | None
-    server_anchors: tuple[EidasCertificate, ...] | None
+    make_seal: Callable[[Seal | None], Seal] | None
+    made_signer: bool
 
 
 def read_material(
@@ -93,7 +95,6 @@ def read_material(
     passwords: Passwords,
     signer: SealSigner,
     options: SealOptions,
-    present: Seal | None = None,
 ) -> Material:
     """Make sense of the parts.
 
@@ -102,43 +103,59 @@ def read_material(
         passwords: of encrypted keys and PKCS#12; a key that is not encrypted is read without.
         signer: of the seal, instead of a key; or what makes one for the seal certificate.
         options: how to seal.
-        present: the seal in use; no new signer is made for its certificate.
 
     Raises:
         FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`, `profile.key`.
-        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.key-mismatch`, `seal.key-id-needed`.
+        ConfigurationError: `identity.incomplete`, `key.unreadable`, `seal.certificate-type`; with a key, those of `Seal`.
     """
     if unknown := options.keys() - SealOptions.__annotations__.keys():  # without a seal nothing else would miss them
         raise TypeError(f"an identity takes no argument {', '.join(sorted(unknown))}")
     secrets = passwords.ask()
     qwac, qwac_key, chain = _read_pair("QWAC", found, secrets["QWAC"])
-    seal = None
+    qseal, make_seal = None, None
     if found.get("QSEAL") is not None:
-        seal = _read_seal(found, secrets["QSEAL"], signer, options, present)
+        qseal, make_seal = _read_seal(found, secrets["QSEAL"], signer, options)
     elif found.get("QSEAL_KEY") is not None or signer is not None:
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
-    anchors = found.get("SERVER_ANCHORS")
-    return Material(
-        qwac, qwac_key, chain, seal, None if anchors is None else _read_certificates("SERVER_ANCHORS", anchors)
-    )
+    held = found.get("SERVER_ANCHORS")
+    anchors = None if held is None else _read_certificates("SERVER_ANCHORS", held)
+    certificates = IdentityCertificates(qwac, order_chain(qwac, chain), qseal, anchors)
+    return Material(certificates, qwac_key, make_seal, callable(signer))
 
 
 def _read_seal(
-    found: Mapping[str, bytes | None],
-    password: bytes | None,
-    signer: SealSigner,
-    options: SealOptions,
-    present: Seal | None,
-) -> Seal:
+    found: Mapping[str, bytes | None], password: bytes | None, signer: SealSigner, options: SealOptions
+) -> tuple[EidasCertificate, Callable[[Seal | None], Seal]]:
     if signer is None:
         certificate, key, _ = _read_pair("QSEAL", found, password)
-        return Seal.for_key(certificate, key, **options)
+        seal = Seal.for_key(certificate, key, **options)
+        return certificate, lambda _: seal
     if found.get("QSEAL_KEY") is not None:
         raise ConfigurationError("identity.incomplete", "a seal has a key or a signer, not both")
     certificate = _read_certificates("QSEAL", found["QSEAL"] or b"", password)[0]
-    if present is not None and present.certificate == certificate:
-        return present  # a device or a service is not asked again for every look at the files
-    return Seal(certificate, signer(certificate) if callable(signer) else signer, **options)
+    require_seal_type(certificate)
+
+    def make(present: Seal | None) -> Seal:
+        if present is not None and present.certificate == certificate:
+            return present  # a device or a service is not asked again for every look at the files
+        if not callable(signer):
+            return Seal(certificate, signer, **options)
+        made = signer(certificate)
+        try:
+            return Seal(certificate, made, **options)
+        except BaseException:
+            close_signer(made)
+            raise
+
+    return certificate, make
+
+
+def close_signer(signer: Signer) -> None:
+    """End what a signer holds open, where it has `close`; whatever that raises, it is not used any more."""
+    close = getattr(signer, "close", None)
+    if callable(close):
+        with suppress(Exception):
+            close()
 
 
 def _read_pair(
@@ -193,12 +210,12 @@ def read_environment(environment: Mapping[str, str], *, prefix: str) -> tuple[di
     """The parts and the passwords that variables hold or name files of; an empty variable is an absent one.
 
     Raises:
-        ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64.
+        ConfigurationError: `identity.environment`, a part stands twice or is neither PEM nor base64, or a text is none.
         FormatError: `file.unreadable`, `file.too-large`.
     """
     values = {name: _read_variable(environment, f"{prefix}{name}", _read_part) for name in PARTS}
     both, qwac, qseal = (
-        _read_variable(environment, f"{prefix}{name}", _read_password)
+        _read_variable(environment, f"{prefix}{name}", _bytes_of_text)
         for name in ("PASSWORD", "QWAC_PASSWORD", "QSEAL_PASSWORD")
     )
     return values, Passwords(both, qwac, qseal)
@@ -210,17 +227,21 @@ def _read_variable(environment: Mapping[str, str], name: str, read: Callable[[st
         raise ConfigurationError("identity.environment", f"{name} and {name}_FILE are both set")
     if path is not None:
         held = read_bounded(Path(path), max_bytes=MAX_SOURCE_BYTES)
-        return held.rstrip(b"\r\n") if read is _read_password else held
+        return held.rstrip(b"\r\n") if read is _bytes_of_text else held
     return None if text is None else read(name, text)
 
 
-def _read_password(_: str, text: str) -> bytes:
-    return text.encode()
+def _bytes_of_text(name: str, text: str) -> bytes:
+    """The bytes of a variable as they stand in the system's environment, of which Python made text."""
+    try:
+        return os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ConfigurationError("identity.environment", f"{name} cannot be encoded as the system's text") from None
 
 
 def _read_part(name: str, text: str) -> bytes:
     if "-----BEGIN " in text:
-        return text.replace("\\n", "\n").encode()  # many tools cannot set a variable of several lines
+        return _bytes_of_text(name, text.replace("\\n", "\n"))  # many tools cannot set a variable of several lines
     try:
         return binascii.a2b_base64("".join(text.split()), strict_mode=True)
     except (binascii.Error, ValueError):

@@ -51,7 +51,7 @@ class Psd2Calls:
     ) -> None:
         self.origin, self._prefix = _split_base_url(base_url)
         origin = parse_origin(self.origin)
-        self._sealing = Sealing(identity, origin=origin, new_request_id=new_request_id, now=now)
+        self._sealing = Sealing(identity, origin=origin, now=now)
         self._new_request_id = new_request_id
 
     def initiate_payment(
@@ -111,13 +111,13 @@ class Psd2Calls:
         """
         if not call.endpoint.signed:
             return call
-        return _with_seal(call, self._sealing.seal(call.message, request_id=call.request_id).headers)
+        return _with_seal(call, self._sealing.seal(call.message, give_id=lambda: call.request_id).headers)
 
     async def seal_async(self, call: Call[Model]) -> Call[Model]:
         """The same, awaiting the signer."""
         if not call.endpoint.signed:
             return call
-        return _with_seal(call, (await self._sealing.seal_async(call.message, request_id=call.request_id)).headers)
+        return _with_seal(call, (await self._sealing.seal_async(call.message, give_id=lambda: call.request_id)).headers)
 
 
 def _with_seal(call: Call[Model], headers: tuple[Header, ...]) -> Call[Model]:

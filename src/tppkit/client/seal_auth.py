@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from datetime import datetime
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -19,7 +20,7 @@ import httpx
 from tppkit._clock import utc_now
 from tppkit.client.http_libraries import AUTHS
 from tppkit.client.identity import Identity
-from tppkit.client.sealing import Headers, Sealed, Sealing
+from tppkit.client.sealing import Sealed, Sealing
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.components import Origin, parse_origin, shown_origin
 from tppkit.httpsig.message import Message
@@ -30,7 +31,9 @@ else:
     _Auth = type("_Auth", AUTHS, {})  # each library asks whether it is one of its own
 
 
-_SEAL = "tppkit.seal"  # in a request's extensions: the headers that sealing wrote into it
+_SEAL = "tppkit.seal"  # in the extensions of a request that is sent: the headers that sealing wrote into it
+_ID = "tppkit.request-id"  # in those of a request that came without an id: the one it got
+_noting = Lock()
 
 
 class SealAuth(_Auth):
@@ -39,7 +42,10 @@ class SealAuth(_Auth):
     A request without X-Request-ID gets a new one, and one without Date the present time where the dialect covers it. A request
     that is sent again (the same request object, or the same X-Request-ID with the same method, target, body and covered headers)
     carries the same signature as before, byte for byte, until that has expired; the same X-Request-ID with anything else is
-    refused. `Sealing` says how long requests are known; a request object that is sent after that is sealed anew under its id.
+    refused. `SealedRequests` says how long requests are known; a request object that is sent after that is sealed anew under its id.
+
+    What is sent is a copy (`response.request`), so one request object may be sent from several threads and tasks at once. The caller's
+    own is left as it is, but for a note of the id that it got.
 
     Args:
         identity: whose seal signs; a renewed identity signs with its new seal.
@@ -64,38 +70,49 @@ class SealAuth(_Auth):
         if identity.seal is None:
             raise ConfigurationError("seal.absent", "this identity has no seal")
         self._origin = _parse_origin(origin)
-        self._sealing = Sealing(identity, origin=self._origin, new_request_id=new_request_id, now=now)
+        self._new_request_id = new_request_id
+        self._sealing = Sealing(identity, origin=self._origin, now=now)
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Seal the request, send it once, and refuse a redirect.
 
         Raises:
-            LocalProtocolError: `seal.origin`, `seal.absent`, `seal.request-id-reused`, `seal.request-id-in-use`,
-                `seal.header-present`, `client.target`; nothing was sent.
+            LocalProtocolError: `seal.origin`, `client.target`, and as `Sealing.seal`; nothing was sent.
             RemoteProtocolError: `answer.redirect`.
             ConfigurationError, TransportError: of the signer; nothing was sent.
         """
         self._require_origin(request)
         request.read()
-        _write(request, self._sealing.seal(_message(request), before=_written(request)))
-        before = request.extensions
-        request.extensions = {**before, "trace": _guard(request, before.get("trace"))}
+        message = _message(request)
+        sent = _sealed_copy(request, message, self._sealing.seal(message, give_id=lambda: self._id_of(request)))
+        extensions = sent.extensions
+        sent.extensions = {**extensions, "trace": _guard(sent, extensions.get("trace"))}
         try:
-            _refuse_redirect((yield request))
+            _refuse_redirect((yield sent))
         finally:
-            request.extensions = before
+            sent.extensions = extensions
 
     async def async_auth_flow(self, request: Any) -> AsyncGenerator[Any, Any]:
         """The same without holding up the event loop."""
         self._require_origin(request)
         await request.aread()
-        _write(request, await self._sealing.seal_async(_message(request), before=_written(request)))
-        before = request.extensions
-        request.extensions = {**before, "trace": _async_guard(request, before.get("trace"))}
+        message = _message(request)
+        sealed = await self._sealing.seal_async(message, give_id=lambda: self._id_of(request))
+        sent = _sealed_copy(request, message, sealed)
+        extensions = sent.extensions
+        sent.extensions = {**extensions, "trace": _async_guard(sent, extensions.get("trace"))}
         try:
-            _refuse_redirect((yield request))
+            _refuse_redirect((yield sent))
         finally:
-            request.extensions = before
+            sent.extensions = extensions
+
+    def _id_of(self, request: Any) -> str:
+        """The id of a request that came without one: made by who sends it first, and noted for who sends it at once or again."""
+        new = request.extensions.get(_ID) or str(self._new_request_id())
+        with _noting:
+            request.extensions = {_ID: new, **request.extensions}
+            noted: str = request.extensions[_ID]
+        return noted
 
     def _require_origin(self, request: Any) -> None:
         """The address and the Host header, which a library writes unless the caller has, are of the origin."""
@@ -111,17 +128,21 @@ class SealAuth(_Auth):
                 )
 
 
-def _write(request: Any, sealed: Sealed) -> None:
-    """Put the seal in place of an earlier one, and note it with the request, which may be sent again after we forgot it."""
-    for name, _ in _written(request):
-        request.headers.pop(name, None)
-    request.headers.update(sealed.headers)
-    request.extensions = {**request.extensions, _SEAL: sealed.seal}
+def _message(request: Any) -> Message:
+    """The request without the seal that it got when it was sent before."""
+    fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
+    before = request.extensions.get(_SEAL, ())
+    unsealed = tuple([field for field in fields if field not in before])
+    return Message(request.method, request.url.raw_path.decode("ascii"), unsealed, request.content)
 
 
-def _written(request: Any) -> Headers:
-    seal: Headers = request.extensions.get(_SEAL, ())
-    return seal
+def _sealed_copy(request: Any, message: Message, sealed: Sealed) -> Any:
+    """What is sent: a request of the same library, with headers and extensions of its own."""
+    fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in message.headers + sealed.headers]
+    extensions = {**request.extensions, _SEAL: sealed.seal}
+    copy = type(request)(request.method, request.url, headers=fields, stream=request.stream, extensions=extensions)
+    copy.read()  # from memory
+    return copy
 
 
 class _Sending:
@@ -181,11 +202,6 @@ def _async_guard(
             await further(event, info)
 
     return trace
-
-
-def _message(request: Any) -> Message:
-    fields = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in request.headers.raw]
-    return Message(request.method, request.url.raw_path.decode("ascii"), tuple(fields), request.content)
 
 
 def _parse_origin(text: str) -> Origin:

@@ -126,12 +126,7 @@ class Seal:
     ) -> None:
         if signer.public_key != certificate.public_key:
             raise ConfigurationError("seal.key-mismatch", f"the signer's key is not the key of {certificate.subject}")
-        types = certificate.qc.types
-        if types and "eseal" not in types:
-            raise ConfigurationError(
-                "seal.certificate-type",
-                f"the certificate of {certificate.subject} says that it is for {' and '.join(types)}, not for seals",
-            )
+        require_seal_type(certificate)
         self.certificate, self.signer, self.profile, self.verify_own = certificate, signer, profile, verify_own
         self.origin = origin
         self.layout = make_layout(profile, certificate)
@@ -187,6 +182,20 @@ class Seal:
                 self._heads.clear()
             head = self._heads[covered] = f'{self._head},headers="{" ".join(map(self.layout.spell, covered))}"'
         return head
+
+
+def require_seal_type(certificate: EidasCertificate) -> None:
+    """Refuse a certificate that says that it is for something else than seals.
+
+    Raises:
+        ConfigurationError: `seal.certificate-type`.
+    """
+    types = certificate.qc.types
+    if types and "eseal" not in types:
+        raise ConfigurationError(
+            "seal.certificate-type",
+            f"the certificate of {certificate.subject} says that it is for {' and '.join(types)}, not for seals",
+        )
 
 
 def _signer_error(error: Exception) -> TppkitError:

@@ -15,7 +15,7 @@ from typing import Any
 import pkcs11
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from pkcs11 import Attribute, KeyType, ObjectClass
+from pkcs11 import Attribute, KeyType, ObjectClass, TokenFlag
 
 from tppkit.errors import ConfigurationError, FormatError, TransportError
 from tppkit.httpsig import Pkcs11Signer
@@ -232,9 +232,9 @@ def test_what_a_device_does_not_have_is_told(token: Path, options: dict[str, Any
 def test_a_wrong_pin_is_told_without_showing_it(token: Path) -> None:
     pkcs11.lib(str(token)).reinitialize()  # nobody is logged in
     with pytest.raises(ConfigurationError) as caught:
-        signer(token, pin=lambda: "wrong-9999")
+        signer(token, pin=lambda: "wrong-told")
     assert caught.value.code == "signer.pin"
-    assert "wrong-9999" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
+    assert "wrong-told" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
 
 
 @pytest.mark.parametrize("pin", [None, "", PIN.encode()])
@@ -261,13 +261,58 @@ def test_a_refused_pin_is_not_tried_again(token: Path, label: str) -> None:
     require_signature(device, device.sign(b"x"), b"x")
     if label == "p256":
         pkcs11.lib(str(token)).reinitialize()
-    pins[0] = "wrong-9999"
+    pins[0] = f"wrong-{label}"
     asked.clear()
     for _ in range(3):
         with pytest.raises(ConfigurationError) as caught:
             device.sign(b"x")
         assert caught.value.code == "signer.pin"
-    assert asked == ["wrong-9999"]
+    assert asked == [f"wrong-{label}"]
+
+
+def is_logged_in(module: Path) -> bool:
+    """Private keys are shown to who is logged in only."""
+    with pkcs11.lib(str(module)).get_token(token_label="seals").open() as session:
+        return any(session.get_objects({Attribute.CLASS: ObjectClass.PRIVATE_KEY}))
+
+
+def has_tried_a_wrong_pin(module: Path) -> bool:
+    """The device remembers it until the right one comes."""
+    return bool(pkcs11.lib(str(module)).get_token(token_label="seals").flags & TokenFlag.USER_PIN_COUNT_LOW)
+
+
+def test_a_closed_signer_is_logged_out_and_logs_in_again_to_sign(token: Path) -> None:
+    pkcs11.lib(str(token)).reinitialize()
+    with signer(token) as device:
+        require_signature(device, device.sign(b"x"), b"x")
+        assert is_logged_in(token)
+    assert not is_logged_in(token)
+    require_signature(device, device.sign(b"x"), b"x")
+    device.close()
+    device.close()
+    assert not is_logged_in(token)
+
+
+@pytest.mark.parametrize("options", [{"label": "lonely"}, {"label": "weak"}, {"algorithm": "ecdsa-sha256"}])
+def test_a_signer_that_cannot_be_made_leaves_nobody_logged_in(token: Path, options: dict[str, Any]) -> None:
+    pkcs11.lib(str(token)).reinitialize()
+    with pytest.raises((ConfigurationError, FormatError)):
+        signer(token, **options)
+    assert not is_logged_in(token)
+
+
+def test_a_refused_pin_is_not_given_again_by_any_signer_of_the_process(token: Path) -> None:
+    pkcs11.lib(str(token)).reinitialize()
+    for first in (True, False):
+        with pytest.raises(ConfigurationError) as caught:
+            signer(token, pin=lambda: "wrong-again")
+        assert caught.value.code == "signer.pin"
+        assert has_tried_a_wrong_pin(token) is first
+        signer(token).close()
+        assert not has_tried_a_wrong_pin(token)
+    with pytest.raises(ConfigurationError):
+        signer(token, pin=lambda: "wrong-in-another-way")
+    assert has_tried_a_wrong_pin(token)
 
 
 def test_a_signer_does_not_show_its_pin(token: Path) -> None:

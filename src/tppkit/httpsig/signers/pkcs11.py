@@ -10,20 +10,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from threading import RLock
-from typing import Any
+from typing import Any, Self
 
-from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
-from cryptography.hazmat.primitives.serialization import load_der_public_key
 
 from tppkit._extras import missing_extra
-from tppkit.errors import ConfigurationError, FormatError, TransportError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.httpsig.algorithms import Algorithm, Scheme, der_from_raw, hash_data
+from tppkit.httpsig.signers.pkcs11_keys import read_certificate_key, read_public_key
+from tppkit.httpsig.signers.pkcs11_process import process_of
 from tppkit.httpsig.signers.protocol import choose_algorithm
 
 _RAW_BYTES = {"P-256": 32, "P-384": 48}
@@ -32,8 +29,9 @@ _RAW_BYTES = {"P-256": 32, "P-384": 48}
 class Pkcs11Signer:
     """Signs with a key in a device; can be used from several threads.
 
-    The session stays open. When the device has dropped it (restart, log-out, removal), the next signature opens another one and
-    logs in again, once. After a refused PIN nothing is tried any more, because a few wrong ones lock a device.
+    The session stays open until `close`, or the end of a `with` block. When it has gone, or the device has dropped it (restart,
+    log-out, removal), the next signature opens another one and logs in again, once. After a refused PIN nothing is tried any more, and
+    no signer of this process gives the token the same one again, because a few wrong ones lock a device.
 
     Args:
         module: the device's PKCS#11 library, for example `/usr/lib/softhsm/libsofthsm2.so`.
@@ -67,18 +65,34 @@ class Pkcs11Signer:
         self._token = token
         self._pin = pin
         self._wanted: Mapping[str, Any] = {"LABEL": label, "ID": key_id}
-        self._lock = _lock_of(self._module)
+        self._process = process_of(self._module)
+        self._lock = self._process.lock
         self._session: Any = None
         self._key: Any = None
         self._refused = False
-        with self._lock:
-            self._open()
-            self.public_key = self._read_public_key()
-        self.algorithm = choose_algorithm(self.public_key, algorithm)
+        try:
+            with self._lock:
+                self._open()
+                self.public_key = self._read_public_key()
+            self.algorithm = choose_algorithm(self.public_key, algorithm)
+        except BaseException:
+            self.close()
+            raise
         self._finish = _finisher(self.algorithm)
 
     def __repr__(self) -> str:
         return f"Pkcs11Signer({self._module!r}, token={self._token!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the session, and the log-in that was made with it, which counts for the whole process."""
+        with self._lock:
+            self._close()
 
     def sign(self, data: bytes) -> bytes:
         """The device's signature over `data`.
@@ -121,7 +135,7 @@ class Pkcs11Signer:
         if self.algorithm.scheme in (Scheme.ECDSA_DER, Scheme.ECDSA_RAW):
             data = hash_data(data, self.algorithm.hash)  # every device has plain ECDSA, few hash for it
         again = self._ask_pin() if self._asks_always else None
-        with self._refused_pin_told():
+        with self._refused_pin_told(again):
             signature: bytes = self._key.sign(data, mechanism=mechanism, mechanism_param=parameter, pin=again)
         return signature
 
@@ -147,9 +161,10 @@ class Pkcs11Signer:
             raise ConfigurationError("signer.module", f"{self._module} cannot be loaded as a PKCS#11 library") from e
 
     def _log_in(self, token: Any) -> Any:
+        pin = self._ask_pin()
         try:
-            with self._refused_pin_told():
-                return token.open(user_pin=self._ask_pin())
+            with self._refused_pin_told(pin):
+                return token.open(user_pin=pin)
         except self._pkcs11.UserAlreadyLoggedIn:
             return token.open()  # a log-in counts for the whole process, and another part of it was first
 
@@ -160,6 +175,8 @@ class Pkcs11Signer:
             raise ConfigurationError(
                 "signer.pin", f"the PIN for the token {self._token!r} is {given}; nothing was tried"
             )
+        self._refused = self._process.has_refused(self._token, pin)
+        self._require_no_refusal()
         return pin
 
     def _find(self, open_session: Callable[[], Any]) -> bool:
@@ -186,12 +203,15 @@ class Pkcs11Signer:
                 session.close()
 
     @contextmanager
-    def _refused_pin_told(self) -> Iterator[None]:
+    def _refused_pin_told(self, pin: str | None) -> Iterator[None]:
         p11 = self._pkcs11
+        wrong = (p11.PinIncorrect, p11.PinInvalid, p11.PinLenRange)
         try:
             yield
-        except (p11.PinIncorrect, p11.PinInvalid, p11.PinLenRange, p11.PinLocked, p11.PinExpired) as e:
+        except (*wrong, p11.PinLocked, p11.PinExpired) as e:
             self._refused = True
+            if pin is not None and isinstance(e, wrong):
+                self._process.note_refused(self._token, pin)
             raise ConfigurationError(
                 "signer.pin", f"the token {self._token!r} refuses the PIN: {type(e).__name__}"
             ) from None
@@ -209,10 +229,10 @@ class Pkcs11Signer:
         wanted = {"ID": identity} if identity else {"LABEL": self._wanted["LABEL"]}
         try:
             for thing in (self._key, *self._objects("PUBLIC_KEY", wanted)):
-                if found := _public_key(p11, thing):
+                if found := read_public_key(p11, thing):
                     return found
             for thing in self._objects("CERTIFICATE", wanted):
-                return _certificate_key(thing[p11.Attribute.VALUE])
+                return read_certificate_key(thing[p11.Attribute.VALUE])
         except p11.PKCS11Error as e:
             raise self._unavailable("does not tell the public key", e) from e
         raise self._not_found("has neither public key nor certificate beside the private key")
@@ -233,13 +253,6 @@ class Pkcs11Signer:
 
     def _unavailable(self, what: str, cause: Exception) -> TransportError:
         return TransportError("signer.unavailable", f"the token {self._token!r} {what}: {type(cause).__name__}")
-
-
-@cache
-def _lock_of(module: str) -> RLock:
-    # python-pkcs11 initialises a library without asking it for locks, so the library may be entered by one thread at a time,
-    # whichever token or session it is for.
-    return RLock()
 
 
 def _import() -> Any:
@@ -270,35 +283,3 @@ def _finisher(algorithm: Algorithm) -> Callable[[bytes], bytes]:
     if algorithm.scheme is Scheme.ECDSA_DER:
         return lambda signature: der_from_raw(signature, size=size)
     return lambda signature: signature
-
-
-def _public_key(p11: Any, key: Any) -> CertificatePublicKeyTypes | None:
-    """The public key that a key object tells; None when it does not (an EC private key)."""
-    try:
-        match key.key_type:
-            case p11.KeyType.RSA:  # the private key's object has these as well
-                modulus, exponent = key[p11.Attribute.MODULUS], key[p11.Attribute.PUBLIC_EXPONENT]
-                numbers = rsa.RSAPublicNumbers(int.from_bytes(exponent, "big"), int.from_bytes(modulus, "big"))
-                return numbers.public_key()
-            case p11.KeyType.EC:
-                found = load_der_public_key(p11.util.ec.encode_ec_public_key(key))
-                return found if isinstance(found, ec.EllipticCurvePublicKey) else None
-            case p11.KeyType.EC_EDWARDS:
-                return ed25519.Ed25519PublicKey.from_public_bytes(_octets(key[p11.Attribute.EC_POINT]))
-    except (p11.AttributeTypeInvalid, p11.AttributeSensitive):
-        return None
-    except (ValueError, UnsupportedAlgorithm) as e:
-        raise FormatError("key.unsupported", "the device's public key is of a kind that is not read") from e
-    raise FormatError("key.unsupported", "the device's key is neither RSA nor EC")
-
-
-def _octets(point: bytes) -> bytes:
-    # PKCS #11 3.0 wants the point as it is, earlier drafts wrap it as an OCTET STRING; devices have both.
-    return point[2:] if point[:2] == b"\x04\x20" and len(point) == 34 else point
-
-
-def _certificate_key(der: bytes) -> CertificatePublicKeyTypes:
-    try:
-        return x509.load_der_x509_certificate(der).public_key()
-    except (ValueError, UnsupportedAlgorithm) as e:
-        raise FormatError("key.unsupported", "the certificate in the device is of a kind that is not read") from e

@@ -1,0 +1,100 @@
+"""The certificates of an identity: whether they fit each other, are valid, and may take the place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+from tppkit.certificates import EidasCertificate
+from tppkit.client.validity import check_validity
+from tppkit.errors import ConfigurationError, Finding
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityCertificates:
+    """What an identity shows, and whom it believes.
+
+    Attributes:
+        qwac: the website certificate.
+        chain: authorities to send with it, the nearest first.
+        qseal: the seal certificate; None when only reading.
+        server_anchors: authorities of the bank's server certificate; None takes the system's.
+    """
+
+    qwac: EidasCertificate
+    chain: tuple[EidasCertificate, ...]
+    qseal: EidasCertificate | None
+    server_anchors: tuple[EidasCertificate, ...] | None
+
+    def require_fit(self, qwac_key: PrivateKeyTypes) -> None:
+        """The key is the QWAC's, the QWAC is one, and the QSealC is of the same organisation.
+
+        Raises:
+            ConfigurationError: `identity.key-mismatch`, `identity.qc-type`, `identity.other-organisation`.
+        """
+        qwac, qseal = self.qwac, self.qseal
+        if qwac_key.public_key() != qwac.public_key:
+            raise ConfigurationError("identity.key-mismatch", f"the private key is not the key of {qwac.subject}")
+        if qwac.qc.types and "web" not in qwac.qc.types:
+            raise ConfigurationError(
+                "identity.qc-type", f"{qwac.subject} is no QWAC: its QcType is {', '.join(qwac.qc.types)}, not web"
+            )
+        if qseal is not None and qseal.organization_identifier != qwac.organization_identifier:
+            raise ConfigurationError(
+                "identity.other-organisation",
+                f"the QWAC is {qwac.organization_identifier}'s, the QSealC {qseal.organization_identifier}'s",
+            )
+
+    def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:
+        """What is to be said about the validity of QWAC, its chain and QSealC, as `validity.check_validity`."""
+        named = [("QWAC", self.qwac), *(("QWAC's authority", authority) for authority in self.chain)]
+        if self.qseal is not None:
+            named.append(("QSealC", self.qseal))
+        return check_validity(named, at=at, ahead=ahead)
+
+    def require_renewal_of(self, present: IdentityCertificates, at: datetime) -> None:
+        """These may take the place of the present ones.
+
+        Raises:
+            ConfigurationError: `identity.not-valid`, `identity.other-organisation`, `identity.seal-lost`.
+        """
+        for finding in self.check_validity(at, timedelta(0)):
+            raise ConfigurationError("identity.not-valid", finding.message)
+        organisation, before = self.qwac.organization_identifier, present.qwac.organization_identifier
+        if organisation != before:
+            raise ConfigurationError(
+                "identity.other-organisation", f"the renewed QWAC is {organisation}'s, the present one {before}'s"
+            )
+        if present.qseal is not None and self.qseal is None:
+            raise ConfigurationError(
+                "identity.seal-lost", f"the renewed identity of {organisation} has no seal, the present one has"
+            )
+
+
+def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate]) -> tuple[EidasCertificate, ...]:
+    """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
+
+    Args:
+        certificate: whose authorities are wanted.
+        others: certificates in any order.
+
+    Source: RFC 5246 section 7.4.2.
+    """
+    left = [other for other in others if not _is_issuer(other, other)]
+    chain = []
+    while issuers := [other for other in left if _is_issuer(other, certificate)]:
+        named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
+        certificate = (named or issuers)[0]
+        left.remove(certificate)
+        chain.append(certificate)
+    return tuple(chain)
+
+
+def _is_issuer(authority: EidasCertificate, certificate: EidasCertificate) -> bool:
+    """By the key's identifier where both have it, or else by the name, which some write in another form."""
+    wanted = certificate.extensions.authority_key_identifier
+    key_id = authority.extensions.subject_key_identifier
+    return wanted == key_id if wanted and key_id else authority.subject == certificate.issuer

@@ -1,0 +1,112 @@
+"""The chain that is sent with a QWAC: in the order of TLS, whatever that of the file."""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from rogue_bank import server_context
+
+from tppkit._clock import utc_now
+from tppkit.certificates import EidasCertificate
+from tppkit.client import Identity
+from tppkit.client.identity_certificates import order_chain
+from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+
+
+def in_pem(issued: Issued, others: Sequence[EidasCertificate]) -> dict[str, bytes]:
+    return {
+        "qwac": b"".join(map(certificate_pem, (issued.certificate, *others))),
+        "qwac_key": key_pem(issued.key),
+    }
+
+
+def in_pkcs12(issued: Issued, others: Sequence[EidasCertificate]) -> dict[str, bytes]:
+    certificates = [other.x509 for other in others]
+    return {
+        "qwac": pkcs12.serialize_key_and_certificates(
+            b"x", issued.key, issued.certificate.x509, certificates, NoEncryption()
+        )
+    }
+
+
+def chain_on_the_wire(identity: Identity, folder: Path) -> list[bytes]:
+    context = server_context(folder, client_anchors=folder / "root.pem")
+    seen: list[Any] = []
+
+    def serve(plain: socket.socket) -> None:
+        with context.wrap_socket(plain, server_side=True) as connection:
+            seen.extend(connection._sslobj.get_unverified_chain())  # type: ignore[attr-defined]
+            connection.sendall(b"x")
+
+    ours, theirs = socket.socketpair()
+    ours.settimeout(10)
+    theirs.settimeout(10)
+    server = threading.Thread(target=serve, args=(theirs,))
+    server.start()
+    with identity.tls_context.wrap_socket(ours, server_hostname="localhost") as connection:
+        assert connection.recv(1) == b"x"
+    server.join(10)
+    return [one.public_bytes(2) for one in seen]  # DER
+
+
+@pytest.mark.parametrize("write", [in_pem, in_pkcs12], ids=["PEM", "PKCS#12"])
+def test_a_file_may_hold_the_authorities_in_any_order(
+    write: Callable[[Issued, Sequence[EidasCertificate]], dict[str, bytes]], bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    others = (bank_pki.root.certificate, *bank_pki.qseal.chain, *bank_pki.qwac.chain)
+    anchors = certificate_pem(bank_pki.root.certificate)
+    identity = Identity.from_memory(**write(bank_pki.qwac, others), server_anchors=anchors)
+    wanted = [bank_pki.qwac.certificate.der, *[one.der for one in bank_pki.qwac.chain]]
+    assert chain_on_the_wire(identity, bank_pki_folder) == wanted
+
+
+@pytest.fixture(params=[True, False], ids=["key identifiers", "names alone"])
+def long_chain(request: pytest.FixtureRequest) -> tuple[EidasCertificate, ...]:
+    """A certificate, three authorities and their root."""
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(5)]
+    names = [x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"TEST {number}")]) for number in range(5)]
+    made = []
+    for number, key in enumerate(keys):
+        above = min(number + 1, 4)
+        builder = x509.CertificateBuilder().subject_name(names[number]).issuer_name(names[above])
+        builder = builder.public_key(key.public_key()).serial_number(number + 1)
+        builder = builder.not_valid_before(utc_now()).not_valid_after(utc_now() + timedelta(days=1))
+        if request.param:
+            own = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+            issuers = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[above].public_key())
+            builder = builder.add_extension(own, critical=False).add_extension(issuers, critical=False)
+        signed = builder.sign(keys[above], hashes.SHA256())
+        made.append(EidasCertificate.from_der(signed.public_bytes(Encoding.DER)))
+    return tuple(made)
+
+
+def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) -> None:
+    leaf, *authorities, root = long_chain
+    for seed in range(6):
+        others = [*authorities, root, leaf]
+        random.Random(seed).shuffle(others)
+        assert order_chain(leaf, others) == tuple(authorities)
+
+
+def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:
+    other = make_pki(at=utc_now(), seed=99)
+    (issuer,), (namesake,) = bank_pki.qwac.chain, other.qwac.chain
+    assert issuer.subject == namesake.subject
+    for others in ((issuer, namesake), (namesake, issuer)):
+        assert order_chain(bank_pki.qwac.certificate, others) == (issuer,)
+
+
+def test_what_does_not_belong_is_left_out(bank_pki: Pki) -> None:
+    others = (bank_pki.root.certificate, bank_pki.qseal.certificate, *bank_pki.qseal.chain)
+    assert order_chain(bank_pki.qwac.certificate, others) == ()
