@@ -22,12 +22,14 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
+    FAILED_PAGE,
     MAX_BATCH,
     Admission,
     Receipt,
     Worked,
     admit_all,
     bounded,
+    past,
     receipts_of,
     retry_after,
     transactional,
@@ -214,17 +216,43 @@ class Inbox:
         )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
-    def failed(self, *, limit: int = 100) -> list[Failure]:
-        """Callbacks whose last attempt failed, oldest first."""
-        return self._store.failed(limit=bounded(limit))
+    def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
+        """Callbacks whose last attempt failed, in the order in which they were received.
+
+        Args:
+            limit: how many at most, up to 1,000.
+            after: the last one of the page before, for the next page; it may have been released or discarded meanwhile.
+
+        Raises:
+            InboxError: `inbox.unavailable`.
+            ConfigurationError: `inbox.setting`.
+        """
+        return self._store.failed(limit=bounded(limit), after=after)
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
         """Let a failed callback be taken again now; false when it is no longer failed."""
         return self._store.release(failure.entry.key, at=as_utc(at))
 
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """Put a failed callback away without effect; false when it is failed no more, or has been tried again since.
+
+        It counts as done: URL, body and signature are forgotten at once, and its repetition is acknowledged. The version of its
+        record is not used up.
+        """
+        return self._store.discard(failure, at=as_utc(at))
+
     def purge(self, *, at: datetime) -> int:
         """Forget what the retention no longer asks for, in batches; says how many rows. Call it now and then."""
+        self._discard_failed(as_utc(at))
         lifetimes, forgotten = self._settings.retention.at(at), 0
         while batch := self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
+
+    def _discard_failed(self, at: datetime) -> None:
+        before, last = self._settings.retention.failed_before(at), None
+        while before and (page := past(before, self._store.failed(limit=FAILED_PAGE, after=last))):
+            for failure in page:
+                if failure.due_at is None:
+                    self._store.discard(failure, at=at)
+            last = page[-1]

@@ -9,12 +9,14 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
+    FAILED_PAGE,
     MAX_BATCH,
     Admission,
     Receipt,
     Worked,
     admit_all,
     bounded,
+    past,
     receipts_of,
     retry_after,
     transactional,
@@ -111,17 +113,30 @@ class AsyncInbox:
         )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
-    async def failed(self, *, limit: int = 100) -> list[Failure]:
+    async def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
         """See `Inbox.failed`."""
-        return await self._store.failed(limit=bounded(limit))
+        return await self._store.failed(limit=bounded(limit), after=after)
 
     async def release(self, failure: Failure, *, at: datetime) -> bool:
         """See `Inbox.release`."""
         return await self._store.release(failure.entry.key, at=as_utc(at))
 
+    async def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Inbox.discard`."""
+        return await self._store.discard(failure, at=as_utc(at))
+
     async def purge(self, *, at: datetime) -> int:
         """See `Inbox.purge`."""
+        await self._discard_failed(as_utc(at))
         lifetimes, forgotten = self._settings.retention.at(at), 0
         while batch := await self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
+
+    async def _discard_failed(self, at: datetime) -> None:
+        before, last = self._settings.retention.failed_before(at), None
+        while before and (page := past(before, await self._store.failed(limit=FAILED_PAGE, after=last))):
+            for failure in page:
+                if failure.due_at is None:
+                    await self._store.discard(failure, at=at)
+            last = page[-1]

@@ -28,7 +28,7 @@ try:
 except ImportError as e:
     raise missing_extra("redis", e) from e
 
-_SCRIPTS = ("ADD", "CLAIM", "BEGIN", "FINISH", "FAIL", "TAKE", "FAILED", "RELEASE", "PURGE")
+_SCRIPTS = ("ADD", "CLAIM", "BEGIN", "FINISH", "FAIL", "TAKE", "FAILED", "RELEASE", "DISCARD", "PURGE")
 
 
 class RedisStore:
@@ -75,13 +75,17 @@ class RedisStore:
         """See `Store.resume`."""
         return drive(resume(taken, at=at, retry=retry), self._performing(effect))
 
-    def failed(self, *, limit: int) -> list[Failure]:
+    def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
-        return failures_of(self._run(self._calls.failed(limit)))
+        return failures_of(self._run(self._calls.failed(limit, after)))
 
     def release(self, key: bytes, *, at: datetime) -> bool:
         """See `Store.release`."""
         return bool(self._run(self._calls.release(key, at)))
+
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Store.discard`."""
+        return bool(self._run(self._calls.discard(failure, at)))
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
@@ -141,13 +145,17 @@ class AsyncRedisStore:
         """See `Store.resume`."""
         return await drive_async(resume(taken, at=at, retry=retry), self._performing(effect))
 
-    async def failed(self, *, limit: int) -> list[Failure]:
+    async def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
-        return failures_of(await self._run(self._calls.failed(limit)))
+        return failures_of(await self._run(self._calls.failed(limit, after)))
 
     async def release(self, key: bytes, *, at: datetime) -> bool:
         """See `Store.release`."""
         return bool(await self._run(self._calls.release(key, at)))
+
+    async def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Store.discard`."""
+        return bool(await self._run(self._calls.discard(failure, at)))
 
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""

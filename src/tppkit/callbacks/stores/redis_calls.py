@@ -68,13 +68,18 @@ class Calls:
         """See `Store.take`."""
         return self._call("TAKE", self._hashes, microseconds(at), microseconds(until), limit)
 
-    def failed(self, limit: int) -> Call:
+    def failed(self, limit: int, after: Failure | None) -> Call:
         """See `Store.failed`."""
-        return self._call("FAILED", self._hashes, limit)
+        behind = () if after is None else (microseconds(after.entry.received_at), after.entry.key.hex())
+        return self._call("FAILED", self._hashes, limit, *behind)
 
     def release(self, key: bytes, at: datetime) -> Call:
         """See `Store.release`."""
         return self._call("RELEASE", key.hex(), microseconds(at))
+
+    def discard(self, failure: Failure, at: datetime) -> Call:
+        """See `Store.discard`."""
+        return self._call("DISCARD", failure.entry.key.hex(), failure.attempts, microseconds(at))
 
     def purge(self, lifetimes: Lifetimes, limit: int) -> Call:
         """See `Store.purge`."""
