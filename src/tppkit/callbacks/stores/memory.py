@@ -90,6 +90,13 @@ class MemoryStore:
                     break
         return taken
 
+    def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """See `Renewing.renew`."""
+        with self._lock:
+            for one in taken:
+                if row := self._held(one):
+                    self._set_due(row, until)
+
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`."""
         return drive(resume(taken, at=at, retry=retry), self._performing(effect))
@@ -170,9 +177,12 @@ class MemoryStore:
             case Begin(taken, at):
                 return self._begin(taken, at)
             case Finish(taken, at):
-                if row := self._held(taken):
-                    self._finish(row, at)
-                    self._settle(row.entry, applied=True)
+                row = self._held(taken)
+                if row is None:
+                    return Outcome.BUSY
+                self._finish(row, at)
+                self._settle(row.entry, applied=True)
+                return Outcome.APPLIED
             case Fail(taken, reason, due_at):
                 if row := self._held(taken):
                     row.state, row.reason = State.FAILED, reason

@@ -28,7 +28,7 @@ try:
 except ImportError as e:
     raise missing_extra("redis", e) from e
 
-_SCRIPTS = ("ADD", "CLAIM", "BEGIN", "FINISH", "FAIL", "TAKE", "FAILED", "RELEASE", "DISCARD", "PURGE")
+_SCRIPTS = ("ADD", "CLAIM", "BEGIN", "FINISH", "FAIL", "TAKE", "RENEW", "FAILED", "RELEASE", "DISCARD", "PURGE")
 
 
 class RedisStore:
@@ -70,6 +70,10 @@ class RedisStore:
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return taken_of(self._run(self._calls.take(at, until, limit)))
+
+    def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """See `Renewing.renew`."""
+        self._run(self._calls.renew(taken, until))
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`."""
@@ -140,6 +144,10 @@ class AsyncRedisStore:
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return taken_of(await self._run(self._calls.take(at, until, limit)))
+
+    async def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """See `Renewing.renew`."""
+        await self._run(self._calls.renew(taken, until))
 
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`."""

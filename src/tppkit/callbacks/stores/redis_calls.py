@@ -68,6 +68,11 @@ class Calls:
         """See `Store.take`."""
         return self._call("TAKE", self._hashes, microseconds(at), microseconds(until), limit)
 
+    def renew(self, taken: Sequence[Taken], until: datetime) -> Call:
+        """See `Renewing.renew`."""
+        claims = [part for one in taken for part in _claim_of(one)]
+        return self._call("RENEW", self._hashes, microseconds(until), *claims)
+
     def failed(self, limit: int, after: Failure | None) -> Call:
         """See `Store.failed`."""
         behind = () if after is None else (microseconds(after.entry.received_at), after.entry.key.hex())

@@ -77,16 +77,16 @@ return 'applied'
 FINISH = (
     _DONE
     + """
-if held() then
-  done(ARGV[3])
-  if ARGV[4] ~= '' then
-    local known = redis.call('HMGET', KEYS[6], 'version', 'key')
-    if not known[1] or known[1] < ARGV[4] then
-      redis.call('HSET', KEYS[6], 'version', ARGV[4], 'content', ARGV[5] ~= '' and ARGV[4] .. ':' .. ARGV[5] or '')
-    end
-    if known[2] == ARGV[1] then redis.call('HDEL', KEYS[6], 'pending', 'key') end
+if not held() then return 'busy' end
+done(ARGV[3])
+if ARGV[4] ~= '' then
+  local known = redis.call('HMGET', KEYS[6], 'version', 'key')
+  if not known[1] or known[1] < ARGV[4] then
+    redis.call('HSET', KEYS[6], 'version', ARGV[4], 'content', ARGV[5] ~= '' and ARGV[4] .. ':' .. ARGV[5] or '')
   end
+  if known[2] == ARGV[1] then redis.call('HDEL', KEYS[6], 'pending', 'key') end
 end
+return 'applied'
 """
 )
 
@@ -126,6 +126,19 @@ for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'L
   if lapsed then break end
 end
 return taken
+"""
+
+# prefix of hashes, until, then member and attempt of each
+RENEW = """
+for n = 3, #ARGV, 2 do
+  local key = ARGV[1] .. ARGV[n]
+  local row = redis.call('HMGET', key, 'state', 'attempts')
+  if row[1] == 'claimed' and row[2] == ARGV[n + 1] then
+    local due = string.format('%.0f', ARGV[2] + (n - 3) / 2)  -- as by TAKE
+    redis.call('HSET', key, 'due', due)
+    redis.call('ZADD', KEYS[2], due, ARGV[n])
+  end
+end
 """
 
 # prefix of hashes, limit, and of the last that is known: received at, member

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 
@@ -114,3 +114,19 @@ class AsyncStore(Protocol):
 
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
+
+
+@runtime_checkable
+class Renewing(Protocol):
+    """A store where an effect is no part of a transaction, so that a lease must not run out during it."""
+
+    def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """Hold what is still claimed as it was taken until a time, and keep its order."""
+
+
+@runtime_checkable
+class AsyncRenewing(Protocol):
+    """The same, awaited."""
+
+    async def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """See `Renewing.renew`."""
