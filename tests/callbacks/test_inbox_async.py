@@ -18,7 +18,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from tppkit.callbacks import AsyncInbox, Outcome, VerifiedCallback
+from tppkit.callbacks import AsyncInbox, InboxSettings, Outcome, Retention, Retries, VerifiedCallback
 from tppkit.callbacks.stores import AsyncStore
 from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
 from tppkit.callbacks.stores.redis import AsyncRedisStore
@@ -149,6 +149,42 @@ def test_a_handlers_error_is_raised_and_the_callback_comes_again(run):
             await inbox.handle(outcome("r1"), raising, at=AT)
         assert len(await inbox.failed()) == 1
         assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_failed_is_turned_over_and_put_away(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        batch = [login(f"r{n}") for n in range(5)]
+        await inbox.handle_all(batch, raising, at=AT)
+        found, last = [], None
+        while page := await inbox.failed(limit=2, after=last):
+            found += [failure.entry.request_id for failure in page]
+            last = page[-1]
+            assert await inbox.discard(last, at=AT)
+            assert not await inbox.discard(last, at=AT)
+        assert sorted(found) == [f"r{n}" for n in range(5)]
+        left = {failure.entry.request_id for failure in await inbox.failed()}
+        answers = {one.callback.request_id: one.outcome for one in await inbox.handle_all(batch, case.handler, at=AT)}  # type: ignore[union-attr]
+        assert answers == {name: "applied" if name in left else "repeated" for name in found}
+        assert sorted(await case.effects()) == sorted(left)
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_purge_discards_what_failed_for_good_where_it_is_told_to(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        settings = InboxSettings(retention=Retention(failed=30 * DAY), retries=Retries(attempts=1))
+        once = AsyncInbox(receiver(), case.store, settings=settings)
+        await once.handle_all([login("r1"), login("r2")], raising, at=AT)
+        await inbox.handle_all([login("r3")], raising, at=AT)  # tried again by itself
+        assert await once.purge(at=AT + 30 * DAY) == 0
+        assert len(await once.failed()) == 3
+        await once.purge(at=AT + 30 * DAY + SECOND)
+        assert [failure.entry.request_id for failure in await once.failed()] == ["r3"]
+        assert await once.purge(at=AT + 37 * DAY + 2 * SECOND) == 2
 
     run(scenario)
 

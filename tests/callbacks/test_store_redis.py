@@ -91,12 +91,27 @@ def test_a_handlers_error_is_raised_where_the_server_fails_as_well(redis_url: st
             inbox.handle(login("r1"), breaks, at=AT)
 
 
-def test_nothing_of_a_body_stays_behind_when_it_is_done(redis_url: str, prefix: str, case: Case):
+def test_what_is_done_is_told_where_the_server_fails_behind_it(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    inbox.accept(login("r1"), at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        (key,) = client.scan_iter(f"{prefix}c:*")
+
+        def breaks(callback: VerifiedCallback, connection: None) -> None:
+            case.handler(callback, connection)
+            client.set(key, b"no hash")
+
+        answers = inbox.handle_all([login(f"r{n}") for n in range(3)], breaks, at=AT)
+    assert [one.outcome for one in answers] == [Outcome.APPLIED, Outcome.BUSY, Outcome.BUSY]  # type: ignore[union-attr]
+    assert case.effects() == ["r0 -"]
+
+
+def test_nothing_of_url_and_body_stays_behind_when_it_is_done(redis_url: str, prefix: str, case: Case):
     inbox = Inbox(receiver(), case.store)
     inbox.handle(outcome("r1"), case.handler, at=AT)
     with redis.Redis.from_url(redis_url) as client:
         (key,) = client.scan_iter(f"{prefix}c:*")
-        assert not {b"body", b"signature"} & client.hgetall(key).keys()
+        assert not {b"url", b"body", b"signature"} & client.hgetall(key).keys()
 
 
 def test_a_client_that_decodes_is_refused(redis_url: str):

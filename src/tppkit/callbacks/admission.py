@@ -8,23 +8,25 @@ requestid, or an older version that comes late, has no effect; and for what it s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from hashlib import sha256
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
-from tppkit._clock import format_time
+from tppkit._clock import format_time, shift
 from tppkit.callbacks.events import parse_event
 from tppkit.callbacks.inbox_settings import InboxSettings, TimeWindow
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
-from tppkit.callbacks.stores.entry import Entry, Order, Outcome
+from tppkit.callbacks.stores.entry import Entry, Failure, Order, Outcome, Promise
 from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
 MAX_BATCH = 1000
+FAILED_PAGE = 100  # bodies and all
+Clock = Callable[[], float]  # monotonic seconds
 # Names sorted at every depth.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
@@ -185,6 +187,37 @@ def retry_after(settings: InboxSettings, at: datetime) -> Retry:
     return lambda attempt: settings.retries.due_at(attempt, at=at)
 
 
+def handled_at_once(store: Store | AsyncStore) -> int:
+    """How many callbacks to hand to the store at once: one, where claim, effect and done mark are steps of their own.
+
+    There nothing undoes the effect of a worker that was overtaken, so leases must not run out while others are handled.
+    """
+    return MAX_BATCH if store.promise is Promise.EXACTLY_ONCE else 1
+
+
+class Leases:
+    """The leases of one call: the first begins at `at`, each further one as much later as the clock says.
+
+    Args:
+        span: how long each holds.
+        at: when the call began, aware UTC.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, span: timedelta, at: datetime, clock: Clock) -> None:
+        self._first, self._span_s, self._clock = shift(at, span), span.total_seconds(), clock
+        self._began, self._last_s = clock(), -1.0
+
+    def end(self) -> datetime:
+        """The end of a lease that begins now."""
+        self._last_s = 0.0 if self._last_s < 0 else self._clock() - self._began
+        return shift(self._first, timedelta(seconds=self._last_s))
+
+    def is_used(self) -> bool:
+        """Whether more than a tenth of the last lease has passed."""
+        return self._clock() - self._began - self._last_s > self._span_s / 10
+
+
 def transactional(store: Store | AsyncStore) -> Any:
     """The store, when it has `once` and `run_within`.
 
@@ -196,6 +229,11 @@ def transactional(store: Store | AsyncStore) -> Any:
             "inbox.no-transaction", f"{type(store).__name__} has no transaction that a caller's writes could be part of"
         )
     return store
+
+
+def past(before: datetime, page: Sequence[Failure]) -> list[Failure]:
+    """Those of a page that were received before a time."""
+    return [one for one in page if one.entry.received_at < before]
 
 
 def bounded(limit: int) -> int:

@@ -15,6 +15,7 @@ several with one commit. `once` marks the callback in a transaction of the calle
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
@@ -22,20 +23,25 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
+    FAILED_PAGE,
     MAX_BATCH,
     Admission,
+    Clock,
+    Leases,
     Receipt,
     Worked,
     admit_all,
     bounded,
+    handled_at_once,
+    past,
     receipts_of,
     retry_after,
     transactional,
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure, Taken
-from tppkit.callbacks.stores.store import Store
+from tppkit.callbacks.stores.entry import Entry, Failure, Outcome, Taken
+from tppkit.callbacks.stores.store import Effect, Renewing, Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected, InboxError
 
@@ -53,10 +59,19 @@ class Inbox:
         receiver: the receiver's addresses and keys.
         store: where callbacks are remembered; how firmly, its `promise` says.
         settings: what it goes by.
+        clock: monotonic seconds, by which a lease that a long call claims later begins later than the call's `at`.
     """
 
-    def __init__(self, receiver: CallbackReceiver, store: Store, *, settings: InboxSettings = DEFAULTS) -> None:
+    def __init__(
+        self,
+        receiver: CallbackReceiver,
+        store: Store,
+        *,
+        settings: InboxSettings = DEFAULTS,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self.receiver, self._store, self._settings = receiver, store, settings
+        self._at_once, self._clock = handled_at_once(store), clock
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
     def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
@@ -124,12 +139,22 @@ class Inbox:
         admitted = admit_all(self._admission, received, at=at)
         entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
         callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
-        at = as_utc(at)
-        outcomes = self._store.run_all(
-            entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
-            at=at, until=shift(at, self._settings.lease), retry=retry_after(self._settings, at),
-        )  # fmt: skip
+        outcomes = self._run_all(
+            entries, lambda entry, connection: handler(callbacks[id(entry)], connection), as_utc(at)
+        )
         return receipts_of(self._admission, admitted, outcomes)
+
+    def _run_all(self, entries: Sequence[Entry], effect: Effect, at: datetime) -> list[Outcome]:
+        leases, outcomes = Leases(self._settings.lease, at, self._clock), list[Outcome]()
+        retry = retry_after(self._settings, at)
+        try:
+            for first in range(0, len(entries), self._at_once):
+                some = entries[first : first + self._at_once]
+                outcomes += self._store.run_all(some, effect, at=at, until=leases.end(), retry=retry)
+        except InboxError:
+            if not outcomes:  # else what is done is told, and the rest is BUSY
+                raise
+        return outcomes
 
     def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """Verify a callback and mark it done in the caller's own transaction: as by `handle`.
@@ -189,7 +214,8 @@ class Inbox:
         Args:
             handler: called with the callback and the store's connection.
             at: now, aware.
-            limit: how many at most, up to 1,000; within the lease all of them should be done.
+            limit: how many at most, up to 1,000. Within the lease all of them should be done; where the store's promise is not
+                exactly-once, each within nine tenths of it.
 
         Raises:
             InboxError: `inbox.unavailable`, before anything is known to be committed; what was under way may still be. What is not
@@ -197,10 +223,13 @@ class Inbox:
             ConfigurationError: `time.naive`, `inbox.setting`.
         """
         at = as_utc(at)
-        until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
+        leases, worked, left = Leases(self._settings.lease, at, self._clock), list[Worked](), bounded(limit)
         try:
-            while left and (taken := self._store.take(at=at, until=until, limit=left)):
-                worked += self._resume(taken, handler, at)
+            while left and (taken := self._store.take(at=at, until=leases.end(), limit=left)):
+                for first in range(0, len(taken), self._at_once):
+                    if first and leases.is_used() and isinstance(self._store, Renewing):
+                        self._store.renew(taken[first:], until=leases.end())
+                    worked += self._resume(taken[first : first + self._at_once], handler, at)
                 left = limit - len(worked)
         except InboxError:
             if not worked:  # else what is done is told; a failure that lasts meets the next call
@@ -214,17 +243,43 @@ class Inbox:
         )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
-    def failed(self, *, limit: int = 100) -> list[Failure]:
-        """Callbacks whose last attempt failed, oldest first."""
-        return self._store.failed(limit=bounded(limit))
+    def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
+        """Callbacks whose last attempt failed, in the order in which they were received.
+
+        Args:
+            limit: how many at most, up to 1,000.
+            after: the last one of the page before, for the next page; it may have been released or discarded meanwhile.
+
+        Raises:
+            InboxError: `inbox.unavailable`.
+            ConfigurationError: `inbox.setting`.
+        """
+        return self._store.failed(limit=bounded(limit), after=after)
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
         """Let a failed callback be taken again now; false when it is no longer failed."""
         return self._store.release(failure.entry.key, at=as_utc(at))
 
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """Put a failed callback away without effect; false when it is failed no more, or has been tried again since.
+
+        It counts as done: URL, body and signature are forgotten at once, and its repetition is acknowledged. The version of its
+        record is not used up.
+        """
+        return self._store.discard(failure, at=as_utc(at))
+
     def purge(self, *, at: datetime) -> int:
         """Forget what the retention no longer asks for, in batches; says how many rows. Call it now and then."""
+        self._discard_failed(as_utc(at))
         lifetimes, forgotten = self._settings.retention.at(at), 0
         while batch := self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
+
+    def _discard_failed(self, at: datetime) -> None:
+        before, last = self._settings.retention.failed_before(at), None
+        while before and (page := past(before, self._store.failed(limit=FAILED_PAGE, after=last))):
+            for failure in page:
+                if failure.due_at is None:
+                    self._store.discard(failure, at=at)
+            last = page[-1]

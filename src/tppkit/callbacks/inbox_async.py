@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -9,20 +10,25 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
+    FAILED_PAGE,
     MAX_BATCH,
     Admission,
+    Clock,
+    Leases,
     Receipt,
     Worked,
     admit_all,
     bounded,
+    handled_at_once,
+    past,
     receipts_of,
     retry_after,
     transactional,
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
 from tppkit.callbacks.message import ReceivedCallback
-from tppkit.callbacks.stores.entry import Failure, Taken
-from tppkit.callbacks.stores.store import AsyncStore
+from tppkit.callbacks.stores.entry import Entry, Failure, Outcome, Taken
+from tppkit.callbacks.stores.store import AsyncEffect, AsyncRenewing, AsyncStore
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback
 from tppkit.errors import CallbackRejected, InboxError
 
@@ -37,10 +43,19 @@ class AsyncInbox:
         receiver: the receiver's addresses and keys.
         store: where callbacks are remembered.
         settings: what it goes by.
+        clock: monotonic seconds, by which a lease that a long call claims later begins later than the call's `at`.
     """
 
-    def __init__(self, receiver: CallbackReceiver, store: AsyncStore, *, settings: InboxSettings = DEFAULTS) -> None:
+    def __init__(
+        self,
+        receiver: CallbackReceiver,
+        store: AsyncStore,
+        *,
+        settings: InboxSettings = DEFAULTS,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self.receiver, self._store, self._settings = receiver, store, settings
+        self._at_once, self._clock = handled_at_once(store), clock
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
     async def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
@@ -65,12 +80,22 @@ class AsyncInbox:
         admitted = admit_all(self._admission, received, at=at)
         entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
         callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
-        at = as_utc(at)
-        outcomes = await self._store.run_all(
-            entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
-            at=at, until=shift(at, self._settings.lease), retry=retry_after(self._settings, at),
-        )  # fmt: skip
+        outcomes = await self._run_all(
+            entries, lambda entry, connection: handler(callbacks[id(entry)], connection), as_utc(at)
+        )
         return receipts_of(self._admission, admitted, outcomes)
+
+    async def _run_all(self, entries: Sequence[Entry], effect: AsyncEffect, at: datetime) -> list[Outcome]:
+        leases, outcomes = Leases(self._settings.lease, at, self._clock), list[Outcome]()
+        retry = retry_after(self._settings, at)
+        try:
+            for first in range(0, len(entries), self._at_once):
+                some = entries[first : first + self._at_once]
+                outcomes += await self._store.run_all(some, effect, at=at, until=leases.end(), retry=retry)
+        except InboxError:
+            if not outcomes:  # else what is done is told, and the rest is BUSY
+                raise
+        return outcomes
 
     async def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """See `Inbox.once`."""
@@ -94,10 +119,13 @@ class AsyncInbox:
     async def work(self, handler: AsyncHandler, *, at: datetime, limit: int = 100) -> list[Worked]:
         """See `Inbox.work`."""
         at = as_utc(at)
-        until, worked, left = shift(at, self._settings.lease), list[Worked](), bounded(limit)
+        leases, worked, left = Leases(self._settings.lease, at, self._clock), list[Worked](), bounded(limit)
         try:
-            while left and (taken := await self._store.take(at=at, until=until, limit=left)):
-                worked += await self._resume(taken, handler, at)
+            while left and (taken := await self._store.take(at=at, until=leases.end(), limit=left)):
+                for first in range(0, len(taken), self._at_once):
+                    if first and leases.is_used() and isinstance(self._store, AsyncRenewing):
+                        await self._store.renew(taken[first:], until=leases.end())
+                    worked += await self._resume(taken[first : first + self._at_once], handler, at)
                 left = limit - len(worked)
         except InboxError:
             if not worked:
@@ -111,17 +139,30 @@ class AsyncInbox:
         )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
-    async def failed(self, *, limit: int = 100) -> list[Failure]:
+    async def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
         """See `Inbox.failed`."""
-        return await self._store.failed(limit=bounded(limit))
+        return await self._store.failed(limit=bounded(limit), after=after)
 
     async def release(self, failure: Failure, *, at: datetime) -> bool:
         """See `Inbox.release`."""
         return await self._store.release(failure.entry.key, at=as_utc(at))
 
+    async def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Inbox.discard`."""
+        return await self._store.discard(failure, at=as_utc(at))
+
     async def purge(self, *, at: datetime) -> int:
         """See `Inbox.purge`."""
+        await self._discard_failed(as_utc(at))
         lifetimes, forgotten = self._settings.retention.at(at), 0
         while batch := await self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
+
+    async def _discard_failed(self, at: datetime) -> None:
+        before, last = self._settings.retention.failed_before(at), None
+        while before and (page := past(before, await self._store.failed(limit=FAILED_PAGE, after=last))):
+            for failure in page:
+                if failure.due_at is None:
+                    await self._store.discard(failure, at=at)
+            last = page[-1]

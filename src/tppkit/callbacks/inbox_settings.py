@@ -85,6 +85,8 @@ class Retention:
         done: callbacks that are done: longer than the service repeats them, which is not documented.
         versions: the last version of each transaction, and each grant. The default is the 13 months within which a payer can
             report a payment (Directive (EU) 2015/2366, article 71).
+        failed: callbacks that failed and are not tried again by themselves, from when they were received: then a purge discards
+            them, as `Inbox.discard` does. None: they stay until somebody releases or discards them.
 
     Raises:
         ConfigurationError: `inbox.setting`, a span is not above zero, or versions are forgotten before callbacks.
@@ -92,10 +94,12 @@ class Retention:
 
     done: timedelta = timedelta(days=7)
     versions: timedelta = timedelta(days=400)
+    failed: timedelta | None = None
 
     def __post_init__(self) -> None:
-        for name in ("done", "versions"):
-            _require_span(f"retention of {name}", getattr(self, name))
+        for name in ("done", "versions", "failed"):
+            if (span := getattr(self, name)) is not None:
+                _require_span(f"retention of {name}", span)
         if self.versions < self.done:
             raise ConfigurationError(
                 "inbox.setting",
@@ -106,6 +110,10 @@ class Retention:
         """What may be forgotten at a time."""
         at = as_utc(at)
         return Lifetimes(done=shift(at, -self.done), versions=shift(at, -self.versions))
+
+    def failed_before(self, at: datetime) -> datetime | None:
+        """Received before which a failed callback may be discarded at a time; None: never."""
+        return None if self.failed is None else shift(as_utc(at), -self.failed)
 
 
 @dataclass(frozen=True, slots=True)

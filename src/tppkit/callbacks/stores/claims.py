@@ -32,7 +32,7 @@ class Begin(NamedTuple):
 
 
 class Finish(NamedTuple):
-    """Mark done what this attempt still holds."""
+    """Mark done what this attempt still holds: APPLIED; BUSY when somebody overtook it, who has the effect again."""
 
     taken: Taken
     at: datetime
@@ -96,5 +96,5 @@ def _have_effect(taken: Taken, at: datetime, retry: Retry) -> Generator[Step, An
             with suppress(InboxError):  # the handler's own error says more
                 yield Fail(taken, e.reason, retry(taken.attempt))
             raise
-        yield Finish(taken, at)
+        outcome = yield Finish(taken, at)
     return outcome

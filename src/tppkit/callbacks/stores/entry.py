@@ -154,6 +154,11 @@ class Failure(NamedTuple):
     reason: str
     due_at: datetime | None
 
+    @property
+    def place(self) -> tuple[datetime, bytes]:
+        """Where it stands among the failed ones: oldest first, and those of one moment by key."""
+        return self.entry.received_at, self.entry.key
+
 
 def microseconds(at: datetime) -> int:
     """`at` as microseconds since 1970, the form of times in every store."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, nsmallest
 from typing import NamedTuple, assert_never
 
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
@@ -90,17 +90,24 @@ class MemoryStore:
                     break
         return taken
 
+    def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """See `Renewing.renew`."""
+        with self._lock:
+            for one in taken:
+                if row := self._held(one):
+                    self._set_due(row, until)
+
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`."""
         return drive(resume(taken, at=at, retry=retry), self._performing(effect))
 
-    def failed(self, *, limit: int) -> list[Failure]:
+    def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
         with self._lock:
-            rows = sorted(
-                (row for row in self._rows.values() if row.state is State.FAILED), key=lambda row: row.entry.received_at
-            )
-        return [Failure(row.entry, row.attempts, row.reason, row.due_at) for row in rows[:limit]]
+            rows = [row for row in self._rows.values() if row.state is State.FAILED]
+            failures = [Failure(row.entry, row.attempts, row.reason, row.due_at) for row in rows]
+        behind = (one for one in failures if after is None or one.place > after.place)
+        return nsmallest(limit, behind, key=lambda one: one.place)
 
     def release(self, key: bytes, *, at: datetime) -> bool:
         """See `Store.release`."""
@@ -110,6 +117,15 @@ class MemoryStore:
                 return False
             row.state = State.WAITING
             self._set_due(row, at)
+            return True
+
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Store.discard`."""
+        with self._lock:
+            row = self._rows.get(failure.entry.key)
+            if row is None or row.state is not State.FAILED or row.attempts != failure.attempts:
+                return False
+            self._finish(row, at)
             return True
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
@@ -161,9 +177,12 @@ class MemoryStore:
             case Begin(taken, at):
                 return self._begin(taken, at)
             case Finish(taken, at):
-                if row := self._held(taken):
-                    self._finish(row, at)
-                    self._settle(row.entry, applied=True)
+                row = self._held(taken)
+                if row is None:
+                    return Outcome.BUSY
+                self._finish(row, at)
+                self._settle(row.entry, applied=True)
+                return Outcome.APPLIED
             case Fail(taken, reason, due_at):
                 if row := self._held(taken):
                     row.state, row.reason = State.FAILED, reason
@@ -239,7 +258,7 @@ class MemoryStore:
         self._set_due(row, until)
 
     def _finish(self, row: _Row, at: datetime) -> None:
-        row.state, row.due_at, row.entry = State.DONE, None, row.entry._replace(body=b"", signature="")
+        row.state, row.due_at, row.entry = State.DONE, None, row.entry._replace(url="", body=b"", signature="")
         heappush(self._done, (at, row.entry.key))
 
     def _set_due(self, row: _Row, due_at: datetime | None) -> None:

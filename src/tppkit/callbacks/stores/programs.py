@@ -23,6 +23,7 @@ T = TypeVar("T")
 # gives it four seconds. For a worker nobody waits, and what it leaves is due again; but it may meet many that are held.
 _WAIT, _WORKERS_WAIT = "1s", "200ms"
 _LOCK_NOT_AVAILABLE = "55P03"
+_BEFORE_ALL = (-(2**63), b"")  # no failed entry stands before it
 _WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
 
@@ -175,14 +176,21 @@ class Programs:
             outcomes.append(outcome)
         return outcomes
 
-    def failed(self, *, limit: int) -> Program[list[Failure]]:
-        """The failed entries, oldest first."""
-        rows: Rows = yield Statement(self._sql.failed, {"limit": limit})
+    def failed(self, *, limit: int, after: Failure | None) -> Program[list[Failure]]:
+        """The failed entries, oldest first; those behind one, where it is given."""
+        time, key = _BEFORE_ALL if after is None else (microseconds(after.entry.received_at), after.entry.key)
+        rows: Rows = yield Statement(self._sql.failed, {"after_time": time, "after_key": key, "limit": limit})
         return [_failure(row) for row in rows]
 
     def release(self, key: bytes, *, at: datetime) -> Program[bool]:
         """Let a failed entry be taken again."""
         rows: Rows = yield from self._hurried(_one(self._sql.release, {"key": key, "at": microseconds(at)}))
+        return bool(rows)
+
+    def discard(self, failure: Failure, *, at: datetime) -> Program[bool]:
+        """Mark a failed entry done."""
+        values = {"key": failure.entry.key, "attempts": failure.attempts, "at": microseconds(at)}
+        rows: Rows = yield from self._hurried(_one(self._sql.discard, values))
         return bool(rows)
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> Program[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 _DONE = """
 local function done(at)
   redis.call('HSET', KEYS[1], 'state', 'done')
-  redis.call('HDEL', KEYS[1], 'body', 'signature', 'due')
+  redis.call('HDEL', KEYS[1], 'url', 'body', 'signature', 'due')
   redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('ZADD', KEYS[3], at, ARGV[1])
 end
@@ -77,16 +77,16 @@ return 'applied'
 FINISH = (
     _DONE
     + """
-if held() then
-  done(ARGV[3])
-  if ARGV[4] ~= '' then
-    local known = redis.call('HMGET', KEYS[6], 'version', 'key')
-    if not known[1] or known[1] < ARGV[4] then
-      redis.call('HSET', KEYS[6], 'version', ARGV[4], 'content', ARGV[5] ~= '' and ARGV[4] .. ':' .. ARGV[5] or '')
-    end
-    if known[2] == ARGV[1] then redis.call('HDEL', KEYS[6], 'pending', 'key') end
+if not held() then return 'busy' end
+done(ARGV[3])
+if ARGV[4] ~= '' then
+  local known = redis.call('HMGET', KEYS[6], 'version', 'key')
+  if not known[1] or known[1] < ARGV[4] then
+    redis.call('HSET', KEYS[6], 'version', ARGV[4], 'content', ARGV[5] ~= '' and ARGV[4] .. ':' .. ARGV[5] or '')
   end
+  if known[2] == ARGV[1] then redis.call('HDEL', KEYS[6], 'pending', 'key') end
 end
+return 'applied'
 """
 )
 
@@ -128,12 +128,39 @@ end
 return taken
 """
 
-# prefix of hashes, limit
+# prefix of hashes, until, then member and attempt of each
+RENEW = """
+for n = 3, #ARGV, 2 do
+  local key = ARGV[1] .. ARGV[n]
+  local row = redis.call('HMGET', key, 'state', 'attempts')
+  if row[1] == 'claimed' and row[2] == ARGV[n + 1] then
+    local due = string.format('%.0f', ARGV[2] + (n - 3) / 2)  -- as by TAKE
+    redis.call('HSET', key, 'due', due)
+    redis.call('ZADD', KEYS[2], due, ARGV[n])
+  end
+end
+"""
+
+# prefix of hashes, limit, and of the last that is known: received at, member
 FAILED = """
+local place = 0
+if ARGV[3] then
+  local mark = ARGV[4] .. '+'  -- sorts directly behind that member, whether it is still there or not
+  redis.call('ZADD', KEYS[4], ARGV[3], mark)
+  place = redis.call('ZRANK', KEYS[4], mark)
+  redis.call('ZREM', KEYS[4], mark)
+end
 local failed = {}
-for _, member in ipairs(redis.call('ZRANGE', KEYS[4], 0, ARGV[2] - 1)) do
+while #failed < tonumber(ARGV[2]) do
+  local member = redis.call('ZRANGE', KEYS[4], place, place)[1]
+  if not member then break end
   local row = redis.call('HGETALL', ARGV[1] .. member)
-  if #row > 0 then table.insert(failed, row) else redis.call('ZREM', KEYS[4], member) end
+  if #row > 0 then
+    table.insert(failed, row)
+    place = place + 1
+  else
+    redis.call('ZREM', KEYS[4], member)
+  end
 end
 return failed
 """
@@ -146,6 +173,18 @@ redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
 redis.call('ZREM', KEYS[4], ARGV[1])
 return 1
 """
+
+# member, attempts, at
+DISCARD = (
+    _DONE
+    + """
+local row = redis.call('HMGET', KEYS[1], 'state', 'attempts')
+if row[1] ~= 'failed' or row[2] ~= ARGV[2] then return 0 end
+done(ARGV[3])
+redis.call('ZREM', KEYS[4], ARGV[1])
+return 1
+"""
+)
 
 # prefix of hashes, prefix of versions, done before, versions before, limit
 PURGE = """

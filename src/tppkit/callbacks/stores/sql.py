@@ -111,13 +111,17 @@ class SqlStore(ABC):
         """See `Store.resume`; as by `run_all`."""
         return self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
 
-    def failed(self, *, limit: int) -> list[Failure]:
+    def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
-        return self._drive(self._programs.failed(limit=limit))
+        return self._drive(self._programs.failed(limit=limit, after=after))
 
     def release(self, key: bytes, *, at: datetime) -> bool:
         """See `Store.release`."""
         return self._drive(self._programs.release(key, at=at))
+
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Store.discard`."""
+        return self._drive(self._programs.discard(failure, at=at))
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
@@ -210,13 +214,17 @@ class AsyncSqlStore(ABC):
         """See `SqlStore.resume`."""
         return await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
 
-    async def failed(self, *, limit: int) -> list[Failure]:
+    async def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
-        return await self._drive(self._programs.failed(limit=limit))
+        return await self._drive(self._programs.failed(limit=limit, after=after))
 
     async def release(self, key: bytes, *, at: datetime) -> bool:
         """See `Store.release`."""
         return await self._drive(self._programs.release(key, at=at))
+
+    async def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Store.discard`."""
+        return await self._drive(self._programs.discard(failure, at=at))
 
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""

@@ -102,10 +102,14 @@ class Statements:
         )
         self.failed = self._text(
             f"SELECT {_COLUMNS}, attempts, reason, due_at FROM {{callbacks}} WHERE state = 'failed'"
-            " ORDER BY received_at LIMIT :limit"
+            " AND (received_at, key) > (:after_time, :after_key) ORDER BY received_at, key LIMIT :limit"
         )
         self.release = self._text(
             "UPDATE {callbacks} SET state = 'waiting', due_at = :at WHERE key = :key AND state = 'failed' RETURNING 1"
+        )
+        self.discard = self._text(
+            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
+            " WHERE key = :key AND attempts = :attempts AND state = 'failed' RETURNING 1"
         )
         self.purge_done = self._text(
             "DELETE FROM {callbacks} WHERE key IN"

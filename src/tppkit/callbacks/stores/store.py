@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 
@@ -65,11 +65,17 @@ class Store(Protocol):
         where the store failed behind those that are committed.
         """
 
-    def failed(self, *, limit: int) -> list[Failure]:
-        """Failed entries, oldest first."""
+    def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
+        """Failed entries, oldest first, by when they were received and then by key; those behind `after`, where one is given.
+
+        What `after` stands for may be failed no more.
+        """
 
     def release(self, key: bytes, *, at: datetime) -> bool:
         """Let a failed entry be taken again; false when there is no such."""
+
+    def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """Mark a failed entry done, without effect; false when it is failed no more, or has been tried again since."""
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """Forget what is older, in a bounded batch; says how many rows. Nothing that waits or failed is forgotten."""
@@ -97,11 +103,30 @@ class AsyncStore(Protocol):
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`."""
 
-    async def failed(self, *, limit: int) -> list[Failure]:
+    async def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
 
     async def release(self, key: bytes, *, at: datetime) -> bool:
         """See `Store.release`."""
 
+    async def discard(self, failure: Failure, *, at: datetime) -> bool:
+        """See `Store.discard`."""
+
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
+
+
+@runtime_checkable
+class Renewing(Protocol):
+    """A store where an effect is no part of a transaction, so that a lease must not run out during it."""
+
+    def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """Hold what is still claimed as it was taken until a time, and keep its order."""
+
+
+@runtime_checkable
+class AsyncRenewing(Protocol):
+    """The same, awaited."""
+
+    async def renew(self, taken: Sequence[Taken], *, until: datetime) -> None:
+        """See `Renewing.renew`."""
