@@ -244,6 +244,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a callback belongs to a time too long ago",
             "nothing, if it is replayed; else widen the window's `past`",
         ),
+        "callback.time-unknown": Code(
+            "nobody knows the time that a callback belongs to, so it is in no window",
+            "nothing, if its code was never shown or is long forgotten; let time_of give NO_TIME where no time applies",
+        ),
         "callback.too-large": Code(
             "body, target or headers are beyond the limits",
             "refuse it",
@@ -724,6 +728,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "inbox.sqlite": Code(
             "SQLite is too old for the inbox",
             "use a Python with SQLite 3.35 or later",
+        ),
+        "inbox.time": Code(
+            "the function that tells a time window the time of a callback failed",
+            "answer 503, so that the service repeats the callback; mend what the function needs: the error's cause names it",
         ),
         "inbox.transaction-open": Code(
             "the store was given a connection that has an open transaction, so it could not commit by itself",

@@ -78,7 +78,8 @@ class Admission:
 
         Raises:
             CallbackRejected: see `verify_callback` and `TimeWindow.require`.
-            ConfigurationError: `time.naive`.
+            InboxError: see `TimeWindow.require`.
+            ConfigurationError: `time.naive`; see `TimeWindow.require`.
         """
         callback = verify_callback(received, at=at, receiver=self._receiver)
         if self._window is not None:

@@ -67,9 +67,9 @@ class Inbox:
             at: the time it was received, aware.
 
         Raises:
-            CallbackRejected: see `verify_callback`; `callback.time-past`, `callback.time-future`,
+            CallbackRejected: see `verify_callback`; `callback.time-past`, `callback.time-future`, `callback.time-unknown`,
                 `callback.request-id-reused`.
-            InboxError: `inbox.unavailable`.
+            InboxError: `inbox.unavailable`; `inbox.time`, the window's function failed.
             ConfigurationError: `time.naive`.
         """
         callback, entry = self._admission.admit(received, at=at)
