@@ -133,12 +133,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "configure the address with the port that the service knows, or without",
         ),
         "callback-cause.url-prefix": Code(
-            "the signature fits a longer or shorter path",
+            "the signature fits a longer, shorter or otherwise changed path",
             "set stripped_prefix to what the proxy takes off, or hand over the original target",
         ),
         "callback-cause.url-query": Code(
-            "the signature fits the URL without its query",
-            "look for what adds the query",
+            "the signature fits the URL without its query, or the query did not arrive",
+            "look for what adds the query, or takes it off",
         ),
         "callback-cause.url-scheme": Code(
             "the signature fits the URL with another or no scheme",

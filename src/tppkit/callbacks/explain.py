@@ -12,7 +12,7 @@ from itertools import islice, product
 
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
-from tppkit.callbacks import causes
+from tppkit.callbacks import causes, url_causes
 from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
 from tppkit.callbacks.keys import CallbackKey
@@ -124,6 +124,9 @@ def _likely_causes(
         if key is not None:
             found = (*changes, *((encoding,) if encoding else ()), *_key_causes(key, receiver, at))
             return found or _explained_by_rule(rejection)
+    lost = url_causes.lost_query(received, receiver.book)
+    if lost is not None:
+        return (lost,)
     names = " or ".join(shown(key.name) for key in keys)
     return (Cause("callback-cause.none-found", f"the signature fits no usual mistake under {names}"),)
 
@@ -133,7 +136,7 @@ def _trials(
 ) -> Iterator[tuple[bytes, tuple[Cause, ...]]]:
     """What may have been signed, with fewer changes first."""
     parts = (
-        causes.heads(request_id, received.method), causes.urls(received, receiver.book), causes.bodies(received.body),
+        causes.heads(request_id, received.method), url_causes.urls(received, receiver.book), causes.bodies(received.body),
     )  # fmt: skip
     for changes in range(_MAX_CHANGES + 1):
         for chosen in product(*parts):
