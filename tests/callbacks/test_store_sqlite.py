@@ -129,7 +129,7 @@ def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_
 def test_threads_that_come_together_share_a_commit(path: Path, inbox: Inbox, case: Case):
     deliveries = [login(f"r{n}") for n in range(40)]
     commits: list[str] = []
-    case.store._open().set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)  # type: ignore[attr-defined]
+    case.store._file.open().set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)  # type: ignore[attr-defined]
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(40) as threads:
         other.execute("BEGIN IMMEDIATE")  # so that they all come before the first can commit
         ready = threading.Barrier(41)
@@ -348,6 +348,71 @@ def test_a_handler_that_ended_the_transaction_is_told_so_whatever_it_raises(inbo
     with pytest.raises(ConfigurationError) as caught:
         inbox.handle(login("r1"), lambda _, connection: ends(connection), at=AT)
     assert caught.value.code == "inbox.handler-committed"
+
+
+def commit_and_spoil(connection: sqlite3.Connection) -> None:
+    connection.executescript("COMMIT; PRAGMA synchronous = OFF")
+    connection.close()
+
+
+@pytest.mark.parametrize("ends", [sqlite3.Connection.close, commit_and_raise, commit_and_spoil])
+def test_a_handler_that_ends_the_transaction_spoils_the_connection_for_no_other(inbox: Inbox, case: Case, ends: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), lambda _, connection: ends(connection), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    found: list[Any] = []
+
+    def handler(callback: Any, connection: sqlite3.Connection) -> None:
+        found.extend(connection.execute("PRAGMA synchronous").fetchone())
+        case.handler(callback, connection)
+
+    for request_id in ("r2", "r3"):
+        assert inbox.handle(login(request_id), handler, at=AT).outcome is Outcome.APPLIED
+    assert found == [2, 2]
+    assert case.effects() == ["r2 -", "r3 -"]
+
+
+def test_a_handler_that_closes_its_connection_fails_for_itself_alone(inbox: Inbox, case: Case):
+    """Another thread waits for its turn meanwhile: it shares no commit with what has failed."""
+
+    def closes(callback: Any, connection: sqlite3.Connection) -> None:
+        while not case.store._waiting:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        connection.close()
+
+    def fails() -> str:
+        with pytest.raises(ConfigurationError) as caught:
+            inbox.handle(login("r1"), closes, at=AT)
+        return caught.value.code
+
+    with ThreadPoolExecutor(1) as thread:
+        failing = thread.submit(fails)
+        while case.store._holder is None:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+        assert failing.result(60) == "inbox.handler-committed"
+    assert [failure.reason for failure in inbox.failed()] == ["ConfigurationError [inbox.handler-committed]"]
+    assert case.effects() == ["r2 -"]
+
+
+def test_a_spoilt_connection_is_not_opened_anew_to_another_file(path: Path, inbox: Inbox, case: Case):
+    def loses(callback: Any, connection: sqlite3.Connection) -> None:
+        connection.close()
+        path.rename(path.with_name("elsewhere"))
+
+    with pytest.raises(ConfigurationError):
+        inbox.handle(login("r1"), loses, at=AT)
+    with pytest.raises(InboxError, match="moved, replaced or deleted"):
+        inbox.handle(login("r2"), case.handler, at=AT)
+    assert not path.exists()
+
+
+def test_a_connection_of_the_callers_that_is_closed_is_told(path: Path, inbox: Inbox):
+    own = sqlite3.connect(path)
+    own.close()
+    with pytest.raises(InboxError) as caught:
+        inbox.once(login("r1"), at=AT, within=own)
+    assert caught.value.code == "inbox.unavailable"
 
 
 def test_a_handler_that_hangs_holds_nobody_up_for_longer_than_was_set(path: Path, case: Case):
