@@ -15,7 +15,7 @@ from tppkit._files import require_database, require_wait
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
-from tppkit.callbacks.stores.sqlite_file import SqliteFile, Synchronous, in_transaction, run, unavailable
+from tppkit.callbacks.stores.sqlite_file import OnConnect, SqliteFile, Synchronous, in_transaction, run, unavailable
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -74,6 +74,8 @@ class SqliteStore(SqlStore):
         prefix: of the tables' names.
         synchronous: see `Synchronous`.
         wait_s: how long to wait for other processes, for handlers in other threads, and for a commit that is shared with them.
+        on_connect: gets every connection that the store opens, in no transaction: for what SQLite knows for each connection alone,
+            such as `PRAGMA foreign_keys = ON`, which no handler can set. The store's own settings are made behind it.
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file), `inbox.setting`.
@@ -86,13 +88,14 @@ class SqliteStore(SqlStore):
         prefix: str = "tppkit_inbox_",
         synchronous: Synchronous = Synchronous.FULL,
         wait_s: float = _WAIT_S,
+        on_connect: OnConnect | None = None,
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
         require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         self._wait_s = require_wait(wait_s, code="inbox.setting")
-        self._file = SqliteFile(path, synchronous=synchronous, wait_s=wait_s)
+        self._file = SqliteFile(path, synchronous=synchronous, wait_s=wait_s, on_connect=on_connect)
         self._group: _Group | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
@@ -150,7 +153,9 @@ class SqliteStore(SqlStore):
                 f"the commit did not come within {self._wait_s:g} seconds: a handler takes long or hangs",
             )
         if group.error is not None:
-            raise InboxError("inbox.unavailable", group.error.message) from group.error
+            # A constraint that is broken is the handler's fault; of several that shared the commit nobody knows whose.
+            cause = group.error.__cause__ if group.size == 1 else group.error
+            raise InboxError("inbox.unavailable", group.error.message) from cause
 
     @contextmanager
     def _turn(self) -> Iterator[_Group]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
 from tppkit._files import FileIdentity, is_still_there, make_private
-from tppkit.errors import InboxError
+from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 _LARGEST_WAL = 64 * 1024 * 1024
 _CHECKPOINT_PAGES = 4000
+
+OnConnect = Callable[[sqlite3.Connection], object]
 
 
 class Synchronous(StrEnum):
@@ -34,10 +37,13 @@ class SqliteFile:
         path: the file.
         synchronous: see `Synchronous`.
         wait_s: how long to wait for other processes.
+        on_connect: gets every new connection, in no transaction; the inbox's own settings are made behind it.
     """
 
-    def __init__(self, path: Path, *, synchronous: Synchronous, wait_s: float) -> None:
-        self._path, self._synchronous, self._wait_s = path, synchronous, wait_s
+    def __init__(
+        self, path: Path, *, synchronous: Synchronous, wait_s: float, on_connect: OnConnect | None = None
+    ) -> None:
+        self._path, self._synchronous, self._wait_s, self._on_connect = path, synchronous, wait_s, on_connect
         self._connection: sqlite3.Connection | None = None
         self._identity: FileIdentity | None = None
         self._inherited: sqlite3.Connection | None = None
@@ -51,7 +57,8 @@ class SqliteFile:
         """The connection.
 
         Raises:
-            InboxError: `inbox.unavailable`; also when what a spoilt connection was to is no longer there.
+            InboxError: `inbox.unavailable`; also when what a spoilt connection was to is no longer there, or on_connect failed.
+            ConfigurationError: `inbox.setting`, on_connect left a transaction open.
         """
         if self._connection is None:
             if self._identity is not None:
@@ -104,11 +111,24 @@ class SqliteFile:
         return connection
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
+        if self._on_connect is not None:
+            _hand(connection, self._on_connect)
         run(connection, "PRAGMA journal_mode = WAL")
         run(connection, f"PRAGMA synchronous = {self._synchronous.value}")
         run(connection, f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
         run(connection, f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
         run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
+
+
+def _hand(connection: sqlite3.Connection, on_connect: OnConnect) -> None:
+    try:
+        on_connect(connection)
+    except TppkitError:
+        raise
+    except Exception as e:
+        raise InboxError("inbox.unavailable", f"on_connect of the inbox's SQLite file raised {type(e).__name__}") from e
+    if in_transaction(connection):
+        raise ConfigurationError("inbox.setting", "on_connect left a transaction open on the inbox's connection")
 
 
 def in_transaction(connection: sqlite3.Connection) -> bool:
