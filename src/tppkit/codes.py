@@ -726,8 +726,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "correct the setting that the message names",
         ),
         "inbox.sqlite": Code(
-            "SQLite is too old for the inbox",
-            "use a Python with SQLite 3.35 or later",
+            "SQLite is too old for the inbox, or it was given no file",
+            "use a Python with SQLite 3.35 or later, and give the pathlib.Path of a file",
         ),
         "inbox.time": Code(
             "the function that tells a time window the time of a callback failed",

@@ -422,6 +422,16 @@ def test_several_are_handled_together_and_each_has_its_own_answer(inbox: Inbox, 
     assert [one.outcome for one in again if not isinstance(one, CallbackRejected)] == [Outcome.APPLIED]
 
 
+def test_of_no_callbacks_there_are_no_receipts(inbox: Inbox, case: Case):
+    assert inbox.handle_all([], case.handler, at=AT) == []
+
+
+def test_a_batch_is_bounded(inbox: Inbox, case: Case):
+    with pytest.raises(ConfigurationError, match="a batch of 1001 is more than 1000") as caught:
+        inbox.handle_all([login("r1")] * 1001, case.handler, at=AT)
+    assert caught.value.code == "inbox.setting"
+
+
 @pytest.mark.parametrize("limit", [0, -1, 1001])
 def test_a_worker_asks_for_a_bounded_number(inbox: Inbox, case: Case, limit: int):
     with pytest.raises(ConfigurationError) as caught:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from inboxes import AT, SERVICE, UUID, Case, grant, login, memory_case, outcome,
 
 from tppkit.callbacks import (
     NO_TIME,
+    AsyncInbox,
     CallbackAddress,
     CallbackKey,
     CallbackKind,
@@ -25,6 +29,10 @@ from tppkit.callbacks import (
     VerifiedCallback,
     operated_at,
 )
+from tppkit.callbacks.stores.entry import Entry
+from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
+from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -139,6 +147,26 @@ def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case: Ca
     with pytest.raises(ConfigurationError) as caught:
         inbox.accept(login("r1"), at=AT)
     assert caught.value.code == "time.naive"
+
+
+class AwaitedStore(MemoryStore):
+    """A store of the application's own whose methods are awaited."""
+
+    async def add(self, entries: Sequence[Entry]) -> list[Outcome]:  # type: ignore[override]
+        return super().add(entries)
+
+
+@pytest.mark.parametrize(
+    ("inbox", "store"),
+    [
+        (Inbox, AsyncPostgresqlStore(nullcontext)), (Inbox, AwaitedStore()), (Inbox, None), (AsyncInbox, MemoryStore()),
+        (AsyncInbox, SqliteStore(Path("never-opened.sqlite"))), (AsyncInbox, object()),
+    ],
+)  # fmt: skip
+def test_a_store_of_the_other_kind_is_refused_where_the_inbox_is_made(inbox: Any, store: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox(receiver(), store)
+    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("method", ["accept", "handle", "once", "work", "purge"])

@@ -320,11 +320,18 @@ def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path):
     assert caught.value.code == "inbox.setting"
 
 
-@pytest.mark.parametrize("name", [":memory:"])
-def test_a_database_in_memory_is_no_store(name: str):
+@pytest.mark.parametrize("path", [Path(":memory:"), ":memory:", "inbox.sqlite", b"inbox.sqlite", None])
+def test_what_is_no_file_is_no_store(path: Any):
     with pytest.raises(ConfigurationError) as caught:
-        SqliteStore(Path(name))
+        SqliteStore(path)
     assert caught.value.code == "inbox.sqlite"
+
+
+@pytest.mark.parametrize("synchronous", ["OFF", "full", None, 2])
+def test_a_durability_that_is_none_is_refused(path: Path, synchronous: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(path, synchronous=synchronous)
+    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("within", [None, 5, object()])

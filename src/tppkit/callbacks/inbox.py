@@ -29,6 +29,7 @@ from tppkit.callbacks.admission import (
     admit_all,
     bounded,
     receipts_of,
+    require_store,
     retry_after,
     transactional,
 )
@@ -53,9 +54,13 @@ class Inbox:
         receiver: the receiver's addresses and keys.
         store: where callbacks are remembered; how firmly, its `promise` says.
         settings: what it goes by.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, the store is one for `AsyncInbox`, or none.
     """
 
     def __init__(self, receiver: CallbackReceiver, store: Store, *, settings: InboxSettings = DEFAULTS) -> None:
+        require_store(store, awaited=False)
         self.receiver, self._store, self._settings = receiver, store, settings
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
@@ -110,7 +115,7 @@ class Inbox:
         all are undone and each is handled again in a transaction of its own.
 
         Args:
-            received: the requests, exactly as they came; at most 1,000.
+            received: the requests, exactly as they came; at most 1,000, none for no receipts.
             handler: called with each callback and the store's connection.
             at: the time they were received, aware.
 
@@ -128,7 +133,7 @@ class Inbox:
         outcomes = self._store.run_all(
             entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
             at=at, until=shift(at, self._settings.lease), retry=retry_after(self._settings, at),
-        )  # fmt: skip
+        ) if entries else []  # fmt: skip
         return receipts_of(self._admission, admitted, outcomes)
 
     def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:

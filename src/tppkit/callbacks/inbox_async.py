@@ -16,6 +16,7 @@ from tppkit.callbacks.admission import (
     admit_all,
     bounded,
     receipts_of,
+    require_store,
     retry_after,
     transactional,
 )
@@ -37,9 +38,13 @@ class AsyncInbox:
         receiver: the receiver's addresses and keys.
         store: where callbacks are remembered.
         settings: what it goes by.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, the store is one for `Inbox`, or none.
     """
 
     def __init__(self, receiver: CallbackReceiver, store: AsyncStore, *, settings: InboxSettings = DEFAULTS) -> None:
+        require_store(store, awaited=True)
         self.receiver, self._store, self._settings = receiver, store, settings
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
@@ -69,7 +74,7 @@ class AsyncInbox:
         outcomes = await self._store.run_all(
             entries, lambda entry, connection: handler(callbacks[id(entry)], connection),
             at=at, until=shift(at, self._settings.lease), retry=retry_after(self._settings, at),
-        )  # fmt: skip
+        ) if entries else []  # fmt: skip
         return receipts_of(self._admission, admitted, outcomes)
 
     async def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:

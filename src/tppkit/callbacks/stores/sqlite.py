@@ -94,8 +94,10 @@ class SqliteStore(SqlStore):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
         require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
+        if synchronous not in tuple(Synchronous):
+            raise ConfigurationError("inbox.setting", f"synchronous is {synchronous!r}, not {' or '.join(Synchronous)}")
         self._wait_s = require_wait(wait_s, code="inbox.setting")
-        self._file = SqliteFile(path, synchronous=synchronous, wait_s=wait_s, on_connect=on_connect)
+        self._file = SqliteFile(path, synchronous=Synchronous(synchronous), wait_s=wait_s, on_connect=on_connect)
         self._group: _Group | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
