@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import timedelta
+from itertools import repeat
 
 import pytest
 from calling import (
@@ -26,6 +27,7 @@ from calling import (
     received,
     with_headers,
 )
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +42,7 @@ from tppkit.callbacks import (
     make_signature,
     signed_bytes,
 )
+from tppkit.callbacks.explain import MAX_HASHED, MAX_TRIALS, affordable
 from tppkit.codes import CODES
 from tppkit.errors import Severity
 
@@ -268,6 +271,31 @@ def test_three_mistakes_at_once_are_not_sought():
     callback = received(PAYMENT_URL, TRANSACTION, signed_url=f"http://tpp.example/cb/{UUID}")
     changed = with_headers(callback, requestid=REQUEST_ID.upper())._replace(body=TRANSACTION + b"\n")
     assert causes(changed) == ["none-found"]
+
+
+@pytest.mark.parametrize("keys", [1, 8, 16])
+def test_trials_are_bounded_by_comparisons_and_by_what_is_hashed(keys):
+    """However long the body is and however many keys there are: an endless number of trials is offered."""
+    assert keys * len(list(affordable(repeat((b"{}", ())), keys=keys))) == MAX_TRIALS
+    long = [len(data) for data, _ in affordable(repeat((bytes(65536), ())), keys=keys)]
+    assert sum(long) <= MAX_HASHED
+    assert keys * len(long) <= MAX_TRIALS
+
+
+@pytest.mark.parametrize(
+    ("method", "signed_url", "sent", "cause"),
+    [
+        ("POST", "https://TPP.EXAMPLE/cb/", b"", "url-host"), ("DELETE", ACCESS_URL, b"", "method"),
+        ("POST", ACCESS_URL, b" ", "body-changed"),
+    ],
+)  # fmt: skip
+def test_each_mistake_alone_is_tried_with_the_longest_body_and_many_keys(method, signed_url, sent, cause):
+    body = json.dumps({"a": [0] * 21_800}).encode()
+    assert 65_000 < len(body) < 65_536
+    strangers = [CallbackKey(f"k{n}", ec.derive_private_key(n, ec.SECP256R1()).public_key()) for n in range(1, 16)]
+    receiver = CallbackReceiver(ADDRESSES, keys=[*strangers[:7], LIVE_KEY])
+    callback = received(body=body, signed_url=signed_url, method=method)._replace(method="POST", body=body + sent)
+    assert causes(callback, receiver=receiver, other_keys=strangers[7:]) == [cause]
 
 
 def test_a_forged_callback_is_told_to_be_one():

@@ -61,8 +61,12 @@ class CallbackKey:
 
     def has_signed(self, signed: bytes, signature: bytes) -> bool:
         """Whether a signature (ECDSA in DER) over these bytes, by SHA-256, is this key's."""
+        return self.has_signed_digest(hashlib.sha256(signed).digest(), signature)
+
+    def has_signed_digest(self, digest: bytes, signature: bytes) -> bool:
+        """The same, of bytes whose SHA-256 is known."""
         try:
-            self.public_key.verify(signature, hashlib.sha256(signed).digest(), _ECDSA)
+            self.public_key.verify(signature, digest, _ECDSA)
         except InvalidSignature:
             return False
         return True
