@@ -53,6 +53,16 @@ def test_the_files_are_for_their_owner_only(path: Path, inbox: Inbox):
         os.umask(old)
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_of_the_applications_keeps_its_mode(tmp_path: Path, mode: int):
+    path = tmp_path / "own.sqlite"
+    path.touch()
+    path.chmod(mode)
+    with open_case("sqlite", str(path), "") as case:
+        Inbox(receiver(), case.store).accept(login("r1"), at=AT)
+        assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {mode}
+
+
 @pytest.mark.parametrize(("synchronous", "told"), [(None, 2), (Synchronous.FULL, 2), (Synchronous.NORMAL, 1)])
 def test_every_commit_waits_for_the_disk_unless_told_otherwise(path: Path, synchronous: Synchronous | None, told: int):
     store = SqliteStore(path) if synchronous is None else SqliteStore(path, synchronous=synchronous)

@@ -70,7 +70,7 @@ class SqliteStore(SqlStore):
     Handlers get the `sqlite3.Connection` and must not commit. What threads do at the same time shares a commit.
 
     Args:
-        path: the file; made readable for its owner only. The inbox's tables may stand in the application's own file.
+        path: the file, which may be the application's own. A new one is readable for its owner only; one that is there keeps its mode.
         prefix: of the tables' names.
         synchronous: see `Synchronous`.
         wait_s: how long to wait for other processes, for handlers in other threads, and for a commit that is shared with them.
