@@ -97,7 +97,7 @@ class SqliteFile:
     def _connect(self) -> sqlite3.Connection:
         try:
             # SQLite gives its side files the mode of the main one.
-            self._identity = make_private(self._path)
+            identity = self._identity or make_private(self._path)
             connection = sqlite3.connect(
                 self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s
             )
@@ -108,6 +108,7 @@ class SqliteFile:
         except BaseException:
             connection.close()
             raise
+        self._identity = identity
         return connection
 
     def _set_up(self, connection: sqlite3.Connection) -> None:
