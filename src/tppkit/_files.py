@@ -134,16 +134,18 @@ def require_wait(wait_s: float, *, code: str) -> float:
     return wait_s
 
 
-def require_database(path: Path, *, code: str) -> None:
-    """Refuse what SQLite takes for a database in memory.
+def require_database(path: object, *, code: str) -> None:
+    """Refuse what is no path of a file, and what SQLite takes for a database in memory.
 
     Args:
-        path: the database's file.
+        path: the database's file, a `Path`.
         code: the error's.
 
     Raises:
         ConfigurationError: the given code.
     """
+    if not isinstance(path, Path):
+        raise ConfigurationError(code, f"a {type(path).__name__} is no pathlib.Path of a database's file")
     if str(path) == ":memory:":
         raise ConfigurationError(
             code, "a database in memory is lost with its process, and no other sees it: give a file"

@@ -133,12 +133,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "configure the address with the port that the service knows, or without",
         ),
         "callback-cause.url-prefix": Code(
-            "the signature fits a longer or shorter path",
+            "the signature fits a longer, shorter or otherwise changed path",
             "set stripped_prefix to what the proxy takes off, or hand over the original target",
         ),
         "callback-cause.url-query": Code(
-            "the signature fits the URL without its query",
-            "look for what adds the query",
+            "the signature fits the URL without its query, or the query did not arrive",
+            "look for what adds the query, or takes it off",
         ),
         "callback-cause.url-scheme": Code(
             "the signature fits the URL with another or no scheme",
@@ -243,6 +243,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.time-past": Code(
             "a callback belongs to a time too long ago",
             "nothing, if it is replayed; else widen the window's `past`",
+        ),
+        "callback.time-unknown": Code(
+            "nobody knows the time that a callback belongs to, so it is in no window",
+            "nothing, if its code was never shown or is long forgotten; let time_of give NO_TIME where no time applies",
         ),
         "callback.too-large": Code(
             "body, target or headers are beyond the limits",
@@ -722,8 +726,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "correct the setting that the message names",
         ),
         "inbox.sqlite": Code(
-            "SQLite is too old for the inbox",
-            "use a Python with SQLite 3.35 or later",
+            "SQLite is too old for the inbox, or it was given no file",
+            "use a Python with SQLite 3.35 or later, and give the pathlib.Path of a file",
+        ),
+        "inbox.time": Code(
+            "the function that tells a time window the time of a callback failed",
+            "answer 503, so that the service repeats the callback; mend what the function needs: the error's cause names it",
         ),
         "inbox.transaction-open": Code(
             "the store was given a connection that has an open transaction, so it could not commit by itself",

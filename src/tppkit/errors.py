@@ -12,7 +12,7 @@
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
     ├── TransportError             no answer: connection, TLS or time
     ├── ArchiveError               kept evidence cannot be opened or appended to
-    ├── InboxError                 the inbox's store does not answer, so nothing may be acknowledged
+    ├── InboxError                 the inbox's store, or what it asks, fails: nothing may be acknowledged
     └── ConfigurationError         settings, files or extras that cannot work
 
 `code` is stable and dotted (the table in `tppkit.codes` explains each one); the message is for people and may change.
@@ -189,7 +189,7 @@ class ArchiveError(TppkitError):
 
 
 class InboxError(TppkitError):
-    """The inbox's store does not answer: the callback must not be acknowledged, so that it is repeated."""
+    """The inbox's store, or what it asks for a time, fails: the callback must not be acknowledged, so that it is repeated."""
 
 
 class ConfigurationError(TppkitError):

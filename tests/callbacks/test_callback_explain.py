@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import timedelta
+from itertools import repeat
 
 import pytest
 from calling import (
@@ -26,6 +27,7 @@ from calling import (
     received,
     with_headers,
 )
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +42,7 @@ from tppkit.callbacks import (
     make_signature,
     signed_bytes,
 )
+from tppkit.callbacks.explain import MAX_HASHED, MAX_TRIALS, affordable
 from tppkit.codes import CODES
 from tppkit.errors import Severity
 
@@ -107,6 +110,81 @@ def test_what_a_proxy_changed_is_found_in_its_headers(name, value, signed_url, c
 
 def test_the_host_that_the_request_names_was_signed():
     assert causes(received(signed_url="https://10.0.0.7/cb/")) == ["url-host"]
+
+
+PREFIXED = CallbackReceiver(
+    [
+        CallbackAddress(f"{ORIGIN}/app/cb/", CallbackKind.ACCESS),
+        CallbackAddress(f"{ORIGIN}/app/cb/{{token}}", CallbackKind.PAYMENT),
+        CallbackAddress(f"{ORIGIN}/app/ž/{{token}}", CallbackKind.OTHER),
+        CallbackAddress(f"{ORIGIN}/app/q?form=1", CallbackKind.OTHER),
+        CallbackAddress(f"{ORIGIN}/app/t?u={{token}}", CallbackKind.OTHER),
+    ],
+    keys=[LIVE_KEY],
+)
+
+
+def sent(path: str, target: str) -> ReceivedCallback:
+    """What was signed for one path of the receiver and came to another target."""
+    return received(body=b"{}", signed_url=ORIGIN + path)._replace(target=target)
+
+
+@pytest.mark.parametrize(
+    ("path", "target"),
+    [("/app/cb/", "/cb/"), ("/app/cb/", "/"), (f"/app/cb/{UUID}", f"/cb/{UUID}"), (f"/app/%C5%BE/{UUID}", f"/%c5%be/{UUID}"),
+     (f"/app/ž/{UUID}", f"/%C5%BE/{UUID}"), (f"/app/t?u={UUID}", f"/t?u={UUID}"), ("/app/q?form=1", "/q?form=1")],
+)  # fmt: skip
+def test_a_proxy_took_the_prefix_off(path, target):
+    (_, likely) = explain_callback(sent(path, target), at=AT, receiver=PREFIXED).findings
+    assert likely.code == "callback-cause.url-prefix"
+    taken = "/app/cb" if target == "/" else "/app"
+    assert f'a proxy took "{taken}" off the path, so set stripped_prefix="{taken}"' in likely.message
+
+
+def test_a_prefix_that_was_not_taken_off_is_told():
+    receiver = CallbackReceiver(PREFIXED.book.addresses, keys=[LIVE_KEY], stripped_prefix="/app")
+    (_, likely) = explain_callback(sent("/app/cb/", "/app/cb/"), at=AT, receiver=receiver).findings
+    assert likely.code == "callback-cause.url-prefix"
+    assert "leave stripped_prefix out" in likely.message
+
+
+@pytest.mark.parametrize(
+    ("path", "target", "cause"),
+    [
+        ("/app/cb/", "/proxy/app/cb/", "url-prefix"), (f"/app/cb/{UUID}", f"/hooks?id={UUID}", "url-prefix"),
+        ("/app/q?form=1", "/app/q", "url-query"), (f"/app/t?u={UUID}", "/app/t", "url-query"), ("/app/cb/", "/app/cb", "url-slash"),
+        (f"/app/cb/{UUID}", f"/app/cb/{UUID}?a=1", "url-query"), ("/app/cb/", "https://other.example/app/cb/", "url-host"),
+        ("/app/cb/", "/elsewhere", "url-prefix"), ("/not/mine", "/elsewhere", "none-found"),
+    ],
+)  # fmt: skip
+def test_a_target_that_is_no_address_is_compared_with_every_address(path, target, cause):
+    assert causes(sent(path, target), receiver=PREFIXED) == [cause]
+
+
+def test_the_path_lost_its_prefix_and_the_body_was_changed():
+    changed = sent("/app/cb/", "/cb/")._replace(body=b"{}\n")
+    assert causes(changed, receiver=PREFIXED) == ["url-prefix", "body-changed"]
+
+
+@pytest.mark.parametrize(
+    ("signed_url", "headers"),
+    [("https://tpp.example:8443/cb/", ()), ("https://tpp.example:8080/cb/", ()),
+     ("https://tpp.example:7001/cb/", (("X-Forwarded-Port", "7001"),)), ("https://tpp.example:7002/cb/", (("Host", "10.0.0.7:7002"),))],
+)  # fmt: skip
+def test_another_port_was_signed(signed_url, headers):
+    assert causes(with_more(received(signed_url=signed_url), *headers)) == ["url-port"]
+
+
+@pytest.mark.parametrize("signed", ["https://[::1]/cb/", "https://[::1]:443/cb/"])
+def test_the_port_behind_an_address_of_numbers_was_not_signed(signed):
+    receiver = CallbackReceiver([CallbackAddress("https://[::1]:8443/cb/", CallbackKind.ACCESS)], keys=[LIVE_KEY])
+    assert causes(received(signed_url=signed), receiver=receiver) == ["url-port"]
+
+
+def test_a_usual_mistake_is_found_among_many_addresses():
+    many = [CallbackAddress(f"https://h{n}.example/p{n}/{{token}}", CallbackKind.PAYMENT) for n in range(1000)]
+    receiver = CallbackReceiver([*many, *ADDRESSES], keys=[LIVE_KEY])
+    assert causes(received(signed_url="http://tpp.example/cb/"), receiver=receiver) == ["url-scheme"]
 
 
 def test_other_percent_encoding_was_signed():
@@ -193,6 +271,31 @@ def test_three_mistakes_at_once_are_not_sought():
     callback = received(PAYMENT_URL, TRANSACTION, signed_url=f"http://tpp.example/cb/{UUID}")
     changed = with_headers(callback, requestid=REQUEST_ID.upper())._replace(body=TRANSACTION + b"\n")
     assert causes(changed) == ["none-found"]
+
+
+@pytest.mark.parametrize("keys", [1, 8, 16])
+def test_trials_are_bounded_by_comparisons_and_by_what_is_hashed(keys):
+    """However long the body is and however many keys there are: an endless number of trials is offered."""
+    assert keys * len(list(affordable(repeat((b"{}", ())), keys=keys))) == MAX_TRIALS
+    long = [len(data) for data, _ in affordable(repeat((bytes(65536), ())), keys=keys)]
+    assert sum(long) <= MAX_HASHED
+    assert keys * len(long) <= MAX_TRIALS
+
+
+@pytest.mark.parametrize(
+    ("method", "signed_url", "sent", "cause"),
+    [
+        ("POST", "https://TPP.EXAMPLE/cb/", b"", "url-host"), ("DELETE", ACCESS_URL, b"", "method"),
+        ("POST", ACCESS_URL, b" ", "body-changed"),
+    ],
+)  # fmt: skip
+def test_each_mistake_alone_is_tried_with_the_longest_body_and_many_keys(method, signed_url, sent, cause):
+    body = json.dumps({"a": [0] * 21_800}).encode()
+    assert 65_000 < len(body) < 65_536
+    strangers = [CallbackKey(f"k{n}", ec.derive_private_key(n, ec.SECP256R1()).public_key()) for n in range(1, 16)]
+    receiver = CallbackReceiver(ADDRESSES, keys=[*strangers[:7], LIVE_KEY])
+    callback = received(body=body, signed_url=signed_url, method=method)._replace(method="POST", body=body + sent)
+    assert causes(callback, receiver=receiver, other_keys=strangers[7:]) == [cause]
 
 
 def test_a_forged_callback_is_told_to_be_one():

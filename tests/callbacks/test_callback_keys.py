@@ -71,6 +71,22 @@ def test_a_private_key_is_refused_and_not_shown():
     assert refusal(LIVE.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())) == "callback-key.unreadable"
 
 
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        (LIVE, "callback-key.unreadable"), (PEM, "callback-key.unreadable"), (None, "callback-key.unreadable"),
+        (rsa.generate_private_key(65537, 2048), "callback-key.unreadable"),
+        (rsa.generate_private_key(65537, 2048).public_key(), "callback-key.curve"),
+        (ed25519.Ed25519PrivateKey.generate().public_key(), "callback-key.curve"),
+        (ec.generate_private_key(ec.SECP384R1()).public_key(), "callback-key.curve"),
+    ],
+)  # fmt: skip
+def test_what_is_no_public_key_on_the_curve_is_no_key_of_a_receiver(key, code):
+    with pytest.raises(ConfigurationError) as refused:
+        CallbackKey("live", key)
+    assert refused.value.code == code
+
+
 def test_a_point_off_the_curve_is_refused():
     assert refusal(DER[:-1] + bytes([DER[-1] ^ 1])) == "callback-key.unreadable"
 

@@ -383,6 +383,19 @@ def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbo
     assert inbox.handle(outcome("done"), case.handler, at=AT + 401 * DAY).outcome is Outcome.APPLIED
 
 
+def test_what_is_done_counts_from_the_time_it_was_done_at_by_the_clock(inbox: Inbox, case: Case):
+    """As the guide says: a purge forgets early what was done while the clock was back by more than the retention."""
+    back = AT - 30 * DAY
+    assert inbox.handle(login("r1"), case.handler, at=back).outcome is Outcome.APPLIED
+    assert inbox.handle(outcome("r2"), case.handler, at=back).outcome is Outcome.APPLIED
+    assert [inbox.handle(one, case.handler, at=AT).outcome for one in (login("r1"), outcome("r2"))] == [
+        Outcome.REPEATED
+    ] * 2
+    inbox.purge(at=AT)
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(outcome("r2"), case.handler, at=AT).outcome is Outcome.STALE  # versions are kept for longer
+
+
 def test_a_purge_goes_in_bounded_batches(inbox: Inbox, case: Case):
     for n in range(5):
         inbox.handle(login(f"r{n}"), case.handler, at=AT)
@@ -420,6 +433,16 @@ def test_several_are_handled_together_and_each_has_its_own_answer(inbox: Inbox, 
     assert (failure.entry.request_id, failure.attempts) == ("fails", 1)
     again = inbox.handle_all([outcome("fails", record="t3")], case.handler, at=AT + SECOND)
     assert [one.outcome for one in again if not isinstance(one, CallbackRejected)] == [Outcome.APPLIED]
+
+
+def test_of_no_callbacks_there_are_no_receipts(inbox: Inbox, case: Case):
+    assert inbox.handle_all([], case.handler, at=AT) == []
+
+
+def test_a_batch_is_bounded(inbox: Inbox, case: Case):
+    with pytest.raises(ConfigurationError, match="a batch of 1001 is more than 1000") as caught:
+        inbox.handle_all([login("r1")] * 1001, case.handler, at=AT)
+    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])

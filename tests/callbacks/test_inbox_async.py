@@ -230,6 +230,36 @@ def test_several_are_handled_together_and_each_has_its_own_answer(run):
     run(scenario)
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_of_no_callbacks_there_are_no_receipts(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        assert await inbox.handle_all([], case.handler, at=AT) == []
+
+    run(scenario)
+
+
+def test_the_cursors_that_a_connection_makes_otherwise_are_the_applications(postgresql_url: str):
+    prefix = new_prefix("async")
+    make_effects(postgresql_url, prefix)
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        kind = psycopg.AsyncRawCursor
+        async with await psycopg.AsyncConnection.connect(postgresql_url, cursor_factory=kind) as connection:
+            yield connection
+
+    async def handler(callback: VerifiedCallback, connection: psycopg.AsyncConnection[Any]) -> None:
+        await connection.execute(f"INSERT INTO {prefix}effects (line) VALUES ($1)", [callback.request_id])
+
+    async def scenario() -> None:
+        store = AsyncPostgresqlStore(connect, prefix=prefix)
+        await store.create_tables()
+        assert (await AsyncInbox(receiver(), store).handle(login("r1"), handler, at=AT)).outcome is Outcome.APPLIED
+
+    asyncio.run(scenario())
+    assert read_effects(postgresql_url, prefix) == ["r1"]
+
+
 @pytest.mark.parametrize("store", TRANSACTIONAL)
 def test_what_is_cancelled_was_never_received(run):
     async def scenario(inbox: AsyncInbox, case: Case) -> None:

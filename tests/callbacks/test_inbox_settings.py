@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
 import pytest
 from inboxes import AT, SERVICE, UUID, Case, grant, login, memory_case, outcome, receiver
 
 from tppkit.callbacks import (
+    NO_TIME,
+    AsyncInbox,
     CallbackAddress,
     CallbackKey,
     CallbackKind,
@@ -15,12 +21,19 @@ from tppkit.callbacks import (
     Inbox,
     InboxSettings,
     Outcome,
+    Receipt,
+    ReceivedCallback,
     Retention,
     Retries,
     TimeWindow,
+    VerifiedCallback,
     operated_at,
 )
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.callbacks.stores.entry import Entry
+from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
+from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 OPERATED = 833_630_400  # seconds from 2000-01-01 to AT
@@ -66,8 +79,9 @@ def test_outside_the_window_a_callback_is_refused_and_not_remembered(code: str, 
     assert inbox.accept(outcome("r1", at=OPERATED), at=AT).outcome is Outcome.STORED
 
 
-def test_a_callback_that_has_no_time_is_within_every_window(case: Case):
+def test_a_callback_to_which_no_time_applies_is_within_every_window(case: Case):
     assert within(WINDOW, case).accept(login("r1"), at=AT).outcome is Outcome.STORED
+    assert within(TimeWindow(lambda _: NO_TIME, past=DAY), case).accept(grant("r2"), at=AT).outcome is Outcome.STORED
 
 
 def test_a_login_can_be_held_to_the_time_its_code_was_shown(case: Case):
@@ -79,11 +93,80 @@ def test_a_login_can_be_held_to_the_time_its_code_was_shown(case: Case):
     assert caught.value.code == "callback.time-past"
 
 
+SHOWN: dict[str, datetime] = {}  # every code is forgotten
+
+
+@pytest.mark.parametrize(
+    "time_of", [lambda callback: SHOWN.get(callback.token), lambda callback: SHOWN[callback.token]]
+)
+@pytest.mark.parametrize("callback", [login("r1"), outcome("r1")])
+def test_a_time_that_nobody_knows_is_in_no_window(time_of: Any, callback: ReceivedCallback, case: Case):
+    inbox = within(TimeWindow(time_of, past=DAY), case)
+    with pytest.raises(CallbackRejected) as caught:
+        inbox.handle(callback, case.handler, at=AT)
+    assert caught.value.code == "callback.time-unknown"
+    assert UUID not in str(caught.value)
+    assert case.effects() == []
+
+
+def test_one_unknown_time_holds_up_no_other_callback_of_a_batch(case: Case):
+    inbox = within(TimeWindow(lambda callback: {UUID: AT}[callback.token], past=DAY), case)
+    refused, receipt = inbox.handle_all([login("r1", token="z" * 20), login("r2")], case.handler, at=AT)
+    assert isinstance(refused, CallbackRejected)
+    assert isinstance(receipt, Receipt)
+    assert receipt.outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (OSError("the table of codes is away"), "inbox.time"),
+        (InboxError("inbox.unavailable", "away"), "inbox.unavailable"),
+    ],
+)
+def test_a_window_that_cannot_be_asked_acknowledges_nothing(fault: Exception, expected: str, case: Case):
+    def time_of(callback: VerifiedCallback) -> datetime:
+        raise fault
+
+    inbox = within(TimeWindow(time_of, past=DAY), case)
+    with pytest.raises(InboxError) as caught:
+        inbox.accept(login("r1"), at=AT)
+    assert caught.value.code == expected
+    assert fault in (caught.value, caught.value.__cause__)
+
+
+def test_what_is_no_time_is_a_fault_of_the_receiver(case: Case):
+    inbox = within(TimeWindow(lambda _: 833_630_400, past=DAY), case)  # type: ignore[arg-type,return-value]
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.accept(login("r1"), at=AT)
+    assert caught.value.code == "inbox.setting"
+
+
 def test_a_window_over_a_time_without_a_zone_is_a_fault_of_the_receiver(case: Case):
     inbox = within(TimeWindow(lambda _: datetime(2026, 6, 1), past=DAY), case)
     with pytest.raises(ConfigurationError) as caught:
         inbox.accept(login("r1"), at=AT)
     assert caught.value.code == "time.naive"
+
+
+class AwaitedStore(MemoryStore):
+    """A store of the application's own whose methods are awaited."""
+
+    async def add(self, entries: Sequence[Entry]) -> list[Outcome]:  # type: ignore[override]
+        return super().add(entries)
+
+
+@pytest.mark.parametrize(
+    ("inbox", "store"),
+    [
+        (Inbox, AsyncPostgresqlStore(nullcontext)), (Inbox, AwaitedStore()), (Inbox, None), (AsyncInbox, MemoryStore()),
+        (AsyncInbox, SqliteStore(Path("never-opened.sqlite"))), (AsyncInbox, object()),
+    ],
+)  # fmt: skip
+def test_a_store_of_the_other_kind_is_refused_where_the_inbox_is_made(inbox: Any, store: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox(receiver(), store)
+    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("method", ["accept", "handle", "once", "work", "purge"])

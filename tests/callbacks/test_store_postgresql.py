@@ -76,6 +76,19 @@ def test_a_second_delivery_waits_for_the_first_callers_transaction(postgresql_ur
         assert waiting.result(timeout=20) is expected
 
 
+def test_the_cursors_that_a_connection_makes_otherwise_are_the_applications(postgresql_url: str):
+    prefix = new_prefix("pg")
+    case = postgresql_case(postgresql_url, prefix)
+    store = PostgresqlStore(
+        lambda: psycopg.connect(postgresql_url, cursor_factory=psycopg.RawCursor), prefix=prefix
+    )  # its parameters are $1, $2
+    insert = f"INSERT INTO {prefix}effects (line) VALUES ($1)"
+    inbox = Inbox(receiver(), store)
+    applied = inbox.handle(login("r1"), lambda callback, own: own.execute(insert, [callback.request_id]), at=AT)
+    assert applied.outcome is Outcome.APPLIED
+    assert case.effects() == ["r1"]
+
+
 def test_a_handler_cannot_commit(inbox: Inbox, case: Case):
     def commits(callback: object, connection: psycopg.Connection) -> None:
         case.write(connection, "half")

@@ -20,7 +20,7 @@ import pytest
 from forking import look
 from inboxes import AT, Case, login, open_case, outcome, receiver
 
-from tppkit.callbacks import Inbox, Outcome
+from tppkit.callbacks import Inbox, Outcome, Receipt
 from tppkit.callbacks.stores import sqlite as sqlite_stores
 from tppkit.callbacks.stores.sqlite import SqliteStore, Synchronous
 from tppkit.errors import ConfigurationError, InboxError
@@ -51,6 +51,16 @@ def test_the_files_are_for_their_owner_only(path: Path, inbox: Inbox):
         assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     finally:
         os.umask(old)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_a_file_of_the_applications_keeps_its_mode(tmp_path: Path, mode: int):
+    path = tmp_path / "own.sqlite"
+    path.touch()
+    path.chmod(mode)
+    with open_case("sqlite", str(path), "") as case:
+        Inbox(receiver(), case.store).accept(login("r1"), at=AT)
+        assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {mode}
 
 
 @pytest.mark.parametrize(("synchronous", "told"), [(None, 2), (Synchronous.FULL, 2), (Synchronous.NORMAL, 1)])
@@ -126,20 +136,23 @@ def test_an_effect_in_the_callers_transaction_is_committed_and_rolled_back_with_
     assert case.effects() == ["once"]
 
 
-def test_threads_that_come_together_share_a_commit(path: Path, inbox: Inbox, case: Case):
+def test_threads_that_come_together_share_a_commit(path: Path, case: Case):
     deliveries = [login(f"r{n}") for n in range(40)]
     commits: list[str] = []
-    case.store._open().set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)  # type: ignore[attr-defined]
+    trace = lambda sql: commits.append(sql) if sql == "COMMIT" else None  # noqa: E731
+    store = SqliteStore(path, on_connect=lambda connection: connection.set_trace_callback(trace))
+    inbox = Inbox(receiver(), store)
     with closing(sqlite3.connect(path, isolation_level=None)) as other, ThreadPoolExecutor(40) as threads:
         other.execute("BEGIN IMMEDIATE")  # so that they all come before the first can commit
         ready = threading.Barrier(41)
         accepted = [threads.submit(lambda d=one: (ready.wait(), inbox.accept(d, at=AT))[1]) for one in deliveries]
         ready.wait()
         deadline = time.monotonic() + 20
-        while case.store._waiting < 39 and time.monotonic() < deadline:  # type: ignore[attr-defined]
+        while store._waiting < 39 and time.monotonic() < deadline:
             time.sleep(0.001)
         other.execute("COMMIT")
         assert {future.result().outcome for future in accepted} == {Outcome.STORED}
+    store.close()
     assert len(commits) == 1
 
 
@@ -296,9 +309,13 @@ def test_a_prefix_that_is_no_name_is_refused(path: Path, prefix: str):
 
 def test_a_file_that_is_no_database_is_told(path: Path):
     path.write_bytes(b"no database at all, but long enough to be looked at as one" * 20)
+    store = SqliteStore(path)
     with pytest.raises(InboxError) as caught:
-        SqliteStore(path).create_tables()
+        store.create_tables()
     assert caught.value.code == "inbox.unavailable"
+    path.rename(path.with_name("elsewhere"))  # nothing was kept in it, so another may take its place
+    store.create_tables()
+    store.close()
 
 
 def test_nothing_of_a_body_stays_behind_when_it_is_done(path: Path, inbox: Inbox, case: Case):
@@ -317,11 +334,18 @@ def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path):
     assert caught.value.code == "inbox.setting"
 
 
-@pytest.mark.parametrize("name", [":memory:"])
-def test_a_database_in_memory_is_no_store(name: str):
+@pytest.mark.parametrize("path", [Path(":memory:"), ":memory:", "inbox.sqlite", b"inbox.sqlite", None])
+def test_what_is_no_file_is_no_store(path: Any):
     with pytest.raises(ConfigurationError) as caught:
-        SqliteStore(Path(name))
+        SqliteStore(path)
     assert caught.value.code == "inbox.sqlite"
+
+
+@pytest.mark.parametrize("synchronous", ["OFF", "full", None, 2])
+def test_a_durability_that_is_none_is_refused(path: Path, synchronous: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(path, synchronous=synchronous)
+    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("within", [None, 5, object()])
@@ -348,6 +372,170 @@ def test_a_handler_that_ended_the_transaction_is_told_so_whatever_it_raises(inbo
     with pytest.raises(ConfigurationError) as caught:
         inbox.handle(login("r1"), lambda _, connection: ends(connection), at=AT)
     assert caught.value.code == "inbox.handler-committed"
+
+
+def commit_and_spoil(connection: sqlite3.Connection) -> None:
+    connection.executescript("PRAGMA synchronous = OFF")  # which commits first
+
+
+@pytest.mark.parametrize("ends", [sqlite3.Connection.close, commit_and_raise, commit_and_spoil])
+def test_a_handler_that_ends_the_transaction_spoils_the_connection_for_no_other(inbox: Inbox, case: Case, ends: Any):
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r1"), lambda _, connection: ends(connection), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    found: list[Any] = []
+
+    def handler(callback: Any, connection: sqlite3.Connection) -> None:
+        found.extend(connection.execute("PRAGMA synchronous").fetchone())
+        case.handler(callback, connection)
+
+    for request_id in ("r2", "r3"):
+        assert inbox.handle(login(request_id), handler, at=AT).outcome is Outcome.APPLIED
+    assert found == [2, 2]
+    assert case.effects() == ["r2 -", "r3 -"]
+
+
+def test_a_handler_that_closes_its_connection_fails_for_itself_alone(inbox: Inbox, case: Case):
+    """Another thread waits for its turn meanwhile: it shares no commit with what has failed."""
+
+    def closes(callback: Any, connection: sqlite3.Connection) -> None:
+        while not case.store._waiting:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        connection.close()
+
+    def fails() -> str:
+        with pytest.raises(ConfigurationError) as caught:
+            inbox.handle(login("r1"), closes, at=AT)
+        return caught.value.code
+
+    with ThreadPoolExecutor(1) as thread:
+        failing = thread.submit(fails)
+        while case.store._holder is None:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+        assert failing.result(60) == "inbox.handler-committed"
+    assert [failure.reason for failure in inbox.failed()] == ["ConfigurationError [inbox.handler-committed]"]
+    assert case.effects() == ["r2 -"]
+
+
+def test_a_spoilt_connection_is_not_opened_anew_to_another_file(path: Path, inbox: Inbox, case: Case):
+    def loses(callback: Any, connection: sqlite3.Connection) -> None:
+        connection.close()
+        path.rename(path.with_name("elsewhere"))
+
+    with pytest.raises(ConfigurationError):
+        inbox.handle(login("r1"), loses, at=AT)
+    with pytest.raises(InboxError, match="moved, replaced or deleted"):
+        inbox.handle(login("r2"), case.handler, at=AT)
+    assert not path.exists()
+
+
+def test_a_connection_of_the_callers_that_is_closed_is_told(path: Path, inbox: Inbox):
+    own = sqlite3.connect(path)
+    own.close()
+    with pytest.raises(InboxError) as caught:
+        inbox.once(login("r1"), at=AT, within=own)
+    assert caught.value.code == "inbox.unavailable"
+
+
+def with_foreign_keys(path: Path, deferred: str = "") -> Inbox:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            "CREATE TABLE orders (id TEXT PRIMARY KEY);"
+            f"CREATE TABLE payments (order_id TEXT REFERENCES orders (id) {deferred});"
+        )
+    store = SqliteStore(path, on_connect=lambda connection: connection.execute("PRAGMA foreign_keys = ON"))
+    return Inbox(receiver(), store)
+
+
+def pay_for_nothing(callback: Any, connection: sqlite3.Connection) -> None:
+    connection.execute("INSERT INTO payments VALUES ('no such order')")
+
+
+def pay_and_order(callback: Any, connection: sqlite3.Connection) -> None:
+    pay_for_nothing(callback, connection)
+    connection.execute("INSERT INTO orders VALUES ('no such order')")
+
+
+@pytest.mark.parametrize("deferred", ["", "DEFERRABLE INITIALLY DEFERRED"])
+def test_the_applications_foreign_keys_hold_in_handlers(path: Path, case: Case, deferred: str):
+    inbox = with_foreign_keys(path, deferred)
+    with pytest.raises(sqlite3.IntegrityError):
+        inbox.handle(login("r1"), pay_for_nothing, at=AT)
+    assert [failure.reason for failure in inbox.failed()] == ["IntegrityError"]
+    handlers = {"r2": pay_for_nothing, "r3": case.handler}
+    receipts = inbox.handle_all(
+        [login("r2"), login("r3")],
+        lambda callback, connection: handlers[callback.request_id](callback, connection), at=AT,
+    )  # fmt: skip
+    assert [receipt.outcome for receipt in receipts if isinstance(receipt, Receipt)] == [
+        Outcome.FAILED,
+        Outcome.APPLIED,
+    ]
+
+
+def test_what_is_put_right_before_the_commit_breaks_no_deferred_foreign_key(path: Path, case: Case):
+    inbox = with_foreign_keys(path, "DEFERRABLE INITIALLY DEFERRED")
+    assert inbox.handle(login("r1"), pay_and_order, at=AT).outcome is Outcome.APPLIED
+
+
+def test_a_shared_commit_that_a_deferred_foreign_key_refuses_acknowledges_nothing(path: Path, case: Case):
+    inbox = with_foreign_keys(path, "DEFERRABLE INITIALLY DEFERRED")
+    store: Any = inbox._store
+
+    def waits(callback: Any, connection: sqlite3.Connection) -> None:
+        while not store._waiting:
+            time.sleep(0.001)
+        pay_for_nothing(callback, connection)
+
+    def code(request_id: str, handler: Any) -> str:
+        with pytest.raises(InboxError) as caught:
+            inbox.handle(login(request_id), handler, at=AT)
+        return caught.value.code
+
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(code, "r1", waits)
+        while store._holder is None:
+            time.sleep(0.001)
+        assert [code("r2", case.handler), first.result(60)] == ["inbox.unavailable"] * 2
+    assert case.effects() == []
+    assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_every_connection_is_handed_out_before_it_is_used(path: Path, case: Case):
+    seen: list[sqlite3.Connection] = []
+    store = SqliteStore(path, on_connect=seen.append)
+    inbox = Inbox(receiver(), store)
+    with pytest.raises(ConfigurationError):
+        inbox.handle(login("r1"), lambda _, connection: connection.close(), at=AT)
+    inbox.handle(login("r1"), case.handler, at=AT)
+    store.close()
+    inbox.handle(login("r2"), case.handler, at=AT)
+    assert len(seen) == 3
+
+
+def fail(connection: sqlite3.Connection) -> None:
+    raise LookupError(connection)
+
+
+def refuse(connection: sqlite3.Connection) -> None:
+    raise ConfigurationError("extra.missing", "an extension is absent")
+
+
+@pytest.mark.parametrize(
+    ("on_connect", "kind", "code"),
+    [
+        (fail, InboxError, "inbox.unavailable"), (sqlite3.Connection.close, InboxError, "inbox.unavailable"),
+        (lambda connection: connection.execute("nonsense"), InboxError, "inbox.unavailable"),
+        (lambda connection: connection.execute("BEGIN"), ConfigurationError, "inbox.setting"),
+        (refuse, ConfigurationError, "extra.missing"),
+    ],
+)  # fmt: skip
+def test_a_connection_that_cannot_be_set_up_is_told(path: Path, case: Case, on_connect: Any, kind: Any, code: str):
+    inbox = Inbox(receiver(), SqliteStore(path, on_connect=on_connect))
+    with pytest.raises(kind) as caught:
+        inbox.accept(login("r1"), at=AT)
+    assert caught.value.code == code
 
 
 def test_a_handler_that_hangs_holds_nobody_up_for_longer_than_was_set(path: Path, case: Case):

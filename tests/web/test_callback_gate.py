@@ -19,6 +19,7 @@ import redis.asyncio
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.callbacks import (
+    NO_TIME,
     AsyncInbox,
     CallbackAddress,
     CallbackKey,
@@ -26,6 +27,7 @@ from tppkit.callbacks import (
     CallbackReceiver,
     Inbox,
     InboxSettings,
+    NoTime,
     Outcome,
     Receipt,
     ReceivedCallback,
@@ -303,8 +305,9 @@ def test_strangers_open_no_transaction():
 def test_a_callback_with_a_transaction_of_ones_own_is_verified_once(tmp_path):
     verified: list[datetime] = []
 
-    def seen(callback: Any) -> None:
+    def seen(callback: Any) -> NoTime:
         verified.append(callback.received_at)
+        return NO_TIME
 
     path = tmp_path / "own.sqlite"
     store = SqliteStore(path)

@@ -13,7 +13,7 @@ from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
 from tppkit.callbacks.inbox import Inbox
 from tppkit.callbacks.inbox_async import AsyncInbox
-from tppkit.callbacks.inbox_settings import InboxSettings, Retention, Retries, TimeWindow, operated_at
+from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, Retention, Retries, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
 from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.peers import parse_networks, verify_peer
@@ -22,8 +22,8 @@ from tppkit.callbacks.stores.entry import Outcome, Promise
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 
 __all__ = [
-    "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",
-    "Inbox", "InboxSettings", "Outcome", "Promise", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries",
+    "NO_TIME", "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",
+    "Inbox", "InboxSettings", "NoTime", "Outcome", "Promise", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries",
     "SignedCandidate", "TimeWindow", "VerifiedCallback", "Worked", "explain_callback", "load_callback_key", "make_signature",
     "operated_at", "parse_networks", "sign_callback", "signed_bytes", "verify_callback", "verify_peer",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
+from inspect import iscoroutinefunction
 from json import JSONEncoder
 from typing import Any, NamedTuple
 
@@ -80,7 +81,8 @@ class Admission:
 
         Raises:
             CallbackRejected: see `verify_callback` and `TimeWindow.require`.
-            ConfigurationError: `time.naive`.
+            InboxError: see `TimeWindow.require`.
+            ConfigurationError: `time.naive`; see `TimeWindow.require`.
         """
         callback = verify_callback(received, at=at, receiver=self._receiver)
         if self._window is not None:
@@ -154,8 +156,13 @@ def _content(record: Transaction) -> bytes:
 def admit_all(
     admission: Admission, received: Sequence[ReceivedCallback], *, at: datetime
 ) -> list[Admitted | CallbackRejected]:
-    """What was proven about each request, or why it is refused."""
-    bounded(len(received))
+    """What was proven about each request, or why it is refused.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, too many at once; `time.naive`.
+    """
+    if len(received) > MAX_BATCH:
+        raise ConfigurationError("inbox.setting", f"a batch of {len(received)} is more than {MAX_BATCH}")
     admitted: list[Admitted | CallbackRejected] = []
     for one in received:
         try:
@@ -216,6 +223,22 @@ class Leases:
     def is_used(self) -> bool:
         """Whether more than a tenth of the last lease has passed."""
         return self._clock() - self._began - self._last_s > self._span_s / 10
+
+
+def require_store(store: object, *, awaited: bool) -> None:
+    """Refuse what an inbox cannot use as its store.
+
+    Args:
+        store: what it was given.
+        awaited: the inbox awaits it.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+    add = getattr(store, "add", None)
+    if not callable(add) or iscoroutinefunction(add) is not awaited:
+        wanted = "AsyncInbox needs a store that is awaited" if awaited else "Inbox needs a store that is not awaited"
+        raise ConfigurationError("inbox.setting", f"{wanted}, and a {type(store).__name__} is none")
 
 
 def transactional(store: Store | AsyncStore) -> Any:

@@ -5,14 +5,15 @@ The likely cause is found by trial: a signature that fits the same request after
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice, product
+from hashlib import sha256
+from itertools import combinations, islice, product
 
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
-from tppkit.callbacks import causes
+from tppkit.callbacks import causes, url_causes
 from tppkit.callbacks.addresses import TOKEN
 from tppkit.callbacks.causes import Cause
 from tppkit.callbacks.keys import CallbackKey
@@ -20,9 +21,13 @@ from tppkit.callbacks.message import ReceivedCallback
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, Finding, Severity
 
-MAX_TRIALS = 20_000  # about a second
+# Each about a second on a slow machine: comparisons of a signature with a key, and bytes to hash for them.
+MAX_TRIALS = 20_000
+MAX_HASHED = 64 * 1024 * 1024
 _MAX_CHANGES = 2
 _MAX_KEYS = 16
+
+Trial = tuple[bytes, tuple[Cause, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,8 @@ def explain_callback(
 ) -> CallbackExplanation:
     """Say why a callback is refused. Never raises on what a request holds.
 
-    Takes up to a second: for a desk, not for a server's every request.
+    Takes up to a second or two of a processor: for a desk, not for a server's every request. Where many keys or a long body leave no
+    time for every pair of mistakes, each alone is still tried.
 
     Args:
         received: the request, exactly as it came.
@@ -119,31 +125,44 @@ def _likely_causes(
         return (Cause("callback-cause.signature-unreadable", "the signature is in no encoding of ECDSA signatures"),)
     der, encoding = reading
     keys = (*receiver.keys, *other_keys)[:_MAX_KEYS]
-    for data, changes in islice(_trials(received, request_id, receiver), MAX_TRIALS // len(keys)):
+    for data, changes in affordable(_trials(received, request_id, receiver), keys=len(keys)):
         key = _fitting_key(keys, der, data)
         if key is not None:
             found = (*changes, *((encoding,) if encoding else ()), *_key_causes(key, receiver, at))
             return found or _explained_by_rule(rejection)
+    lost = url_causes.lost_query(received, receiver.book)
+    if lost is not None:
+        return (lost,)
     names = " or ".join(shown(key.name) for key in keys)
     return (Cause("callback-cause.none-found", f"the signature fits no usual mistake under {names}"),)
 
 
-def _trials(
-    received: ReceivedCallback, request_id: str, receiver: CallbackReceiver
-) -> Iterator[tuple[bytes, tuple[Cause, ...]]]:
+def affordable(trials: Iterable[Trial], *, keys: int) -> Iterator[Trial]:
+    """The first trials: as many as can be compared with so many keys, and hashed, in about the time that is promised."""
+    hashed = 0
+    for trial in islice(trials, MAX_TRIALS // keys):
+        hashed += len(trial[0])
+        if hashed > MAX_HASHED:
+            return
+        yield trial
+
+
+def _trials(received: ReceivedCallback, request_id: str, receiver: CallbackReceiver) -> Iterator[Trial]:
     """What may have been signed, with fewer changes first."""
     parts = (
-        causes.heads(request_id, received.method), causes.urls(received, receiver.book), causes.bodies(received.body),
+        causes.heads(request_id, received.method), url_causes.urls(received, receiver.book), causes.bodies(received.body),
     )  # fmt: skip
+    as_it_came = [[variant for variant in part if variant.cause is None] for part in parts]
+    changed = [[variant for variant in part if variant.cause] for part in parts]
     for changes in range(_MAX_CHANGES + 1):
-        for chosen in product(*parts):
-            found = tuple([variant.cause for variant in chosen if variant.cause])
-            if len(found) == changes:
-                yield b"".join([variant.data for variant in chosen]), found
+        for where in reversed(list(combinations(range(len(parts)), changes))):
+            for chosen in product(*(changed[n] if n in where else as_it_came[n] for n in range(len(parts)))):
+                yield b"".join([variant.data for variant in chosen]), tuple([one.cause for one in chosen if one.cause])
 
 
 def _fitting_key(keys: Sequence[CallbackKey], der: bytes, data: bytes) -> CallbackKey | None:
-    return next((key for key in keys if key.has_signed(data, der)), None)
+    digest = sha256(data).digest()
+    return next((key for key in keys if key.has_signed_digest(digest, der)), None)
 
 
 def _key_causes(key: CallbackKey, receiver: CallbackReceiver, at: datetime) -> Iterator[Cause]:

@@ -35,6 +35,7 @@ from tppkit.callbacks.admission import (
     handled_at_once,
     past,
     receipts_of,
+    require_store,
     retry_after,
     transactional,
 )
@@ -60,6 +61,9 @@ class Inbox:
         store: where callbacks are remembered; how firmly, its `promise` says.
         settings: what it goes by.
         clock: monotonic seconds, by which a lease that a long call claims later begins later than the call's `at`.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, the store is one for `AsyncInbox`, or none.
     """
 
     def __init__(
@@ -70,6 +74,7 @@ class Inbox:
         settings: InboxSettings = DEFAULTS,
         clock: Clock = time.monotonic,
     ) -> None:
+        require_store(store, awaited=False)
         self.receiver, self._store, self._settings = receiver, store, settings
         self._at_once, self._clock = handled_at_once(store), clock
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
@@ -82,9 +87,9 @@ class Inbox:
             at: the time it was received, aware.
 
         Raises:
-            CallbackRejected: see `verify_callback`; `callback.time-past`, `callback.time-future`,
+            CallbackRejected: see `verify_callback`; `callback.time-past`, `callback.time-future`, `callback.time-unknown`,
                 `callback.request-id-reused`.
-            InboxError: `inbox.unavailable`.
+            InboxError: `inbox.unavailable`; `inbox.time`, the window's function failed.
             ConfigurationError: `time.naive`.
         """
         callback, entry = self._admission.admit(received, at=at)
@@ -125,7 +130,7 @@ class Inbox:
         all are undone and each is handled again in a transaction of its own.
 
         Args:
-            received: the requests, exactly as they came; at most 1,000.
+            received: the requests, exactly as they came; at most 1,000, none for no receipts.
             handler: called with each callback and the store's connection.
             at: the time they were received, aware.
 

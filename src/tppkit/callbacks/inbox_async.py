@@ -22,6 +22,7 @@ from tppkit.callbacks.admission import (
     handled_at_once,
     past,
     receipts_of,
+    require_store,
     retry_after,
     transactional,
 )
@@ -44,6 +45,9 @@ class AsyncInbox:
         store: where callbacks are remembered.
         settings: what it goes by.
         clock: monotonic seconds, by which a lease that a long call claims later begins later than the call's `at`.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, the store is one for `Inbox`, or none.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class AsyncInbox:
         settings: InboxSettings = DEFAULTS,
         clock: Clock = time.monotonic,
     ) -> None:
+        require_store(store, awaited=True)
         self.receiver, self._store, self._settings = receiver, store, settings
         self._at_once, self._clock = handled_at_once(store), clock
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)

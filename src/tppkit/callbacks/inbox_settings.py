@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final
 
 from tppkit._clock import as_utc, format_time, shift
 from tppkit.callbacks.stores.entry import Lifetimes
 from tppkit.callbacks.verify import VerifiedCallback
-from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.errors import CallbackRejected, ConfigurationError, InboxError, TppkitError
 from tppkit.protocol.legacy import Transaction
 
 LONGEST_SPAN = timedelta(days=36525)  # of a window; far from where the calendar ends
@@ -21,12 +23,21 @@ def _require_span(name: str, span: timedelta) -> None:
         raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero")
 
 
-def operated_at(callback: VerifiedCallback) -> datetime | None:
-    """The signed time of a transaction, None for every other callback.
+class NoTime(Enum):
+    """What stands in the place of a time for a callback that belongs to none."""
+
+    NO_TIME = "no-time"
+
+
+NO_TIME: Final = NoTime.NO_TIME
+
+
+def operated_at(callback: VerifiedCallback) -> datetime | NoTime:
+    """The signed time of a transaction, `NO_TIME` for every other callback.
 
     Its epoch is an assumption (assumption tran-time-stamp): compare it with real callbacks before a window rests on it.
     """
-    return callback.event.operated_at if isinstance(callback.event, Transaction) else None
+    return callback.event.operated_at if isinstance(callback.event, Transaction) else NO_TIME
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +45,9 @@ class TimeWindow:
     """How far the time that a callback belongs to may be from the time it is received at.
 
     Attributes:
-        time_of: tells that time, aware, or None where there is none: `operated_at`, or for login GETs a function that knows
-            when the code with this `token` was shown.
+        time_of: tells that time, aware: `operated_at`, or for login GETs a function that knows when the code with this `token` was
+            shown. It gives `NO_TIME` for a callback to which no time applies, which then is within the window; and None, or raises
+            LookupError, where a time applies that it does not know (a code never shown, or forgotten), which is refused.
         past: how far it may lie back.
         future: how far it may lie ahead, for clocks that differ.
 
@@ -43,7 +55,7 @@ class TimeWindow:
         ConfigurationError: `inbox.setting`, a span is below zero or above 100 years.
     """
 
-    time_of: Callable[[VerifiedCallback], datetime | None]
+    time_of: Callable[[VerifiedCallback], datetime | NoTime | None]
     past: timedelta
     future: timedelta = timedelta(minutes=5)
 
@@ -58,11 +70,12 @@ class TimeWindow:
         """Refuse what is out of the window; both ends are within.
 
         Raises:
-            CallbackRejected: `callback.time-past`, `callback.time-future`.
-            ConfigurationError: `time.naive`, the function's time has no time zone.
+            CallbackRejected: `callback.time-past`, `callback.time-future`, `callback.time-unknown`.
+            ConfigurationError: `time.naive`, the function's time has no time zone; `inbox.setting`, it gave no time at all.
+            InboxError: `inbox.time`, the function failed.
         """
-        told = self.time_of(callback)
-        if told is None:
+        told = self._ask(callback)
+        if told is NO_TIME:
             return
         time, at = as_utc(told), callback.received_at
         if time < shift(at, -self.past):
@@ -75,6 +88,26 @@ class TimeWindow:
                 "callback.time-future",
                 f"it belongs to {format_time(time)}, more than {self.future} after {format_time(at)}",
             )
+
+    def _ask(self, callback: VerifiedCallback) -> datetime | NoTime:
+        cause = None
+        try:
+            told: object = self.time_of(callback)
+        except LookupError as e:
+            told, cause = None, e
+        except TppkitError:
+            raise
+        except Exception as e:
+            raise InboxError("inbox.time", f"the window's time_of raised {type(e).__name__}") from e
+        if told is None:
+            raise CallbackRejected(
+                "callback.time-unknown", "the window's time_of does not know the time that it belongs to"
+            ) from cause
+        if not isinstance(told, datetime | NoTime):
+            raise ConfigurationError(
+                "inbox.setting", f"the window's time_of gave a {type(told).__name__}, not a time, None or NO_TIME"
+            )
+        return told
 
 
 @dataclass(frozen=True, slots=True)

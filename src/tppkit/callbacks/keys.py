@@ -7,6 +7,7 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -30,12 +31,12 @@ class CallbackKey:
 
     Attributes:
         name: what results call it, for example `live-2026`.
-        public_key: on secp256r1 (P-256).
+        public_key: on secp256r1 (P-256); `load_callback_key` reads one.
         not_before: it counts from this time on, aware; None: always.
         not_after: it counts up to this time, aware; None: for ever.
 
     Raises:
-        ConfigurationError: `callback-key.curve`, `callback-key.setting`, `time.naive`.
+        ConfigurationError: `callback-key.unreadable` (no public key), `callback-key.curve`, `callback-key.setting`, `time.naive`.
     """
 
     name: str
@@ -46,10 +47,7 @@ class CallbackKey:
     def __post_init__(self) -> None:
         if not self.name or not self.name.isprintable():
             raise ConfigurationError("callback-key.setting", f"{shown(self.name)} is no name for a key")
-        if not isinstance(self.public_key.curve, ec.SECP256R1):
-            raise ConfigurationError(
-                "callback-key.curve", f"the key {shown(self.name)} is on {self.public_key.curve.name}, not on secp256r1"
-            )
+        _require_public_p256(self.public_key, self.name)
         for bound in ("not_before", "not_after"):
             at = getattr(self, bound)
             if at is not None:
@@ -63,8 +61,12 @@ class CallbackKey:
 
     def has_signed(self, signed: bytes, signature: bytes) -> bool:
         """Whether a signature (ECDSA in DER) over these bytes, by SHA-256, is this key's."""
+        return self.has_signed_digest(hashlib.sha256(signed).digest(), signature)
+
+    def has_signed_digest(self, digest: bytes, signature: bytes) -> bool:
+        """The same, of bytes whose SHA-256 is known."""
         try:
-            self.public_key.verify(signature, hashlib.sha256(signed).digest(), _ECDSA)
+            self.public_key.verify(signature, digest, _ECDSA)
         except InvalidSignature:
             return False
         return True
@@ -86,15 +88,23 @@ def load_callback_key(
         FormatError: `file.unreadable`, `file.too-large`.
     """
     data = read_bounded(source, max_bytes=MAX_KEY_BYTES) if isinstance(source, Path) else source
-    key = _read_public_key(data, name)
-    if not isinstance(key, ec.EllipticCurvePublicKey):
+    return CallbackKey(name, _read_public_key(data, name), not_before, not_after)
+
+
+def _require_public_p256(key: object, name: str) -> None:
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        if isinstance(key.curve, ec.SECP256R1):
+            return
         raise ConfigurationError(
-            "callback-key.curve", f"the key {shown(name)} is a {type(key).__name__}, not on secp256r1"
+            "callback-key.curve", f"the key {shown(name)} is on {key.curve.name}, not on secp256r1"
         )
-    return CallbackKey(name, key, not_before, not_after)
+    kind = type(key).__name__
+    if hasattr(key, "public_bytes"):
+        raise ConfigurationError("callback-key.curve", f"the key {shown(name)} is a {kind}, not on secp256r1")
+    raise ConfigurationError("callback-key.unreadable", f"{shown(name)} is a {kind}, which is no public key")
 
 
-def _read_public_key(data: bytes, name: str) -> object:
+def _read_public_key(data: bytes, name: str) -> Any:
     if b"PRIVATE KEY-----" in data:
         raise ConfigurationError(
             "callback-key.unreadable", f"{shown(name)} is a private key; a receiver has public ones only"

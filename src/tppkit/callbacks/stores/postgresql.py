@@ -30,8 +30,8 @@ class _Session:
 
     def execute(self, statement: Statement) -> Rows:
         try:
-            # The caller's connection may make dictionaries; the inbox reads tuples.
-            with self.connection.cursor(row_factory=tuple_row) as cursor:
+            # The caller's connection may make dictionaries, and cursors that take other parameters: the inbox has its own kind.
+            with psycopg.Cursor(self.connection, row_factory=tuple_row) as cursor:
                 cursor.execute(statement.sql.encode(), statement.values or None)
                 return cursor.fetchall() if cursor.description else ()
         except psycopg.Error as e:
@@ -47,7 +47,7 @@ class _AsyncSession:
 
     async def execute(self, statement: Statement) -> Rows:
         try:
-            async with self.connection.cursor(row_factory=tuple_row) as cursor:
+            async with psycopg.AsyncCursor(self.connection, row_factory=tuple_row) as cursor:
                 await cursor.execute(statement.sql.encode(), statement.values or None)
                 return await cursor.fetchall() if cursor.description else ()
         except psycopg.Error as e:

@@ -162,7 +162,7 @@ def transaction_ended() -> ConfigurationError:
     """The handler committed or rolled back."""
     return ConfigurationError(
         _COMMITTED,
-        "the handler ended the inbox's transaction: commit(), rollback(), executescript() and SQLite's OR ROLLBACK do that",
+        "the handler ended the inbox's transaction: commit(), rollback(), close(), executescript() and SQLite's OR ROLLBACK do that",
     )
 
 

@@ -8,34 +8,19 @@ import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tppkit._files import FileIdentity, is_still_there, make_private, require_database, require_wait
+from tppkit._files import require_database, require_wait
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sessions import no_transaction
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
+from tppkit.callbacks.stores.sqlite_file import OnConnect, SqliteFile, Synchronous, in_transaction, run, unavailable
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 _WAIT_S = 5.0
-_LARGEST_WAL = 64 * 1024 * 1024
-_CHECKPOINT_PAGES = 4000
 _LARGEST_GROUP = 64
-
-
-class Synchronous(StrEnum):
-    """What is safe when the power fails, in SQLite's words.
-
-    Attributes:
-        FULL: every commit waits for the disk: what was acknowledged stays.
-        NORMAL: the last commits can be lost when the machine dies (not when the process does), so an acknowledged callback
-            can be gone. Only for effects that are checked against the service anyway.
-    """
-
-    FULL = "FULL"
-    NORMAL = "NORMAL"
 
 
 class _Session:
@@ -48,30 +33,33 @@ class _Session:
         try:
             return self._cursor.execute(statement.sql, statement.values).fetchall()
         except sqlite3.Error as e:
-            raise _unavailable(e) from e
+            raise unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
         try:
             self._cursor.execute(mark)
+        except sqlite3.ProgrammingError as e:  # closed, and a transaction with it
+            raise transaction_ended() from e
         except sqlite3.Error as e:
-            raise _unavailable(e) from e
+            raise unavailable(e) from e
 
 
 class _Group:
     """Operations of several threads that share a commit."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
         self.size = 0
         self.ended = threading.Event()
         self.error: InboxError | None = None
 
-    def leave(self, connection: sqlite3.Connection, undo: str | None = None) -> None:
+    def leave(self, undo: str | None = None) -> None:
         """Give up the savepoint of one operation; without it, SQLite or a handler has ended the transaction for all."""
         try:
-            if not connection.in_transaction:
+            if not in_transaction(self.connection):
                 raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
             for sql in filter(None, (undo, "RELEASE SAVEPOINT tppkit_group")):
-                _run(connection, sql)
+                run(self.connection, sql)
         except InboxError as e:
             self.error = self.error or e
 
@@ -82,10 +70,12 @@ class SqliteStore(SqlStore):
     Handlers get the `sqlite3.Connection` and must not commit. What threads do at the same time shares a commit.
 
     Args:
-        path: the file; made readable for its owner only. The inbox's tables may stand in the application's own file.
+        path: the file, which may be the application's own. A new one is readable for its owner only; one that is there keeps its mode.
         prefix: of the tables' names.
         synchronous: see `Synchronous`.
         wait_s: how long to wait for other processes, for handlers in other threads, and for a commit that is shared with them.
+        on_connect: gets every connection that the store opens, in no transaction: for what SQLite knows for each connection alone,
+            such as `PRAGMA foreign_keys = ON`, which no handler can set. The store's own settings are made behind it.
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.sqlite` (older than 3.35, or no file), `inbox.setting`.
@@ -98,19 +88,19 @@ class SqliteStore(SqlStore):
         prefix: str = "tppkit_inbox_",
         synchronous: Synchronous = Synchronous.FULL,
         wait_s: float = _WAIT_S,
+        on_connect: OnConnect | None = None,
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
         require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
-        self._path, self._synchronous = path, synchronous
+        if synchronous not in tuple(Synchronous):
+            raise ConfigurationError("inbox.setting", f"synchronous is {synchronous!r}, not {' or '.join(Synchronous)}")
         self._wait_s = require_wait(wait_s, code="inbox.setting")
+        self._file = SqliteFile(path, synchronous=Synchronous(synchronous), wait_s=wait_s, on_connect=on_connect)
         self._group: _Group | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
-        self._connection: sqlite3.Connection | None = None
-        self._file: FileIdentity | None = None
-        self._inherited: sqlite3.Connection | None = None
         _STORES.add(weakref.ref(self, _STORES.discard))
 
     def close(self) -> None:
@@ -131,9 +121,7 @@ class SqliteStore(SqlStore):
 
     def _close(self) -> None:
         self._end_group()
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._file.close()
 
     def _close_before_fork(self) -> None:
         """Leave nothing open for a child to inherit.
@@ -142,7 +130,7 @@ class SqliteStore(SqlStore):
         away under the child. A handler that forks, or one that is busy for long, keeps the connection open.
         """
         own = self._process == os.getpid() and self._holder != threading.get_ident()
-        if own and self._connection is not None and self._lock.acquire(timeout=self._wait_s):
+        if own and self._file.is_open and self._lock.acquire(timeout=self._wait_s):
             try:
                 self._close()
             finally:
@@ -153,14 +141,13 @@ class SqliteStore(SqlStore):
         """A savepoint in a transaction that is committed when no other thread waits to be part of it."""
         self._check_process()
         with self._turn() as group:
-            connection = self._open()
-            _run(connection, "SAVEPOINT tppkit_group")
+            run(group.connection, "SAVEPOINT tppkit_group")
             try:
-                yield _Session(connection)
+                yield _Session(group.connection)
             except BaseException:
-                group.leave(connection, "ROLLBACK TO SAVEPOINT tppkit_group")
+                group.leave("ROLLBACK TO SAVEPOINT tppkit_group")
                 raise
-            group.leave(connection)
+            group.leave()
         # Nothing is done before it is committed, whoever commits it.
         if not group.ended.wait(self._wait_s):
             raise InboxError(
@@ -168,7 +155,9 @@ class SqliteStore(SqlStore):
                 f"the commit did not come within {self._wait_s:g} seconds: a handler takes long or hangs",
             )
         if group.error is not None:
-            raise InboxError("inbox.unavailable", group.error.message) from group.error
+            # A constraint that is broken is the handler's fault; of several that shared the commit nobody knows whose.
+            cause = group.error.__cause__ if group.size == 1 else group.error
+            raise InboxError("inbox.unavailable", group.error.message) from cause
 
     @contextmanager
     def _turn(self) -> Iterator[_Group]:
@@ -226,7 +215,10 @@ class SqliteStore(SqlStore):
 
     def _end_unless_awaited(self) -> None:
         with self._counting:
-            self._left_open = self._group is not None and self._waiting > 0 and self._group.size < _LARGEST_GROUP
+            group = self._group
+            # Nobody joins what has failed already: without the transaction each savepoint would be committed by itself.
+            joinable = group is not None and group.error is None and group.size < _LARGEST_GROUP
+            self._left_open = joinable and self._waiting > 0
         if not self._left_open:
             self._end_group()
 
@@ -236,36 +228,39 @@ class SqliteStore(SqlStore):
             self._end(group)
 
     def _begin(self) -> _Group:
-        _run(self._open(), "BEGIN IMMEDIATE")
-        return _Group()
+        connection = self._file.open()
+        run(connection, "BEGIN IMMEDIATE")
+        return _Group(connection)
 
     def _end(self, group: _Group) -> None:
-        connection = self._open()
         try:
-            if group.error is not None:
-                raise group.error
-            if not is_still_there(self._path, self._file):
-                raise InboxError(
-                    "inbox.unavailable",
-                    f"the inbox's file {self._path} was moved, replaced or deleted: start the process again",
-                )
-            _run(connection, "COMMIT")
-        except InboxError as e:
-            group.error = e
-            if connection.in_transaction:
-                _run(connection, "ROLLBACK")
+            if group.error is None:
+                self._commit(group)
+            else:  # a handler ended the transaction: it may have closed the connection, or set it otherwise since
+                self._file.drop()
         finally:
             group.ended.set()
 
+    def _commit(self, group: _Group) -> None:
+        try:
+            self._file.require_there()
+            run(group.connection, "COMMIT")
+        except InboxError as e:
+            group.error = e
+            if group.connection.in_transaction:
+                run(group.connection, "ROLLBACK")
+
     def _within(self, connection: Any) -> _Session:
-        require_transaction(connection)
-        return _Session(connection)
+        try:
+            require_transaction(connection)
+            return _Session(connection)
+        except sqlite3.ProgrammingError as e:  # closed
+            raise unavailable(e) from e
 
     def _check_process(self) -> None:
-        # SQLite's connections must not cross a fork; the parent's is kept, so that it is never closed here.
         if self._process != os.getpid():
             self._start()
-            self._inherited, self._connection = self._connection, None
+            self._file.leave_to_parent()
 
     def _start(self) -> None:
         self._process = os.getpid()
@@ -274,31 +269,6 @@ class SqliteStore(SqlStore):
         self._left_open = False  # for the next in the queue to commit
         self._holder = None
         self._group = None
-
-    def _open(self) -> sqlite3.Connection:
-        if self._connection is None:
-            try:
-                # SQLite gives its side files the mode of the main one.
-                self._file = make_private(self._path)
-                connection = sqlite3.connect(
-                    self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s
-                )
-            except (OSError, sqlite3.Error) as e:
-                raise _unavailable(e) from e
-            try:
-                self._set_up(connection)
-            except InboxError:
-                connection.close()
-                raise
-            self._connection = connection
-        return self._connection
-
-    def _set_up(self, connection: sqlite3.Connection) -> None:
-        _run(connection, "PRAGMA journal_mode = WAL")
-        _run(connection, f"PRAGMA synchronous = {self._synchronous.value}")
-        _run(connection, f"PRAGMA journal_size_limit = {_LARGEST_WAL}")
-        _run(connection, f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
-        _run(connection, "PRAGMA temp_store = MEMORY")  # what savepoints keep; it may hold bodies
 
 
 # What is registered to be done before a fork stays so for ever: one hook for all stores, none of which it keeps alive. It takes no lock,
@@ -325,14 +295,3 @@ def require_transaction(connection: sqlite3.Connection) -> None:
     mode = getattr(connection, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level tells
     if not connection.in_transaction and ((mode == -1 and connection.isolation_level is None) or mode is True):
         raise no_transaction()
-
-
-def _run(connection: sqlite3.Connection, sql: str) -> None:
-    try:
-        connection.execute(sql)
-    except sqlite3.Error as e:
-        raise _unavailable(e) from e
-
-
-def _unavailable(error: Exception) -> InboxError:
-    return InboxError("inbox.unavailable", f"the inbox's SQLite file fails: {error}")

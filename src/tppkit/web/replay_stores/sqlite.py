@@ -14,7 +14,7 @@ _COLUMNS = "SELECT name FROM pragma_table_info('{table}')"
 
 
 class SqliteReplayStore(SqlReplayStore):
-    """A store in a file that only its owner can read; made when it is not there.
+    """A store in a file; one that is not there is made for its owner alone.
 
     Where the file is moved, replaced or deleted, the ids are not seen by other processes any more, so every call fails until the
     process is started again.
