@@ -18,7 +18,7 @@ from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.digests import DIGEST_REPLACED, DigestFinding, explain_digest, possible_digests
 from tppkit.seals.diagnose.draft import Draft, Line, Seen, fields_of, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
-from tppkit.seals.diagnose.form import Fault, Form, components_of
+from tppkit.seals.diagnose.form import Fault, Form, components_of, time_faults
 from tppkit.seals.diagnose.judging import (
     Given,
     algorithm_faults,
@@ -32,6 +32,10 @@ from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hma
 from tppkit.seals.diagnose.telling import tell_digest, tell_step
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.read import read_seal
+
+
+
+_OF_COVERAGE = ("uncovered", "covered-too-much", "covered-absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +173,12 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
     """Every mistake that was proven, in the order of verification."""
     parameters, values, signed = found.seen.parameters, found.seen.values, found.search.signed
     if case.profile.format is Format.CAVAGE:
+        yield from time_faults(parameters)
         doubled = doubled_fields(case.message)
-        yield from coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body))
+        known = is_coverage_known(case, found)
+        for one in coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body)):
+            if known or one.mistake.name not in _OF_COVERAGE:
+                yield one
     if found.digest is not None:
         told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
         yield from (Fault(mistake, told) for mistake in found.digest.mistakes)
@@ -182,6 +190,11 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
         yield signing_fault("hmac-with-public-key", f"HMAC with {found.hmac}")
     if signed is not None:
         yield from _faults_of_signature(case, signed, found.state)
+
+
+def is_coverage_known(case: Case, found: Found) -> bool:
+    """What the signature covers is said, or proven: else its reading is a guess, and nothing rests on that."""
+    return found.search.signed is not None or len({frozenset(seen.parameters.headers) for seen in case.readings}) == 1
 
 
 def doubled_fields(message: Message) -> list[str]:

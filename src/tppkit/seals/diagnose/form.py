@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
@@ -12,6 +12,7 @@ from tppkit.httpsig.cavage import (
     CREATED,
     EXPIRES,
     MAX_HEADER_LENGTH,
+    TIMELESS,
     SignatureParameters,
     parse_signature_header,
     time_components,
@@ -161,15 +162,22 @@ def _read_leniently(value: str, strict: FormatError) -> tuple[tuple[SignaturePar
         faults |= _faults_of(match[0], name, double, single, bare)
         position = match.end()
     readings = tuple(_readings(given, faults)) if given else ()
-    if not faults and not _only_encoding(strict):
+    if not faults and not _is_told_elsewhere(strict):
         faults["signature-form"] = strict.message
     texts = [text for name, text in given if name.lower() == "signature"]
     return readings, texts[-1].strip() if texts else "", tuple(fault(name, detail) for name, detail in faults.items())
 
 
-def _only_encoding(strict: FormatError) -> bool:
-    """The form is right but for how the signature itself is encoded, which is looked at by itself."""
-    return strict.code.startswith("base64.")
+def _is_told_elsewhere(strict: FormatError) -> bool:
+    """The form is right but for how the signature is encoded, or a time that is covered, which are looked at by themselves."""
+    return strict.code.startswith("base64.") or strict.code == "signature.time-not-allowed"
+
+
+def time_faults(parameters: SignatureParameters) -> Iterator[Fault]:
+    """A time is covered under an algorithm that has none."""
+    covered = [name for name in (CREATED, EXPIRES) if name in parameters.headers]
+    if covered and parameters.algorithm.startswith(TIMELESS):
+        yield fault("time-not-allowed", f"{' and '.join(covered)} under {parameters.algorithm}")
 
 
 def _faults_of(text: str, name: str, double: str | None, single: str | None, bare: str | None) -> dict[str, str]:
@@ -205,13 +213,7 @@ def _readings(given: list[tuple[str, str]], faults: dict[str, str]) -> list[Sign
     if "signature" in missing:
         return []
     both = (last,) if first == last else (last, first)
-    readings = [_parameters(one, names) for one in both for names in _covered(one, faults)]
-    if any(
-        (CREATED in one.headers or EXPIRES in one.headers) and one.algorithm.startswith(("rsa", "hmac", "ecdsa"))
-        for one in readings
-    ):
-        faults["time-not-allowed"] = readings[0].algorithm
-    return readings
+    return [_parameters(one, names) for one in both for names in _covered(one, faults)]
 
 
 def _covered(given: Mapping[str, str], faults: dict[str, str]) -> tuple[tuple[str, ...], ...]:
