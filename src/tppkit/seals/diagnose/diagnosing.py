@@ -13,17 +13,9 @@ from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.addresses import as_should_be_sent, origins_of
 from tppkit.seals.diagnose.draft import Seen, right_draft
-from tppkit.seals.diagnose.examining import Case, DigestState, Found, doubled_fields, examine, faults_in, readings_of
+from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
 from tppkit.seals.diagnose.form import Fault, Form, read_form
-from tppkit.seals.diagnose.judging import (
-    Given,
-    Refusal,
-    algorithm_faults,
-    coverage_faults,
-    key_id_faults,
-    other_dialects,
-    refusal,
-)
+from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
 from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.remaining import still_refused
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
@@ -112,12 +104,12 @@ def _diagnose(
         outcome = Outcome.EXPLAINED if start else Outcome.VERIFIES
         return Diagnosis(outcome, profile.name, causes_of(start), expected=right)
     dialects = _dialects(message, certificate, profile, readings, refused, given)
-    if refused and dialects and not not_seal and not start:
-        return _dialect(message, readings, profile, dialects, refused, certificate, show_values=show_values)
     faults = (*faults, *form.faults, *start)
+    case = Case(message, profile, readings, form, candidates, certificate, given, show_values)
+    if refused and dialects and not not_seal and not start:
+        return _dialect(case, dialects, refused, faults, max_work)
     if not readings:
         return _without_parameters(profile, faults, has_certificate=True, refused=refused)
-    case = Case(message, profile, readings, form, candidates, certificate, given, show_values)
     found = examine(case, max_work)
     causes = causes_of((*faults, *faults_in(case, found), *not_seal))  # 3
     left = tuple(still_refused(case, found, causes))  # 4
@@ -210,25 +202,15 @@ def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:
 
 
 def _dialect(
-    message: Message,
-    readings: Sequence[Seen],
-    profile: SealProfile,
-    dialects: Sequence[SealProfile],
-    refused: Refusal,
-    certificate: EidasCertificate,
-    *,
-    show_values: bool,
+    case: Case, dialects: Sequence[SealProfile], refused: Refusal, faults: Sequence[Fault], max_work: int
 ) -> Diagnosis:
     """It verifies in another dialect; what differs from the one that was asked for is the mend."""
-    other = dialects[0]
-    if not readings or other.format is not profile.format:
+    profile = case.profile
+    if not case.readings or dialects[0].format is not profile.format:
         return Diagnosis(Outcome.EXPLAINED, profile.name, (dialect_cause(dialects, profile, refused, ()),))
-    seen = readings[0]
-    differing = (
-        *coverage_faults(seen.parameters, seen.values, doubled_fields(message), profile, has_body=bool(message.body)),
-        *key_id_faults(seen.parameters.key_id, certificate, (), profile),
-        *algorithm_faults(seen.parameters.algorithm, certificate, profile),
-    )
-    right = shown_bytes(right_draft(seen), show_values=show_values)
-    cause = dialect_cause(dialects, profile, refused, differing)
+    found = examine(case, max_work)
+    differing = causes_of((*faults, *faults_in(case, found)))
+    left = map(refused_cause, still_refused(case, found, differing))
+    right = shown_bytes(right_draft(found.seen), show_values=case.show_values)
+    cause = dialect_cause(dialects, profile, refused, (*differing, *left))
     return Diagnosis(Outcome.EXPLAINED, profile.name, (cause,), expected=right, signed=right)

@@ -15,7 +15,13 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
-from tppkit.seals.diagnose.digests import DIGEST_REPLACED, DigestFinding, explain_digest, possible_digests
+from tppkit.seals.diagnose.digests import (
+    DIGEST_REPLACED,
+    DigestFinding,
+    algorithm_of_digest_faults,
+    explain_digest,
+    possible_digests,
+)
 from tppkit.seals.diagnose.draft import Draft, Line, Seen, fields_of, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.form import Fault, Form, components_of, time_faults
@@ -32,8 +38,6 @@ from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hma
 from tppkit.seals.diagnose.telling import tell_digest, tell_step
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.read import read_seal
-
-
 
 _OF_COVERAGE = ("uncovered", "covered-too-much", "covered-absent")
 
@@ -182,6 +186,8 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
     if found.digest is not None:
         told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
         yield from (Fault(mistake, told) for mistake in found.digest.mistakes)
+    if found.state is DigestState.HOLDS:
+        yield from algorithm_of_digest_faults(values[case.profile.digest_name], case.profile.digest_algorithms)
     if parameters.key_id or case.profile.format is Format.CAVAGE:
         yield from key_id_faults(parameters.key_id, case.certificate, case.candidates, case.profile)
     signer = signed.certificate if signed else case.certificate
