@@ -14,9 +14,10 @@ from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.addresses import as_should_be_sent, origins_of
 from tppkit.seals.diagnose.draft import Seen, right_draft
 from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
-from tppkit.seals.diagnose.form import Fault, Form, read_form
+from tppkit.seals.diagnose.form import Fault
 from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
 from tppkit.seals.diagnose.masking import shown_bytes
+from tppkit.seals.diagnose.reading import read_signature
 from tppkit.seals.diagnose.remaining import still_refused
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK
@@ -35,6 +36,9 @@ from tppkit.seals.diagnose.telling import (
 )
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
+
+# Mistakes beside which nothing else has to be explained: there is nothing that a key could have signed.
+_NOTHING_SIGNED = ("signature-missing", "jws-signature-alone")
 
 
 def diagnose_request(
@@ -87,8 +91,8 @@ def _diagnose(
     # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
     sent, faults = find_certificate(message, profile=profile)  # 1
-    candidates = tuple(dict.fromkeys((*([sent] if sent else []), *certificates)))
-    form = read_form(message, profile=profile) if profile.format is Format.CAVAGE else Form()
+    candidates = _candidates(sent, certificates, profile)
+    form = read_signature(message, profile=profile)
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
@@ -181,18 +185,32 @@ def _without_parameters(
     profile: SealProfile, faults: Sequence[Fault], *, has_certificate: bool, refused: Refusal | None = None
 ) -> Diagnosis:
     """Nothing can be said of what was signed: no certificate, or a signature whose parameters cannot be read."""
-    missing = any(one.mistake.name == "signature-missing" for one in faults)
+    names = {one.mistake.name for one in faults}
+    missing = not names.isdisjoint(_NOTHING_SIGNED)
     advice = []
-    if refused is not None and not missing:
+    if refused is not None and not missing and "signature-format" not in names:
         advice.append(tell_refusal(refused))
     if not has_certificate:
-        advice.append("Give the certificate that the seal should be by (--cert): the request carries none.")
+        advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")
+    elif "signature-format" in names:
+        advice.append(
+            "Judge the request by the dialect that it was sealed in (--profile), to see what is wrong by that."
+        )
     elif not missing:
         advice.append(
             "Mend the form of the signature's header first; until it can be read, nothing can be said of what was signed."
         )
     outcome = Outcome.EXPLAINED if missing else Outcome.UNEXPLAINED
     return Diagnosis(outcome, profile.name, causes_of(faults), advice=tuple(advice))
+
+
+def _candidates(
+    sent: EidasCertificate | None, certificates: Sequence[EidasCertificate], profile: SealProfile
+) -> tuple[EidasCertificate, ...]:
+    """The certificates whose keys may have signed, each once, the one first that the seal should be by."""
+    carries_it = profile.sends_x5c or profile.certificate_header is not None
+    found = () if sent is None else (sent,)
+    return tuple(dict.fromkeys((*found, *certificates) if carries_it else (*certificates, *found)))
 
 
 def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:

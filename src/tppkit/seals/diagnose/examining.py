@@ -103,23 +103,23 @@ class Found:
 def readings_of(message: Message, form: Form, profile: SealProfile, origin: Origin | None) -> Iterator[Seen]:
     """What the signature's parameters may say, the likeliest first."""
     fields = fields_of(message)
-    for parameters in form.readings:
-        yield Seen(message, fields, components_of(message, parameters), parameters)
-    if profile.format is not Format.CAVAGE:
+    for parameters, prefix in zip(form.readings, form.prefixes or ("",) * len(form.readings), strict=True):
+        values = components_of(message, parameters)
+        seen = Seen(message, fields, values, parameters, digest_name=profile.digest_name)
+        yield seen._replace(right=right_draft(seen)._replace(prefix=prefix)) if prefix else seen
+    if profile.format is Format.RFC9421:
         values = components_of(message, SignatureParameters("", "", (), b""))
         try:
             read = read_seal(message, values, believing_policy(profile, origin))
         except (FormatError, SignatureRejected, KeyError):
             return
-        right = _draft_of(read.signing_string.decode("latin-1"), profile)
+        right = _draft_of(read.signing_string.decode("latin-1"))
         yield Seen(message, fields, values, read.parameters, digest_name=profile.digest_name, right=right)
 
 
-def _draft_of(text: str, profile: SealProfile) -> Draft:
-    """The lines of a signing string; of a JSON Web Signature behind its protected header."""
-    prefix = text[: text.index(".") + 1] if profile.format is Format.JWS else ""
-    lines = [line.partition(": ") for line in text[len(prefix) :].split("\n")]
-    return Draft(tuple([Line(name, value, colon) for name, colon, value in lines]), prefix=prefix)
+def _draft_of(text: str) -> Draft:
+    lines = [line.partition(": ") for line in text.split("\n")]
+    return Draft(tuple([Line(name, value, colon) for name, colon, value in lines]))
 
 
 def examine(case: Case, max_work: int) -> Found:
@@ -176,7 +176,7 @@ def _find_hmac(case: Case, text: str) -> str | None:
 def faults_in(case: Case, found: Found) -> Iterator[Fault]:
     """Every mistake that was proven, in the order of verification."""
     parameters, values, signed = found.seen.parameters, found.seen.values, found.search.signed
-    if case.profile.format is Format.CAVAGE:
+    if case.profile.format is not Format.RFC9421:
         yield from time_faults(parameters)
         doubled = doubled_fields(case.message)
         known = is_coverage_known(case, found)

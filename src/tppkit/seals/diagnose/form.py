@@ -34,6 +34,8 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
         ("signature-missing", "The request has no signature.", "Send the signature in the header that the bank's dialect has for it."),
         ("signature-carrier", "The signature stands in another header than the dialect has for it.",
          "Send it in the header that the dialect names."),
+        ("signature-format", "The signature is in another format than the dialect has.",
+         "Seal in the dialect of the bank that is called (--profile)."),
         ("signature-twice", "The request has more than one header with a signature.",
          "Send one; look for a client that adds it on every retry."),
         ("scheme-word", "The Signature header begins with the word Signature, which belongs to Authorization only.",
@@ -67,11 +69,12 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
          "Send path and query in the start line, or verify against them: scheme and host are not part of what is signed."),
         ("digest-missing", "The request has no Digest header.",
          "Send Digest, of zero bytes where there is no body, unless the dialect says otherwise."),
-        ("certificate-missing", "The request does not carry the seal certificate.", "Send it in the header that the dialect has for it."),
-        ("certificate-form", "The seal certificate stands in its header in another form than the dialect has.",
+        ("certificate-missing", "The request does not carry the seal certificate.",
+         "Send it where the dialect has it: in its header, or in x5c of the signature."),
+        ("certificate-form", "The seal certificate is written in another form than the dialect has.",
          "Write it in the dialect's form: base64 of DER on one line for most banks."),
-        ("certificate-header", "The seal certificate stands in another header than the dialect has for it.",
-         "Send it in the header that the dialect names."),
+        ("certificate-header", "The seal certificate stands in another place than the dialect has for it.",
+         "Send it where the dialect has it: in its header, or in x5c of the signature."),
     )
 )  # fmt: skip
 _ROWS = by_name(FORM_MISTAKES)
@@ -96,57 +99,32 @@ class Form(NamedTuple):
         readings: what its parameters may say, the likeliest first; none when they cannot be read.
         text: of the signature parameter, as written.
         faults: what is wrong with the form.
+        prefixes: of a JSON Web Signature, for each reading what stands before the lines: its protected header and a point.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
     text: str = ""
     faults: tuple[Fault, ...] = ()
+    prefixes: tuple[str, ...] = ()
 
 
-def read_form(message: Message, *, profile: SealProfile) -> Form:
-    """Read the signature of a request, leniently, and say what is wrong with its form.
+def read_form(value: str, *, profile: SealProfile) -> Form:
+    """Read the parameters of a signature, leniently, and say what is wrong with their form.
 
     Args:
-        message: the request.
+        value: what holds them, without the scheme of Authorization.
         profile: the dialect it should be in.
     """
-    value, faults = _find(message, profile)
-    if value is None:
-        return Form(faults=faults)
     try:
         strict = parse_signature_header(value, reading=profile.reading)
     except FormatError as e:
-        readings, text, found = _read_leniently(value, e)
-        return Form(readings, text, (*faults, *found))
-    return Form((strict,), encode_base64(strict.signature), faults)  # read strictly, so this is how it is written
+        return Form(*_read_leniently(value, e))
+    return Form((strict,), encode_base64(strict.signature))  # read strictly, so this is how it is written
 
 
 def fault(name: str, detail: str = "") -> Fault:
     """A fault of the form by its row's name."""
     return Fault(_ROWS[name], detail)
-
-
-def _find(message: Message, profile: SealProfile) -> tuple[str | None, tuple[Fault, ...]]:
-    """The value that holds the signature, without the scheme of Authorization."""
-    found = [("Signature", value) for value in message.values("signature")]
-    found += [
-        ("Authorization", value) for value in message.values("authorization") if value[:10].lower() == "signature "
-    ]
-    if not found:
-        return None, (fault("signature-missing", f"the dialect has it in {profile.carrier}"),)
-    faults: list[Fault] = []
-    right = [one for one in found if one[0] == profile.carrier]
-    carrier, value = (right or found)[0]
-    if len(right) > 1:
-        faults.append(fault("signature-twice", f"{len(found)} of them"))
-    if carrier != profile.carrier:
-        faults.append(fault("signature-carrier", f"it stands in {carrier}, the dialect has it in {profile.carrier}"))
-    scheme, _, rest = value.partition(" ")
-    if scheme.lower() == "signature":
-        if carrier == "Signature":
-            faults.append(fault("scheme-word", f"its value begins with {scheme}"))
-        value = rest.strip(" \t")
-    return value, tuple(faults)
 
 
 def _read_leniently(value: str, strict: FormatError) -> tuple[tuple[SignatureParameters, ...], str, tuple[Fault, ...]]:

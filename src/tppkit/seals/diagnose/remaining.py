@@ -23,13 +23,14 @@ def still_refused(case: Case, found: Found, causes: Sequence[Cause]) -> Iterator
     parameters = found.seen.parameters
     if not is_coverage_known(case, found):
         parameters, mistakes = parameters._replace(headers=()), mistakes | {UNCOVERED.name}
-    if case.profile.format is Format.CAVAGE:
+    if case.profile.format is not Format.RFC9421:
         message = mend_request(
             message,
             parameters=parameters,
             certificate=case.certificate,
             profile=case.profile,
             mistakes=mistakes,
+            at=case.given.at,
         )
     for at in dict.fromkeys((case.given.at, None)):
         given = case.given._replace(at=at)
@@ -51,6 +52,7 @@ def _is_told(code: str, found: Found, causes: Sequence[Cause]) -> bool:
         "digest": ("digest-", "body-", "json-", "form-"),
         "key-id": ("key-id-",),
         "key": ("key-",),
+        "profile": ("key-unusable",),
         "certificate": ("key-", "cert"),
     }
     if code.startswith(("digest.", "base64.")) and found.state is DigestState.FAILS:
