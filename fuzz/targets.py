@@ -63,7 +63,8 @@ from tppkit.httpsig.curl import parse_curl
 from tppkit.httpsig.digest import parse_digest
 from tppkit.httpsig.har import parse_har
 from tppkit.httpsig.http_date import parse_http_date
-from tppkit.httpsig.jws import make_detached_jws, make_jws_header, parse_detached_jws
+from tppkit.httpsig.jws import make_detached_jws, parse_detached_jws
+from tppkit.httpsig.jws_header import make_jws_header
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
 from tppkit.httpsig.structured import parse_dictionary, write_member
 from tppkit.httpsig.wire import parse_request

@@ -1864,7 +1864,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "signature.missing": Code(
             "the request is not sealed",
-            "send Digest, Signature and TPP-Signature-Certificate",
+            "send the digest, the signature and the certificate, each where the profile has it",
         ),
         "signature.missing-parameter": Code(
             "the Signature header lacks a parameter",

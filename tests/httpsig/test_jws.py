@@ -23,14 +23,13 @@ from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig import KeySigner, Message, make_digest, make_signing_string, message_components
 from tppkit.httpsig.algorithms import JWS, PrivateKey, make_verifiers
 from tppkit.httpsig.jws import (
-    HTTP_HEADERS,
     VerifiedJws,
     make_detached_jws,
-    make_jws_header,
     make_jws_signing_input,
     parse_detached_jws,
     verify_detached_jws,
 )
+from tppkit.httpsig.jws_header import HTTP_HEADERS, check_jws_header, make_jws_header
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 P256 = ec.generate_private_key(ec.SECP256R1())
@@ -391,3 +390,20 @@ def test_what_another_implementation_signs_verifies(name: str) -> None:
 def test_what_we_sign_another_implementation_verifies(name: str) -> None:
     read = jws.deserialize_compact(sign(name), their_key(name), payload=payload_of(REQUEST), registry=their_registry())
     assert read.headers()["sigD"]["pars"] == list(COVERED)
+
+
+def test_everything_that_is_refused_in_a_header_is_told_and_not_the_first_alone() -> None:
+    header = {**HEADER, "b64": "false", "x5c": "MIIB", "jwk": {}, "sigT": 1, "crit": ["b64"]}
+    assert {name: error.code for name, error in check_jws_header(header)} == {
+        "b64": "jws.encoded-payload",
+        "jwk": "jws.offered-key",
+        "sigT": "jws.time",
+        "x5c": "jws.malformed",
+        "crit": "jws.critical",
+    }
+    assert list(check_jws_header(HEADER)) == []
+
+
+def test_what_is_told_as_missing_is_not_told_again_for_standing_in_crit() -> None:
+    header = {name: value for name, value in HEADER.items() if name != "sigD"}
+    assert [name for name, _ in check_jws_header(header)] == ["sigD"]

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from tppkit.certificates import EidasCertificate
 from tppkit.httpsig.cavage import make_signing_string
 from tppkit.httpsig.components import Component, Origin
-from tppkit.httpsig.jws import make_detached_jws, make_jws_header, make_jws_signing_input
+from tppkit.httpsig.jws import make_detached_jws, make_jws_signing_input
+from tppkit.httpsig.jws_header import make_jws_header
 from tppkit.httpsig.message import Header, Message, message_components
 from tppkit.httpsig.rfc9421 import (
     make_signature_base,

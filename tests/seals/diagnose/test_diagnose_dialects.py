@@ -6,7 +6,8 @@ import gzip
 from datetime import UTC, datetime
 
 import pytest
-from wrong_signer import joined, seal_wrongly
+from cryptography.hazmat.primitives import hashes
+from wrong_signer import joined, seal_wrongly, with_hash
 
 from tppkit.httpsig import KeySigner, Message
 from tppkit.httpsig.algorithms import key_kind
@@ -128,3 +129,59 @@ def test_a_line_feed_after_the_signing_string_of_another_format_is_explained(rsa
     diagnosis = diagnose_request(message, certificates=[rsa_pki.qseal.certificate], profile=profile, at=AT)
     assert [cause.name for cause in diagnosis.causes] == ["string-newline-after"]
     assert diagnosis.outcome is Outcome.EXPLAINED
+
+
+def mend_of(pki: Pki, sent: str, asked: str) -> tuple[str, str]:
+    """What is said of a right request of one dialect by another: the evidence, and the mend."""
+    known = [pki.qseal.certificate]
+    (cause,) = diagnose_request(sealed(pki, sent), profile=PROFILES[asked], certificates=known, at=AT).causes
+    assert cause.name == "other-dialect"
+    return " ".join(cause.evidence), cause.mend
+
+
+def test_everything_that_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki: Pki) -> None:
+    evidence, mend = mend_of(rsa_pki, "psd2-v1", "meo")
+    assert "it stands in TPP-Signature-Certificate, not in TPP-Signing-Certificate" in evidence
+    assert "Cover what the dialect names, and nothing else." in mend
+    evidence, mend = mend_of(rsa_pki, "psd2-v1", "ing-token")
+    assert "it stands in Signature, the dialect has it in Authorization" in evidence
+    assert "it is base64 of DER, the dialect has PEM" in evidence
+    assert {"in the dialect's form", "in the header that the dialect names", "Cover it"} == {
+        text for text in ("in the dialect's form", "in the header that the dialect names", "Cover it") if text in mend
+    }
+    evidence, mend = mend_of(rsa_pki, "psd2-v1", "rabobank")
+    assert "it is by SHA-256; the dialect has sha-512" in evidence
+    assert "Hash with the algorithm that the dialect names" in mend
+    evidence, _ = mend_of(rsa_pki, "cavage-12", "psd2-v1")
+    assert "RSASSA-PSS where PKCS#1 is due" in evidence
+    assert "cannot cover (created)" in evidence
+
+
+def test_nothing_is_said_to_lack_that_both_dialects_have(rsa_pki: Pki) -> None:
+    evidence, mend = mend_of(rsa_pki, "berlin-group", "psd2-v1")
+    assert evidence.count("for psd2-v1:") == 1
+    assert mend.startswith("For psd2-v1: Cover it: ")
+    evidence, _ = mend_of(rsa_pki, "berlin-group", "meo")
+    assert evidence.count("for meo:") == 1
+
+
+def test_a_dialect_of_another_rule_for_empty_bodies_is_told_with_its_rule(rsa_pki: Pki) -> None:
+    profile = PROFILES["wso2"]
+    signer = KeySigner(rsa_pki.qseal.key, algorithm="rsa-sha256")
+    seal = Seal(rsa_pki.qseal.certificate, signer, profile=profile)
+    message = sign_request(REQUEST._replace(method="GET", body=b""), seal=seal, at=AT)
+    triodos = diagnose_request(message, profile=PROFILES["triodos"], at=AT)
+    (cause,) = triodos.causes
+    assert cause.name == "other-dialect"
+    assert "{}" in " ".join(cause.evidence)
+
+
+def test_a_digest_by_another_algorithm_than_the_dialect_has_is_told(rsa_pki: Pki) -> None:
+    covered = ("date", "digest", "x-request-id", "tpp-redirect-uri")
+    message = seal_wrongly(
+        rsa_pki.qseal, covered=covered, assemble=joined("\r\n"), algorithm="rsa-sha512", signer=with_hash(hashes.SHA512()),
+        key_id=str(rsa_pki.qseal.certificate.serial),
+    )  # fmt: skip
+    diagnosis = diagnose_request(message, profile=PROFILES["rabobank"])
+    assert diagnosis.outcome is Outcome.EXPLAINED
+    assert [cause.name for cause in diagnosis.causes] == ["digest-algorithm", "string-crlf"]

@@ -257,3 +257,38 @@ def test_crlf_is_still_found_beside_a_whole_address(pki: Pki) -> None:
 def test_a_method_that_was_sent_in_lower_case_is_told(pki: Pki, signed: str, more: list[str]) -> None:
     message = seal_wrongly(pki.qseal, method="GET", signed_target=lambda value: value.replace("get", signed, 1))
     assert explained(diagnose_request(message._replace(method="get"))) == ["method-sent-lower-case", *more]
+
+
+BARE = 'keyId="{key_id}",algorithm="{algorithm}",signature="{signature}"'
+TIMED = f"{BARE},created=1780315200"
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_headers_that_are_left_out_do_not_say_that_a_time_was_covered(pkis: dict[str, Pki], kind: str) -> None:
+    for template in (BARE, TIMED):
+        message = seal_wrongly(pkis[kind].qseal, covered=NEEDED, template=template)
+        assert explained(diagnose_request(message)) == ["parameter-missing"]
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_a_time_that_was_covered_is_told_where_it_is_proven_or_said(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind].qseal
+    alone = seal_wrongly(own, covered=("date",), assemble=lambda lines: b"(created): 1780315200", template=TIMED)
+    assert explained(diagnose_request(alone)) == ["parameter-missing", "time-not-allowed", "uncovered"]
+    named = {
+        "covered": NEEDED,
+        "names": f"{' '.join(NEEDED)} (created)",
+        "template": f'headers="{{names}}",{TIMED}',
+        "lines": lambda lines: [*lines, ("(created)", "1780315200")],
+    }
+    assert explained(diagnose_request(seal_wrongly(own, **named))) == ["time-not-allowed"]
+    garbled = seal_wrongly(own, **named, string=lambda data: data[::-1])
+    diagnosis = diagnose_request(garbled, max_work=60_000)
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["time-not-allowed"])
+
+
+@pytest.mark.parametrize("name", ["psd2-v1", "berlin-group"])
+def test_nothing_is_said_of_coverage_that_is_neither_named_nor_proven(pki: Pki, name: str) -> None:
+    message = seal_wrongly(pki.qseal, covered=NEEDED, template=BARE, string=lambda data: data[::-1])
+    diagnosis = diagnose_request(message, profile=PROFILES[name], max_work=60_000)
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["parameter-missing"])

@@ -13,18 +13,11 @@ from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.addresses import as_should_be_sent, origins_of
 from tppkit.seals.diagnose.draft import Seen, right_draft
-from tppkit.seals.diagnose.examining import Case, DigestState, Found, doubled_fields, examine, faults_in, readings_of
-from tppkit.seals.diagnose.form import Fault, Form, read_form
-from tppkit.seals.diagnose.judging import (
-    Given,
-    Refusal,
-    algorithm_faults,
-    coverage_faults,
-    key_id_faults,
-    other_dialects,
-    refusal,
-)
+from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
+from tppkit.seals.diagnose.form import Fault
+from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
 from tppkit.seals.diagnose.masking import shown_bytes
+from tppkit.seals.diagnose.reading import read_signature
 from tppkit.seals.diagnose.remaining import still_refused
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK
@@ -43,6 +36,9 @@ from tppkit.seals.diagnose.telling import (
 )
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
+
+# Mistakes beside which nothing else has to be explained: there is nothing that a key could have signed.
+_NOTHING_SIGNED = ("signature-missing", "jws-signature-alone")
 
 
 def diagnose_request(
@@ -95,8 +91,8 @@ def _diagnose(
     # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
     sent, faults = find_certificate(message, profile=profile)  # 1
-    candidates = tuple(dict.fromkeys((*([sent] if sent else []), *certificates)))
-    form = read_form(message, profile=profile) if profile.format is Format.CAVAGE else Form()
+    candidates = _candidates(sent, certificates, profile)
+    form = read_signature(message, profile=profile)
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
@@ -112,12 +108,12 @@ def _diagnose(
         outcome = Outcome.EXPLAINED if start else Outcome.VERIFIES
         return Diagnosis(outcome, profile.name, causes_of(start), expected=right)
     dialects = _dialects(message, certificate, profile, readings, refused, given)
-    if refused and dialects and not not_seal and not start:
-        return _dialect(message, readings, profile, dialects, refused, certificate, show_values=show_values)
     faults = (*faults, *form.faults, *start)
+    case = Case(message, profile, readings, form, candidates, certificate, given, show_values)
+    if refused and dialects and not not_seal and not start:
+        return _dialect(case, dialects, refused, faults, max_work)
     if not readings:
         return _without_parameters(profile, faults, has_certificate=True, refused=refused)
-    case = Case(message, profile, readings, form, candidates, certificate, given, show_values)
     found = examine(case, max_work)
     causes = causes_of((*faults, *faults_in(case, found), *not_seal))  # 3
     left = tuple(still_refused(case, found, causes))  # 4
@@ -189,18 +185,32 @@ def _without_parameters(
     profile: SealProfile, faults: Sequence[Fault], *, has_certificate: bool, refused: Refusal | None = None
 ) -> Diagnosis:
     """Nothing can be said of what was signed: no certificate, or a signature whose parameters cannot be read."""
-    missing = any(one.mistake.name == "signature-missing" for one in faults)
+    names = {one.mistake.name for one in faults}
+    missing = not names.isdisjoint(_NOTHING_SIGNED)
     advice = []
-    if refused is not None and not missing:
+    if refused is not None and not missing and "signature-format" not in names:
         advice.append(tell_refusal(refused))
     if not has_certificate:
-        advice.append("Give the certificate that the seal should be by (--cert): the request carries none.")
+        advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")
+    elif "signature-format" in names:
+        advice.append(
+            "Judge the request by the dialect that it was sealed in (--profile), to see what is wrong by that."
+        )
     elif not missing:
         advice.append(
             "Mend the form of the signature's header first; until it can be read, nothing can be said of what was signed."
         )
     outcome = Outcome.EXPLAINED if missing else Outcome.UNEXPLAINED
     return Diagnosis(outcome, profile.name, causes_of(faults), advice=tuple(advice))
+
+
+def _candidates(
+    sent: EidasCertificate | None, certificates: Sequence[EidasCertificate], profile: SealProfile
+) -> tuple[EidasCertificate, ...]:
+    """The certificates whose keys may have signed, each once, the one first that the seal should be by."""
+    carries_it = profile.sends_x5c or profile.certificate_header is not None
+    found = () if sent is None else (sent,)
+    return tuple(dict.fromkeys((*found, *certificates) if carries_it else (*certificates, *found)))
 
 
 def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:
@@ -210,25 +220,15 @@ def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:
 
 
 def _dialect(
-    message: Message,
-    readings: Sequence[Seen],
-    profile: SealProfile,
-    dialects: Sequence[SealProfile],
-    refused: Refusal,
-    certificate: EidasCertificate,
-    *,
-    show_values: bool,
+    case: Case, dialects: Sequence[SealProfile], refused: Refusal, faults: Sequence[Fault], max_work: int
 ) -> Diagnosis:
     """It verifies in another dialect; what differs from the one that was asked for is the mend."""
-    other = dialects[0]
-    if not readings or other.format is not profile.format:
+    profile = case.profile
+    if not case.readings or dialects[0].format is not profile.format:
         return Diagnosis(Outcome.EXPLAINED, profile.name, (dialect_cause(dialects, profile, refused, ()),))
-    seen = readings[0]
-    differing = (
-        *coverage_faults(seen.parameters, seen.values, doubled_fields(message), profile, has_body=bool(message.body)),
-        *key_id_faults(seen.parameters.key_id, certificate, (), profile),
-        *algorithm_faults(seen.parameters.algorithm, certificate, profile),
-    )
-    right = shown_bytes(right_draft(seen), show_values=show_values)
-    cause = dialect_cause(dialects, profile, refused, differing)
+    found = examine(case, max_work)
+    differing = causes_of((*faults, *faults_in(case, found)))
+    left = map(refused_cause, still_refused(case, found, differing))
+    right = shown_bytes(right_draft(found.seen), show_values=case.show_values)
+    cause = dialect_cause(dialects, profile, refused, (*differing, *left))
     return Diagnosis(Outcome.EXPLAINED, profile.name, (cause,), expected=right, signed=right)

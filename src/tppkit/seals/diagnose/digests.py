@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import ENCODINGS, decode_any
+from tppkit.seals.diagnose.form import Fault
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
 
@@ -28,6 +29,9 @@ DIGEST_MISTAKES: tuple[Mistake, ...] = (
     Mistake("digest-label", Part.DIGEST, "The Digest header names one algorithm and holds the hash of another.",
             "Write the name of the algorithm that was used: SHA-256 or SHA-512."),
     Mistake("digest-weak", Part.DIGEST, "The Digest header holds a hash that banks do not take.", "Use SHA-256 or SHA-512."),
+    Mistake("digest-algorithm", Part.DIGEST,
+            "The digest is by an algorithm, or under a spelling of its name, that the dialect does not take.",
+            "Hash with the algorithm that the dialect names, and spell it so."),
     Mistake("digest-name", Part.DIGEST, "The Digest header spells the algorithm in a way that is not registered.",
             "Write SHA-256= or SHA-512=, with the hyphen."),
     Mistake("digest-bare", Part.DIGEST, "The Digest header holds the hash without the name of its algorithm.",
@@ -74,6 +78,20 @@ class DigestFinding(NamedTuple):
     hashed: bytes
     algorithm: str
     left: tuple[str, ...] = ()
+
+
+def algorithm_of_digest_faults(value: str, allowed: Sequence[str]) -> Iterator[Fault]:
+    """What the dialect finds wrong with a digest that fits.
+
+    Args:
+        value: of the header, as received.
+        allowed: names of the algorithms, as the dialect spells them; none where it takes all that are known.
+    """
+    names = [part.strip(" \t").partition("=")[0] for part in value.split(",")]
+    others = [name for name in names if allowed and name not in allowed]
+    if others:
+        told = f"it is by {', '.join(others)[:80]}; the dialect has {' or '.join(allowed)}"
+        yield Fault(_ROWS["digest-algorithm"], told)
 
 
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:

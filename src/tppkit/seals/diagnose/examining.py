@@ -15,10 +15,16 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
-from tppkit.seals.diagnose.digests import DIGEST_REPLACED, DigestFinding, explain_digest, possible_digests
+from tppkit.seals.diagnose.digests import (
+    DIGEST_REPLACED,
+    DigestFinding,
+    algorithm_of_digest_faults,
+    explain_digest,
+    possible_digests,
+)
 from tppkit.seals.diagnose.draft import Draft, Line, Seen, fields_of, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
-from tppkit.seals.diagnose.form import Fault, Form, components_of
+from tppkit.seals.diagnose.form import Fault, Form, components_of, time_faults
 from tppkit.seals.diagnose.judging import (
     Given,
     algorithm_faults,
@@ -32,6 +38,8 @@ from tppkit.seals.diagnose.signing import faults_of_making, hmac_secrets, is_hma
 from tppkit.seals.diagnose.telling import tell_digest, tell_step
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.read import read_seal
+
+_OF_COVERAGE = ("uncovered", "covered-too-much", "covered-absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +103,23 @@ class Found:
 def readings_of(message: Message, form: Form, profile: SealProfile, origin: Origin | None) -> Iterator[Seen]:
     """What the signature's parameters may say, the likeliest first."""
     fields = fields_of(message)
-    for parameters in form.readings:
-        yield Seen(message, fields, components_of(message, parameters), parameters)
-    if profile.format is not Format.CAVAGE:
+    for parameters, prefix in zip(form.readings, form.prefixes or ("",) * len(form.readings), strict=True):
+        values = components_of(message, parameters)
+        seen = Seen(message, fields, values, parameters, digest_name=profile.digest_name)
+        yield seen._replace(right=right_draft(seen)._replace(prefix=prefix)) if prefix else seen
+    if profile.format is Format.RFC9421:
         values = components_of(message, SignatureParameters("", "", (), b""))
         try:
             read = read_seal(message, values, believing_policy(profile, origin))
         except (FormatError, SignatureRejected, KeyError):
             return
-        right = _draft_of(read.signing_string.decode("latin-1"), profile)
+        right = _draft_of(read.signing_string.decode("latin-1"))
         yield Seen(message, fields, values, read.parameters, digest_name=profile.digest_name, right=right)
 
 
-def _draft_of(text: str, profile: SealProfile) -> Draft:
-    """The lines of a signing string; of a JSON Web Signature behind its protected header."""
-    prefix = text[: text.index(".") + 1] if profile.format is Format.JWS else ""
-    lines = [line.partition(": ") for line in text[len(prefix) :].split("\n")]
-    return Draft(tuple([Line(name, value, colon) for name, colon, value in lines]), prefix=prefix)
+def _draft_of(text: str) -> Draft:
+    lines = [line.partition(": ") for line in text.split("\n")]
+    return Draft(tuple([Line(name, value, colon) for name, colon, value in lines]))
 
 
 def examine(case: Case, max_work: int) -> Found:
@@ -168,12 +176,18 @@ def _find_hmac(case: Case, text: str) -> str | None:
 def faults_in(case: Case, found: Found) -> Iterator[Fault]:
     """Every mistake that was proven, in the order of verification."""
     parameters, values, signed = found.seen.parameters, found.seen.values, found.search.signed
-    if case.profile.format is Format.CAVAGE:
+    if case.profile.format is not Format.RFC9421:
+        yield from time_faults(parameters)
         doubled = doubled_fields(case.message)
-        yield from coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body))
+        known = is_coverage_known(case, found)
+        for one in coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body)):
+            if known or one.mistake.name not in _OF_COVERAGE:
+                yield one
     if found.digest is not None:
         told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
         yield from (Fault(mistake, told) for mistake in found.digest.mistakes)
+    if found.state is DigestState.HOLDS:
+        yield from algorithm_of_digest_faults(values[case.profile.digest_name], case.profile.digest_algorithms)
     if parameters.key_id or case.profile.format is Format.CAVAGE:
         yield from key_id_faults(parameters.key_id, case.certificate, case.candidates, case.profile)
     signer = signed.certificate if signed else case.certificate
@@ -182,6 +196,11 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
         yield signing_fault("hmac-with-public-key", f"HMAC with {found.hmac}")
     if signed is not None:
         yield from _faults_of_signature(case, signed, found.state)
+
+
+def is_coverage_known(case: Case, found: Found) -> bool:
+    """What the signature covers is said, or proven: else its reading is a guess, and nothing rests on that."""
+    return found.search.signed is not None or len({frozenset(seen.parameters.headers) for seen in case.readings}) == 1
 
 
 def doubled_fields(message: Message) -> list[str]:

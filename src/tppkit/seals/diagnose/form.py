@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
@@ -12,6 +12,7 @@ from tppkit.httpsig.cavage import (
     CREATED,
     EXPIRES,
     MAX_HEADER_LENGTH,
+    TIMELESS,
     SignatureParameters,
     parse_signature_header,
     time_components,
@@ -33,6 +34,8 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
         ("signature-missing", "The request has no signature.", "Send the signature in the header that the bank's dialect has for it."),
         ("signature-carrier", "The signature stands in another header than the dialect has for it.",
          "Send it in the header that the dialect names."),
+        ("signature-format", "The signature is in another format than the dialect has.",
+         "Seal in the dialect of the bank that is called (--profile)."),
         ("signature-twice", "The request has more than one header with a signature.",
          "Send one; look for a client that adds it on every retry."),
         ("scheme-word", "The Signature header begins with the word Signature, which belongs to Authorization only.",
@@ -66,11 +69,12 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
          "Send path and query in the start line, or verify against them: scheme and host are not part of what is signed."),
         ("digest-missing", "The request has no Digest header.",
          "Send Digest, of zero bytes where there is no body, unless the dialect says otherwise."),
-        ("certificate-missing", "The request does not carry the seal certificate.", "Send it in the header that the dialect has for it."),
-        ("certificate-form", "The seal certificate stands in its header in another form than the dialect has.",
+        ("certificate-missing", "The request does not carry the seal certificate.",
+         "Send it where the dialect has it: in its header, or in x5c of the signature."),
+        ("certificate-form", "The seal certificate is written in another form than the dialect has.",
          "Write it in the dialect's form: base64 of DER on one line for most banks."),
-        ("certificate-header", "The seal certificate stands in another header than the dialect has for it.",
-         "Send it in the header that the dialect names."),
+        ("certificate-header", "The seal certificate stands in another place than the dialect has for it.",
+         "Send it where the dialect has it: in its header, or in x5c of the signature."),
     )
 )  # fmt: skip
 _ROWS = by_name(FORM_MISTAKES)
@@ -95,57 +99,32 @@ class Form(NamedTuple):
         readings: what its parameters may say, the likeliest first; none when they cannot be read.
         text: of the signature parameter, as written.
         faults: what is wrong with the form.
+        prefixes: of a JSON Web Signature, for each reading what stands before the lines: its protected header and a point.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
     text: str = ""
     faults: tuple[Fault, ...] = ()
+    prefixes: tuple[str, ...] = ()
 
 
-def read_form(message: Message, *, profile: SealProfile) -> Form:
-    """Read the signature of a request, leniently, and say what is wrong with its form.
+def read_form(value: str, *, profile: SealProfile) -> Form:
+    """Read the parameters of a signature, leniently, and say what is wrong with their form.
 
     Args:
-        message: the request.
+        value: what holds them, without the scheme of Authorization.
         profile: the dialect it should be in.
     """
-    value, faults = _find(message, profile)
-    if value is None:
-        return Form(faults=faults)
     try:
         strict = parse_signature_header(value, reading=profile.reading)
     except FormatError as e:
-        readings, text, found = _read_leniently(value, e)
-        return Form(readings, text, (*faults, *found))
-    return Form((strict,), encode_base64(strict.signature), faults)  # read strictly, so this is how it is written
+        return Form(*_read_leniently(value, e))
+    return Form((strict,), encode_base64(strict.signature))  # read strictly, so this is how it is written
 
 
 def fault(name: str, detail: str = "") -> Fault:
     """A fault of the form by its row's name."""
     return Fault(_ROWS[name], detail)
-
-
-def _find(message: Message, profile: SealProfile) -> tuple[str | None, tuple[Fault, ...]]:
-    """The value that holds the signature, without the scheme of Authorization."""
-    found = [("Signature", value) for value in message.values("signature")]
-    found += [
-        ("Authorization", value) for value in message.values("authorization") if value[:10].lower() == "signature "
-    ]
-    if not found:
-        return None, (fault("signature-missing", f"the dialect has it in {profile.carrier}"),)
-    faults: list[Fault] = []
-    right = [one for one in found if one[0] == profile.carrier]
-    carrier, value = (right or found)[0]
-    if len(right) > 1:
-        faults.append(fault("signature-twice", f"{len(found)} of them"))
-    if carrier != profile.carrier:
-        faults.append(fault("signature-carrier", f"it stands in {carrier}, the dialect has it in {profile.carrier}"))
-    scheme, _, rest = value.partition(" ")
-    if scheme.lower() == "signature":
-        if carrier == "Signature":
-            faults.append(fault("scheme-word", f"its value begins with {scheme}"))
-        value = rest.strip(" \t")
-    return value, tuple(faults)
 
 
 def _read_leniently(value: str, strict: FormatError) -> tuple[tuple[SignatureParameters, ...], str, tuple[Fault, ...]]:
@@ -161,15 +140,22 @@ def _read_leniently(value: str, strict: FormatError) -> tuple[tuple[SignaturePar
         faults |= _faults_of(match[0], name, double, single, bare)
         position = match.end()
     readings = tuple(_readings(given, faults)) if given else ()
-    if not faults and not _only_encoding(strict):
+    if not faults and not _is_told_elsewhere(strict):
         faults["signature-form"] = strict.message
     texts = [text for name, text in given if name.lower() == "signature"]
     return readings, texts[-1].strip() if texts else "", tuple(fault(name, detail) for name, detail in faults.items())
 
 
-def _only_encoding(strict: FormatError) -> bool:
-    """The form is right but for how the signature itself is encoded, which is looked at by itself."""
-    return strict.code.startswith("base64.")
+def _is_told_elsewhere(strict: FormatError) -> bool:
+    """The form is right but for how the signature is encoded, or a time that is covered, which are looked at by themselves."""
+    return strict.code.startswith("base64.") or strict.code == "signature.time-not-allowed"
+
+
+def time_faults(parameters: SignatureParameters) -> Iterator[Fault]:
+    """A time is covered under an algorithm that has none."""
+    covered = [name for name in (CREATED, EXPIRES) if name in parameters.headers]
+    if covered and parameters.algorithm.startswith(TIMELESS):
+        yield fault("time-not-allowed", f"{' and '.join(covered)} under {parameters.algorithm}")
 
 
 def _faults_of(text: str, name: str, double: str | None, single: str | None, bare: str | None) -> dict[str, str]:
@@ -205,13 +191,7 @@ def _readings(given: list[tuple[str, str]], faults: dict[str, str]) -> list[Sign
     if "signature" in missing:
         return []
     both = (last,) if first == last else (last, first)
-    readings = [_parameters(one, names) for one in both for names in _covered(one, faults)]
-    if any(
-        (CREATED in one.headers or EXPIRES in one.headers) and one.algorithm.startswith(("rsa", "hmac", "ecdsa"))
-        for one in readings
-    ):
-        faults["time-not-allowed"] = readings[0].algorithm
-    return readings
+    return [_parameters(one, names) for one in both for names in _covered(one, faults)]
 
 
 def _covered(given: Mapping[str, str], faults: dict[str, str]) -> tuple[tuple[str, ...], ...]:

@@ -30,7 +30,7 @@ from tppkit.trust import TrustedPath, Window
 
 UNCOVERED = Mistake(
     "uncovered", Part.COVERAGE, "The signature does not cover a header that the dialect demands.",
-    "Cover it: name it in headers, and sign its line."
+    "Cover it: name it in headers (in a JSON Web Signature in pars of sigD), and sign its line."
 )  # fmt: skip
 COVERED_TOO_MUCH = Mistake(
     "covered-too-much", Part.COVERAGE, "The signature covers something that the dialect does not allow.",
@@ -190,11 +190,12 @@ def coverage_faults(
     for name in dict.fromkeys(doubled):
         if name != demands.carrier and (name in demands.singletons or name.startswith(demands.prefixes)):
             yield fault("header-doubled", f"{name} stands more than once")
-    if "digest" not in values and ("digest" in demands.sealing or has_body):
-        yield fault("digest-missing", "no Digest is among its headers")
+    digest = profile.digest_name
+    if digest not in values and (digest in demands.sealing or has_body):
+        yield fault("digest-missing", f"no {profile.digest_field} is among its headers")
     absent = [name for name in parameters.headers if name not in values]
     if absent:
-        yield fault("covered-absent", ", ".join(absent))
+        yield fault("covered-absent", ", ".join(absent)[:200])
     missing = _missing(demands, parameters.headers, values)
     unsent = [
         name for name in missing if name not in values and not name.startswith("(") and name != profile.digest_name
@@ -266,7 +267,7 @@ def algorithm_faults(name: str, certificate: EidasCertificate, profile: SealProf
     except FormatError as e:
         yield signing_fault("key-unusable", e.message)
         return
-    if name in names:
+    if name in names or not name:  # one that is absent is a matter of the form
         return
     if not names:
         yield signing_fault("key-unusable", f"the dialect has no algorithm for {key_kind(certificate.public_key)}")

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import key_kind
 from tppkit.httpsig.cavage import AUTHORIZATION_SCHEME, SignatureParameters
 from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.message import Header, Message
 from tppkit.seals.certificate_header import write_certificate
+from tppkit.seals.formats import prepare_seal
 from tppkit.seals.key_id import make_key_id
 from tppkit.seals.policy import demands_of
-from tppkit.seals.profile import SealProfile
+from tppkit.seals.profile import Format, SealProfile
 
+_NO_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 _NO_SIGNATURE = encode_base64(bytes(64))  # the mended request is judged without a look at its signature
 
 
@@ -27,6 +30,7 @@ def mend_request(
     certificate: EidasCertificate,
     profile: SealProfile,
     mistakes: Collection[str],
+    at: datetime | None,
 ) -> Message:
     """The request as its sender should have sent it, but for the signature, which only he can make.
 
@@ -36,6 +40,7 @@ def mend_request(
         certificate: its seal certificate.
         profile: the dialect.
         mistakes: names of those that were found; only these are mended.
+        at: the time that it is judged at; None for its own.
     """
     if "header-doubled" in mistakes:
         message = message._replace(headers=_single(message.headers, demands_of(profile).singletons))
@@ -44,9 +49,11 @@ def mend_request(
         message = _with_header(message, profile.certificate_header, text)
     if any(name.startswith(("digest-", "body-", "json-", "form-")) for name in mistakes):
         body = message.body or profile.empty_content
-        message = _with_header(message, "Digest", make_digest(body, algorithm=profile.digest_algorithm))
+        message = _with_header(message, profile.digest_field, make_digest(body, algorithm=profile.digest_algorithm))
     message = message.with_headers(*[(name, "-") for name in _unsent(message, parameters, profile, mistakes)])
     mended = _mended_parameters(message, parameters, certificate, profile, mistakes)
+    if profile.format is Format.JWS:
+        return _with_jws(message, mended, certificate, profile, at)
     scheme = AUTHORIZATION_SCHEME if profile.carrier == "Authorization" else ""
     stripped = message._replace(headers=tuple([row for row in message.headers if row[0].lower() != "signature"]))
     return _with_header(stripped, profile.carrier, scheme + _written(mended, profile))
@@ -68,6 +75,31 @@ def _with_header(message: Message, name: str, value: str) -> Message:
     return message._replace(headers=(*others, (name, value)))
 
 
+def _with_jws(
+    message: Message,
+    parameters: SignatureParameters,
+    certificate: EidasCertificate,
+    profile: SealProfile,
+    at: datetime | None,
+) -> Message:
+    """The same with a JSON Web Signature of these parameters; as it is where there can be none, which the verifier says."""
+    created = parameters.created
+    with suppress(FormatError, SignatureRejected):
+        unsigned = prepare_seal(
+            message,
+            parameters.headers,
+            profile=profile,
+            certificate=certificate,
+            algorithm=parameters.algorithm,
+            key_id=parameters.key_id,
+            at=at or _NO_TIME if created is None else datetime.fromtimestamp(created, UTC),
+            origin=None,
+        )
+        for name, value in unsigned.finish(bytes(64)):
+            message = _with_header(message, name, value)
+    return message
+
+
 def _mended_parameters(
     message: Message,
     parameters: SignatureParameters,
@@ -79,7 +111,8 @@ def _mended_parameters(
     if "key-id-form" in mistakes or "key-id-other" in mistakes:
         with suppress(ConfigurationError, FormatError):
             key_id = make_key_id(certificate, style=profile.key_id)
-    if "algorithm-name" in mistakes or "algorithm-other-key" in mistakes:
+    absent = not {"parameter-missing", "jws-parameter"}.isdisjoint(mistakes) and not algorithm
+    if absent or "algorithm-name" in mistakes or "algorithm-other-key" in mistakes:
         with suppress(FormatError):
             algorithm = next(iter(profile.algorithms_of(key_kind(certificate.public_key))), algorithm)
     created = None if "time-not-allowed" in mistakes else parameters.created

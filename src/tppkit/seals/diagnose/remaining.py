@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tppkit.seals.diagnose.digests import DIGEST_REPLACED
-from tppkit.seals.diagnose.examining import Case, DigestState, Found
-from tppkit.seals.diagnose.judging import Refusal, refusal
+from tppkit.seals.diagnose.examining import Case, DigestState, Found, is_coverage_known
+from tppkit.seals.diagnose.judging import UNCOVERED, Refusal, refusal
 from tppkit.seals.diagnose.mending import mend_request
 from tppkit.seals.diagnose.report import Cause
 from tppkit.seals.profile import Format
@@ -20,13 +20,17 @@ def still_refused(case: Case, found: Found, causes: Sequence[Cause]) -> Iterator
     mistakes = frozenset(cause.name for cause in causes)
     if found.state is DigestState.REPLACED:  # told by another cause where the header stands twice
         mistakes |= {DIGEST_REPLACED.name}
-    if case.profile.format is Format.CAVAGE:
+    parameters = found.seen.parameters
+    if not is_coverage_known(case, found):
+        parameters, mistakes = parameters._replace(headers=()), mistakes | {UNCOVERED.name}
+    if case.profile.format is not Format.RFC9421:
         message = mend_request(
             message,
-            parameters=found.seen.parameters,
+            parameters=parameters,
             certificate=case.certificate,
             profile=case.profile,
             mistakes=mistakes,
+            at=case.given.at,
         )
     for at in dict.fromkeys((case.given.at, None)):
         given = case.given._replace(at=at)
@@ -48,6 +52,7 @@ def _is_told(code: str, found: Found, causes: Sequence[Cause]) -> bool:
         "digest": ("digest-", "body-", "json-", "form-"),
         "key-id": ("key-id-",),
         "key": ("key-",),
+        "profile": ("key-unusable",),
         "certificate": ("key-", "cert"),
     }
     if code.startswith(("digest.", "base64.")) and found.state is DigestState.FAILS:

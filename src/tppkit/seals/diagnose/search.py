@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tppkit.certificates import EidasCertificate
 from tppkit.seals.diagnose.draft import Draft, Seen, right_draft
 from tppkit.seals.diagnose.encodings import Decoded, decode_any
+from tppkit.seals.diagnose.jws_strings import JWS_HEADER_MISTAKES, JWS_PAYLOAD_MISTAKES
 from tppkit.seals.diagnose.lines import LINE_MISTAKES
 from tppkit.seals.diagnose.mistake import StringMistake
 from tppkit.seals.diagnose.recover import Made, Oracle, Points, make_oracles
@@ -21,7 +22,10 @@ from tppkit.seals.diagnose.targets import TARGET_MISTAKES
 from tppkit.seals.diagnose.values import VALUE_MISTAKES
 
 # In this order changes are made one after the other: values before names, lines before the whole.
-MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *VALUE_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
+MISTAKES: tuple[StringMistake, ...] = (
+    *TARGET_MISTAKES, *VALUE_MISTAKES, *LINE_MISTAKES, *JWS_HEADER_MISTAKES, *STRING_MISTAKES,
+    *JWS_PAYLOAD_MISTAKES,
+)  # fmt: skip
 
 MAX_COVERED = 64  # of a longer list only the right string is tried
 MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft DRAFT_COST

@@ -2,65 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 from tppkit.certificates import EidasCertificate, read_sources
 from tppkit.errors import FormatError
-from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate
 from tppkit.seals.diagnose.form import Fault, fault
+from tppkit.seals.diagnose.jws_form import decode_loosely, sent_jws
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
+_X5C = "x5c"
+
+
+class _Place(NamedTuple):
+    name: str
+    text: str
+    is_own: bool
+
 
 def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:
-    """The seal certificate in the request's headers, wherever and in whatever form, and what is wrong with that."""
-    if profile.sends_x5c:
-        return _certificate_in_signature(message, profile), ()
-    if profile.certificate_header is None:
+    """The seal certificate in a request, wherever and in whatever form, and what is wrong with that.
+
+    Args:
+        message: the request.
+        profile: the dialect it should be in; nothing is wrong where that has no place for a certificate.
+    """
+    own = _X5C if profile.sends_x5c else profile.certificate_header
+    unreadable: list[str] = []
+    for place in sorted(_places(message, own), key=lambda place: not place.is_own):
+        certificate, form = _read_any_form(place.text, profile.certificate_form)
+        if certificate is None:
+            unreadable.append(place.name)
+        elif own is None:
+            return certificate, ()
+        else:
+            return certificate, (*map(_holds_none, unreadable), *_faults_of(place, form, own, profile))
+    unread = own == _X5C and any(jws.header is None for _, jws in sent_jws(message))
+    if own is None or unread:  # of a header that cannot be read nothing can be said
         return None, ()
-    names = dict.fromkeys(
-        (profile.certificate_header, *(row.certificate_header for row in PROFILES.values() if row.certificate_header))
-    )
-    for name in names:
-        for value in message.values(name)[:2]:
-            certificate, form = _read_any_form(value, profile.certificate_form)
-            if certificate is None:
-                return None, (fault("certificate-form", f"the {name} header holds no certificate"),)
-            faults = (
-                []
-                if name == profile.certificate_header
-                else [fault("certificate-header", f"it stands in {name}, not in {profile.certificate_header}")]
-            )
-            if form != profile.certificate_form.value:
-                faults.append(
-                    fault("certificate-form", f"it is {form}, the dialect has {profile.certificate_form.value}")
-                )
-            return certificate, tuple(faults)
-    return None, (fault("certificate-missing", f"there is no {profile.certificate_header} header"),)
+    if unreadable:
+        return None, tuple(map(_holds_none, unreadable))
+    where = "no x5c in a JSON Web Signature" if own == _X5C else f"no {own} header"
+    return None, (fault("certificate-missing", f"there is {where}"),)
 
 
-def _certificate_in_signature(message: Message, profile: SealProfile) -> EidasCertificate | None:
-    for value in message.values(profile.carrier)[:2]:
-        with suppress(FormatError):
-            header, _ = parse_detached_jws(value.strip(" \t"))
-            if header.certificates:
-                return EidasCertificate.from_der(header.certificates[0])
-    return None
+def _places(message: Message, own: str | None) -> Iterator[_Place]:
+    """Every place in which a dialect has the certificate, with what stands there."""
+    headers = (own, *(row.certificate_header for row in PROFILES.values()))
+    for name in dict.fromkeys(name for name in headers if name and name != _X5C):
+        yield from (_Place(name, value, name == own) for value in message.values(name)[:2])
+    for _, jws in sent_jws(message):
+        certificates = (jws.header or {}).get("x5c")
+        first = certificates[0] if isinstance(certificates, list) and certificates else certificates
+        if isinstance(first, str):
+            yield _Place(_X5C, first, own == _X5C)
+
+
+def _holds_none(name: str) -> Fault:
+    return fault("certificate-form", f"{name} holds no certificate that can be read")
+
+
+def _faults_of(place: _Place, form: str, own: str, profile: SealProfile) -> Iterator[Fault]:
+    if not place.is_own:
+        yield fault("certificate-header", f"it stands in {place.name}, not in {own}")
+    expected = CertificateForm.DER if place.name == _X5C else profile.certificate_form
+    if form != expected.value:
+        yield fault("certificate-form", f"it is {form}, the dialect has {expected.value}")
 
 
 def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertificate | None, str]:
     """The certificate in a header, in the form that is expected or in another; and which that is."""
     for form in dict.fromkeys((expected, *CertificateForm)):
         with suppress(FormatError):
-            return read_certificate(value, form), form.value
+            return _with_key(read_certificate(value, form)), form.value
     if len(value) <= MAX_CERTIFICATE_HEADER:
         with suppress(FormatError):
             found = read_sources(value.encode("latin-1", "replace"), with_pkcs12=False)
             for der in [one.der for one in found if one.kind == "certificate"][:1]:
-                return EidasCertificate.from_der(der), _form_of(value)
+                return _with_key(EidasCertificate.from_der(der)), _form_of(value)
+        with suppress(FormatError):
+            return _with_key(
+                EidasCertificate.from_der(decode_loosely(value))
+            ), "DER in the alphabet for addresses (- and _)"
     return None, ""
+
+
+def _with_key(certificate: EidasCertificate) -> EidasCertificate:
+    """The certificate, whose key is read on first use, and refused where it cannot be."""
+    _ = certificate.public_key
+    return certificate
 
 
 def _form_of(value: str) -> str:

@@ -31,8 +31,8 @@ SIGNING_MISTAKES: tuple[Mistake, ...] = (
              "Encode the bytes that the library gives; never make a number of them."),
             ("signature-trailing-bytes", "Further bytes stand behind the DER of the signature.",
              "Cut the buffer to the length that the signing function gives back."),
-            ("pss-for-pkcs1", "The signature is RSASSA-PSS, and the algorithm named is PKCS#1.", _PROFILE_MEND),
-            ("pkcs1-for-pss", "The signature is PKCS#1, and the algorithm named is RSASSA-PSS.", _PROFILE_MEND),
+            ("pss-for-pkcs1", "The signature is RSASSA-PSS where PKCS#1 is due.", _PROFILE_MEND),
+            ("pkcs1-for-pss", "The signature is PKCS#1 where RSASSA-PSS is due.", _PROFILE_MEND),
             ("pss-salt-length", "The signature is RSASSA-PSS with a salt of another length than the hash has.",
              "Use a salt as long as the hash."),
             ("pss-mgf", "The signature is RSASSA-PSS with another hash in its mask than the one it signs.", "Use one hash for both."),
@@ -40,7 +40,7 @@ SIGNING_MISTAKES: tuple[Mistake, ...] = (
              "Write the signature as a DER SEQUENCE of r and s."),
             ("der-for-raw", "The signature is ECDSA in DER, and the dialect has bare r and s.",
              "Write r and s bare, each as long as the curve."),
-            ("signature-hash", "The signature is over another hash than the algorithm names.", _PROFILE_MEND),
+            ("signature-hash", "The signature is over another hash than is due.", _PROFILE_MEND),
             ("signature-hash-weak", "The signature is over a hash that banks do not take.", "Sign with SHA-256 or SHA-512."),
             ("no-digest-info", "The RSA signature holds the bare hash, without the name of the hash before it (DigestInfo).",
              "Sign with a function that hashes and pads by itself (SHA256withRSA, not NONEwithRSA or RSA/ECB/PKCS1Padding)."),
@@ -100,7 +100,7 @@ def faults_of_making(made: Made, expected: Algorithm | None) -> Iterator[Fault]:
     if made.hash and made.hash not in _STRONG:
         yield signing_fault("signature-hash-weak", f"it is {made.hash}")
     elif wanted and made.hash and made.hash != wanted:
-        yield signing_fault("signature-hash", f"it is {made.hash}, the algorithm names {wanted}")
+        yield signing_fault("signature-hash", f"it is {made.hash}, due is {wanted}")
 
 
 def _faults_of_scheme(made: Made, expected: Algorithm | None) -> Iterator[Fault]:

@@ -59,12 +59,12 @@ def tell_refusal(refused: Refusal) -> str:
 
 
 def dialect_cause(
-    dialects: Sequence[SealProfile], profile: SealProfile, refused: Refusal, differing: Sequence[Fault]
+    dialects: Sequence[SealProfile], profile: SealProfile, refused: Refusal, differing: Sequence[Cause]
 ) -> Cause:
     """The request is right in another dialect; what differs from the one that was asked for."""
     evidence = [f"it verifies by: {', '.join(row.name for row in dialects)}", f"by {profile.name}: {refused}"]
-    evidence += [f"for {profile.name}: {one.mistake.cause} {one.detail}" for one in differing]
-    mends = " ".join(dict.fromkeys(one.mistake.mend for one in differing))
+    evidence += [f"for {profile.name}: {one.sentence} {'; '.join(one.evidence)}" for one in differing]
+    mends = " ".join(dict.fromkeys(f"{one.mend.rstrip('.')}." for one in differing))
     mend = f"For {profile.name}: {mends} For the other bank, name its dialect (--profile)." if mends else DIALECT.mend
     return Cause(DIALECT.name, DIALECT.part, DIALECT.cause, tuple(evidence), mend)
 
