@@ -16,6 +16,7 @@ from tppkit.errors import FormatError
 from tppkit.seals.diagnose.coded_bodies import CODED_BODY_MISTAKES
 from tppkit.seals.diagnose.form_bodies import FORM_BODY_MISTAKES
 from tppkit.seals.diagnose.json_bodies import BOM, JSON_MISTAKES, MAX_JSON_BYTES, RAW
+from tppkit.seals.diagnose.json_escapes import JSON_ESCAPES
 from tppkit.seals.diagnose.mistake import MAX_CHANGED_BYTES, BodyMistake, Part
 
 _CODE_PAGES = ("cp1257", "iso8859-13", "cp1250", "iso8859-2", "iso8859-15", "iso8859-4")
@@ -84,6 +85,7 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("body-bom-dropped", "The body begins with a byte order mark that was not hashed.", _one(lambda b: b.removeprefix(BOM))),
     _row("body-bom-added", "What was hashed begins with a byte order mark that was not sent.",
          lambda body: () if body.startswith(BOM) else (BOM + body,)),
+    *JSON_ESCAPES,
     *JSON_MISTAKES,
     *FORM_BODY_MISTAKES,
     _row("json-quoted", "The body was serialised twice: what was hashed is the JSON text inside a JSON string.",
