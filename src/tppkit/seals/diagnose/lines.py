@@ -112,6 +112,11 @@ def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
     yield draft._replace(nameless=True)
 
 
+def _names_quoted(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    if not draft.quotes_names:
+        yield draft._replace(lines=tuple([line._replace(name=f'"{line.name}"') for line in draft.lines]))
+
+
 def _target_name(draft: Draft, seen: Seen) -> Iterator[Draft]:
     for other in (
         "request-target",
@@ -158,6 +163,7 @@ LINE_MISTAKES: tuple[StringMistake, ...] = (
     _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "),
          _LINE),
     _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),
+    _row("names-quoted", "The names of the headers stand in quotes in what was signed, as RFC 9421 has them.", _names_quoted, _LINE),
     _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE),
     _row("headers-missing", "Several headers that the headers parameter names are missing from what was signed.", _left_out_two,
          "Sign every header that the headers parameter names, or name fewer.", likely=0),

@@ -8,6 +8,7 @@ Source: RFC 8017 sections 8.1.2, 9.1.2 and 9.2; RFC 3279 section 2.2.3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_ds
 
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN, SIGNED, KnownHash
 
+_OF_FILE = re.compile(rb"^([A-Z0-9-]*)\([^\n()]{1,128}\)= ")
 _PRIMES = {
     "secp256r1": 2**256 - 2**224 + 2**192 + 2**96 - 1,
     "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
@@ -87,8 +89,14 @@ class Pkcs1Oracle:
 
     def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
         """Compare the recovered hash with that of the bytes."""
-        expected = KNOWN[self.made.hash].digest(data) if self.made.hash else data
-        return self.made if expected == self.made.recovered else None
+        if self.made.hash:
+            return self.made if KNOWN[self.made.hash].digest(data) == self.made.recovered else None
+        return self.made if _of_any_file(data) == _of_any_file(self.made.recovered) else None
+
+
+def _of_any_file(text: bytes) -> bytes:
+    """What `openssl dgst` prints of a file, without the name of the file."""
+    return _OF_FILE.sub(rb"\1()= ", text, count=1)
 
 
 @dataclass
@@ -256,7 +264,7 @@ def _read_digest_info(content: bytes) -> Made:
         if content.startswith(bare) and len(content) == len(bare) + bare[-1]:
             return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :], certain=True)
     # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
-    is_text = content.isascii() and content.decode("latin-1").isprintable()
+    is_text = content.isascii() and content.decode("latin-1").rstrip("\r\n").isprintable()
     bare_hash = None if is_text else BY_SIZE.get(len(content))
     return Made("PKCS#1 without DigestInfo", bare_hash.name if bare_hash else "", content, certain=True)
 
