@@ -69,12 +69,12 @@ class Oracle(Protocol):
     cost: int  # of one answer, in units of a hash
     shares: str  # with which other oracles nearly all of the cost is shared
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """How the signature was made, when it is over these bytes.
 
         Args:
             data: the bytes.
-            any_hash: try every hash.
+            other_hashes: try the hashes that are not usual for the key, in place of the usual one.
             points: what other oracles worked out for these bytes.
         """
 
@@ -87,7 +87,7 @@ class Pkcs1Oracle:
     cost: int = 1
     shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """Compare the recovered hash with that of the bytes."""
         if self.made.hash:
             return self.made if KNOWN[self.made.hash].digest(data) == self.made.recovered else None
@@ -108,7 +108,7 @@ class PssOracle:
     cost: int = 2
     shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """Repeat the salted check over the hash of the bytes."""
         hasher = KNOWN[self.made.hash]
         return self.made if hasher.digest(b"\0" * 8 + hasher.digest(data) + self.salt) == self.made.recovered else None
@@ -126,18 +126,19 @@ class EcOracle:
     der: bytes
     made: Made
     usual: str
-    cost: int = 20
+    cost: int = 18
     shares: str = ""
 
     def __post_init__(self) -> None:
         self.shares = self.key.curve.name
         self._wanted = _points_of_hash(self.key, self.der)
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
-        """Compare, with the usual hash of the key or with every one."""
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
+        """Compare, with the usual hash of the key or with the others."""
         points = {} if points is None else points
-        others = [row for row in SIGNED if row.name != self.usual] if any_hash else ()
-        for row in (KNOWN[self.usual], *others):
+        for row in SIGNED:
+            if (row.name == self.usual) is other_hashes:
+                continue
             digest = row.digest(data)
             place = self.shares, row.name
             if place not in points:
@@ -210,7 +211,7 @@ class Ed25519Oracle:
     cost: int = 40
     shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """Verify."""
         try:
             self.key.verify(self.signature, data)

@@ -14,6 +14,7 @@ from tppkit.seals.diagnose.hashes import KNOWN
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 _MAX_BODY = 256 * 1024
+_INDENTS = ("    ", "  ", "\t", " " * 8, " " * 6, " " * 12, " " * 16, "\t\t", " " * 10)
 _JOIN = "Join the lines by one line feed, without one after the last."
 _ONCE = "Give the signing string itself to the function that signs; it hashes by itself."
 
@@ -53,9 +54,9 @@ WHOLE: Mapping[str, Callable[[bytes], bytes]] = MappingProxyType(
 
 
 def _row(
-    name: str, cause: str, apply: Apply, mend: str, *, common: bool = False, of_bytes: bool = False
+    name: str, cause: str, apply: Apply, mend: str, *, common: bool = False, likely: int = 4, of_bytes: bool = False
 ) -> StringMistake:
-    return StringMistake(name, Part.STRING, cause, mend, apply, common, of_bytes=of_bytes)
+    return StringMistake(name, Part.STRING, cause, mend, apply, common, likely, of_bytes)
 
 
 def _after(*texts: str) -> Apply:
@@ -122,9 +123,9 @@ def _as_object(draft: Draft, seen: Seen) -> Iterator[Draft]:
 
 
 def _indented(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    for blanks in ("    ", "  ", "\t", *[" " * count for count in (8, 6, 12, 10, 16, 3, 1, 14, 20)], "\t\t", "\t\t\t"):
-        indented = draft._replace(joiner=draft.joiner + blanks)
-        yield indented
+    alone = [draft._replace(joiner=draft.joiner + blanks) for blanks in _INDENTS]
+    yield from alone
+    for blanks, indented in zip(_INDENTS, alone, strict=True):
         yield indented._replace(before=blanks)
         yield from (indented._replace(before=f"\n{blanks}", after=f"\n{end}") for end in ("", blanks[: len(blanks) // 2], blanks))
 
