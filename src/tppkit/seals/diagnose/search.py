@@ -205,7 +205,7 @@ def _common_pairs(panel: _Panel, seen: Seen) -> Signed | None:
     def both(first: StringMistake, second: StringMistake) -> bool:
         return first.common and second.common
 
-    return _pairs(panel, seen, taken=both) or _pairs(panel, seen, taken=both, width=MAX_COMMON)
+    return _pairs(panel, seen, taken=both) or _pairs(panel, seen, taken=both, width=MAX_COMMON, done=0)
 
 
 def _likely_pairs(panel: _Panel, seen: Seen) -> Signed | None:
@@ -215,22 +215,28 @@ def _likely_pairs(panel: _Panel, seen: Seen) -> Signed | None:
 
 
 def _all_pairs(panel: _Panel, seen: Seen) -> Signed | None:
-    def every(first: StringMistake, second: StringMistake) -> bool:
-        return True
-
-    return _pairs(panel, seen, taken=every, width=MAX_WIDE) or _pairs(panel, seen, taken=every, width=None)
+    return _pairs(
+        panel, seen, taken=lambda first, second: not (first.common and second.common), width=MAX_WIDE, done=0
+    ) or _pairs(panel, seen, taken=lambda first, second: True, width=None, done=MAX_WIDE)
 
 
 def _pairs(
-    panel: _Panel, seen: Seen, *, taken: Callable[[StringMistake, StringMistake], bool], width: int | None = 0
+    panel: _Panel,
+    seen: Seen,
+    *,
+    taken: Callable[[StringMistake, StringMistake], bool],
+    width: int | None = 0,
+    done: int | None = None,
 ) -> Signed | None:
-    """Every two mistakes that are taken: the likely variants of each, more up to a width, or all."""
+    """Every two mistakes that are taken: the likely variants of each, more up to a width, or all; not those of a width that is done."""
     right = right_draft(seen)
     for number, first in enumerate(MISTAKES):
         seconds = [second for second in MISTAKES[number:] if taken(first, second)]
-        for draft in _apply(first, right, seen, width=width) if seconds else ():
+        for variant, draft in enumerate(_apply(first, right, seen, width=width)) if seconds else ():
+            known = done if done is not None and variant < _most(first, done) else None
             for second in seconds:
-                for changed in _apply(second, draft, seen, width=width):
+                start = 0 if known is None else _most(second, known)
+                for changed in islice(_apply(second, draft, seen, width=width), start, None):
                     if panel.left <= 0:
                         return None
                     answer = panel.match(signed_bytes(changed))
@@ -239,12 +245,17 @@ def _pairs(
     return None
 
 
+def _most(mistake: StringMistake, width: int) -> int:
+    """How many variants of a mistake are tried at a width."""
+    return max(width, mistake.likely)
+
+
 def _apply(mistake: StringMistake, draft: Draft, seen: Seen, *, width: int | None) -> Iterator[Draft]:
     """What a mistake makes of a draft, each once; the first ones, or without a width all."""
     if draft.instead is not None and not mistake.of_bytes:
         return
     made = {draft}
-    most = None if width is None else max(width, mistake.likely)
+    most = None if width is None else _most(mistake, width)
     for changed in mistake.apply(draft, seen):
         if most is not None and len(made) > most:
             return
