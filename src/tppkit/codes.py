@@ -609,7 +609,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "check the path, disk space and permissions",
         ),
         "har.body": Code(
-            "a HAR file does not hold the body of the request", "export it again with bodies as text, or give the raw request"
+            "a HAR file does not hold the body of the request",
+            "export it again with bodies as text, or give the raw request",
         ),
         "har.entry": Code(
             "a HAR file has no such entry, or several that are signed",

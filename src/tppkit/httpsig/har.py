@@ -140,9 +140,7 @@ def _require_no_body(data: Mapping[str, Any], size: object, headers: Iterable[He
     if data.get("params"):
         raise FormatError("har.body", "postData holds the fields of a form and not the body's text")
     lengths = [size] if isinstance(size, int) and size >= 0 else []  # -1 stands for unknown
-    lengths += [
-        int(value) for name, value in headers if name.lower() == "content-length" and _LENGTH.fullmatch(value)
-    ]
+    lengths += [int(value) for name, value in headers if name.lower() == "content-length" and _LENGTH.fullmatch(value)]
     if any(lengths) or not (lengths or is_told):
         sent = f"{max(lengths)} bytes were sent" if lengths else "nothing says that there was none"
         raise FormatError("har.body", f"the HAR file does not hold the body, and {sent}; export with bodies")
