@@ -36,9 +36,7 @@ def test_what_a_tool_prints_in_place_of_a_hash_is_told(pki: Pki, printed: str) -
     assert names(diagnose_request(coded)) == ["digest-base64-of-hex"]
     pasted = seal_wrongly(pki.qseal, digest=lambda body: f"SHA-256={text(body).strip()}")
     assert names(diagnose_request(pasted)) == ["digest-hex"]
-    other = seal_wrongly(
-        pki.qseal, digest=lambda body: f"SHA-256={b64encode(text(body + b'!').encode()).decode()}"
-    )
+    other = seal_wrongly(pki.qseal, digest=lambda body: f"SHA-256={b64encode(text(body + b'!').encode()).decode()}")
     assert names(diagnose_request(other)) == []
 
 

@@ -15,7 +15,13 @@ from tppkit.httpsig.components import Origin
 from tppkit.httpsig.content_digest import verify_content_digest
 from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
-from tppkit.seals.diagnose.digests import DIGEST_REPLACED, DigestFinding, explain_digest, possible_digests
+from tppkit.seals.diagnose.digests import (
+    DIGEST_REPLACED,
+    DIGEST_RFC_3230,
+    DigestFinding,
+    explain_digest,
+    possible_digests,
+)
 from tppkit.seals.diagnose.draft import Draft, Line, Seen, fields_of, right_draft
 from tppkit.seals.diagnose.encodings import decode_any
 from tppkit.seals.diagnose.form import Fault, Form, components_of
@@ -118,7 +124,8 @@ def examine(case: Case, max_work: int) -> Found:
     """Judge the digest, and search for what was signed."""
     first = case.readings[0]
     value = first.values.get(case.profile.digest_name)
-    digests = possible_digests(case.message.body, like=value or "")
+    as_content = case.profile.format is Format.RFC9421
+    digests = possible_digests(case.message.body, like=value or "", colons=as_content)
     readings = [seen._replace(digests=digests) for seen in case.readings]
     text = case.form.text or encode_base64(first.parameters.signature)
     search = find_signed(readings, text=text, certificates=case.candidates, max_work=max_work)
@@ -171,6 +178,8 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
     if case.profile.format is Format.CAVAGE:
         doubled = doubled_fields(case.message)
         yield from coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body))
+    if case.profile.format is Format.RFC9421 and ":" not in (sent := values.get(case.profile.digest_name, ":")):
+        yield Fault(DIGEST_RFC_3230, f"{case.profile.digest_field}: {sent[:200]}")
     if found.digest is not None:
         told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
         yield from (Fault(mistake, told) for mistake in found.digest.mistakes)

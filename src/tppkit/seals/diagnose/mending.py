@@ -79,7 +79,8 @@ def _mended_parameters(
     if "key-id-form" in mistakes or "key-id-other" in mistakes:
         with suppress(ConfigurationError, FormatError):
             key_id = make_key_id(certificate, style=profile.key_id)
-    if "algorithm-name" in mistakes or "algorithm-other-key" in mistakes:
+    absent = "parameter-missing" in mistakes and not algorithm
+    if absent or "algorithm-name" in mistakes or "algorithm-other-key" in mistakes:
         with suppress(FormatError):
             algorithm = next(iter(profile.algorithms_of(key_kind(certificate.public_key))), algorithm)
     created = None if "time-not-allowed" in mistakes else parameters.created

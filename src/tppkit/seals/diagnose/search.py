@@ -26,7 +26,7 @@ from tppkit.seals.diagnose.values import VALUE_MISTAKES
 MISTAKES: tuple[StringMistake, ...] = (*TARGET_MISTAKES, *VALUE_MISTAKES, *LINE_MISTAKES, *STRING_MISTAKES)
 
 MAX_COVERED = 64  # of a longer list only the right string is tried
-MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft DRAFT_COST
+MAX_WORK = 1_400_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft DRAFT_COST
 DRAFT_COST = 5
 # So many variants of one mistake are tried in pairs of common ones, then in every pair, before all of them are.
 MAX_COMMON, MAX_WIDE = 48, 12

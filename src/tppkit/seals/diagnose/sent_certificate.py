@@ -10,6 +10,7 @@ from tppkit.httpsig.jws import parse_detached_jws
 from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate
 from tppkit.seals.diagnose.form import Fault, fault
+from tppkit.seals.diagnose.other_certificates import other_certificates
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
@@ -60,6 +61,9 @@ def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertific
             found = read_sources(value.encode("latin-1", "replace"), with_pkcs12=False)
             for der in [one.der for one in found if one.kind == "certificate"][:1]:
                 return EidasCertificate.from_der(der), _form_of(value)
+        for der, form_in_words in other_certificates(value):
+            with suppress(FormatError):
+                return EidasCertificate.from_der(der), form_in_words
     return None, ""
 
 

@@ -21,7 +21,6 @@ _ONCE = "Give the signing string itself to the function that signs; it hashes by
 Apply = Callable[[Draft, Seen], Iterator[Draft]]
 
 
-
 def _printed(form: str) -> Callable[[bytes], bytes]:
     """The SHA-256 in hexadecimal, as a tool prints it."""
     return lambda data: form.format(KNOWN["SHA-256"].digest(data).hex()).encode()
@@ -127,7 +126,10 @@ def _indented(draft: Draft, seen: Seen) -> Iterator[Draft]:
     yield from alone
     for blanks, indented in zip(_INDENTS, alone, strict=True):
         yield indented._replace(before=blanks)
-        yield from (indented._replace(before=f"\n{blanks}", after=f"\n{end}") for end in ("", blanks[: len(blanks) // 2], blanks))
+        yield from (
+            indented._replace(before=f"\n{blanks}", after=f"\n{end}")
+            for end in ("", blanks[: len(blanks) // 2], blanks)
+        )
 
 
 def _target_and_body(draft: Draft, seen: Seen) -> Iterator[Draft]:
@@ -166,7 +168,7 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (
     _row("string-crlf", "The lines were joined by CR LF instead of LF.", _both_ends, _JOIN, common=True),
     _row("string-joined-otherwise", "The lines were not joined by line feeds.",
          _joined("", " ", ", ", ",", "\\n", "\\r\\n", "&", ";", "; ", "\n\n", "|"), _JOIN, common=True),
-    _row("lines-indented", "Each line but the first begins with white space in what was signed, as in a text that is indented in a program.",
+    _row("lines-indented", "Lines begin with white space in what was signed, as in a text that is indented in a program.",
          _indented, _JOIN),
     _row("string-space-after", "A space or zero byte stands after the last line of what was signed.", _after(" ", "\0", "\t"), _JOIN),
     _row("string-bom", "A byte order mark stands before what was signed.", _before("ï»¿"), "Turn text into bytes without a mark."),
@@ -200,7 +202,7 @@ STRING_MISTAKES: tuple[StringMistake, ...] = (
          "Sign the lines of the signing string; the digest covers the body."),
     _row("string-and-body", "The signing string was signed with the body behind it.", _string_and_body,
          "Sign the lines of the signing string alone; the digest covers the body."),
-    _row("string-json", "The lines were signed as a JSON object (or as Python prints a dict), names and values in quotes.", _as_object, _JOIN),
+    _row("string-json", "The lines were signed as a JSON object (or as Python prints a dict).", _as_object, _JOIN),
     _row("signed-target-and-body", "Target and body were signed, not the signing string.", _target_and_body,
          "Sign the lines of the signing string; the digest covers the body."),
 )  # fmt: skip
