@@ -233,6 +233,7 @@ def _pairs(
     for number, first in enumerate(MISTAKES):
         seconds = [second for second in MISTAKES[number:] if taken(first, second)]
         for variant, draft in enumerate(_apply(first, right, seen, width=width)) if seconds else ():
+            # What is passed over costs little, and is no more than what was paid for at the smaller width.
             known = done if done is not None and variant < _most(first, done) else None
             for second in seconds:
                 start = 0 if known is None else _most(second, known)
