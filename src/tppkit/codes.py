@@ -612,6 +612,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the file cannot be written",
             "check the path, disk space and permissions",
         ),
+        "har.body": Code(
+            "a HAR file does not hold the body of the request",
+            "export it again with bodies as text, or give the raw request",
+        ),
         "har.entry": Code(
             "a HAR file has no such entry, or several that are signed",
             "say which entry is meant (--entry)",

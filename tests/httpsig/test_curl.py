@@ -23,13 +23,30 @@ from tppkit.httpsig.wire import parse_request
 URL = "https://bank.example/psd2/v1?x=%2F"
 CURL = shutil.which("curl")
 BASH = shutil.which("bash")
-FILES = {"body.json": b'{\r\n "a": 1\n}\0', "-": b"in"}
+FILES = {"body.json": b'{\r\n "a": 1\n}', "zero": b"a\0b\nc", "-": b"in"}
 
 
 def code(command: str) -> str:
     with pytest.raises(FormatError) as caught:
         parse_curl(command)
     return caught.value.code
+
+
+def test_a_zero_byte_in_a_file_whose_line_ends_are_dropped_is_refused() -> None:
+    for option in ("-d", "--data-ascii"):
+        with pytest.raises(FormatError) as caught:
+            parse_curl(f"curl {URL} {option} @zero", read_file=FILES.__getitem__)
+        assert caught.value.code == "curl.file"
+    assert parse_curl(f"curl {URL} --data-binary @zero", read_file=FILES.__getitem__).body == FILES["zero"]
+
+
+@pytest.mark.parametrize("data", ["-d 1", "--json 1", "--data-urlencode a=1"])
+def test_data_that_curl_would_send_in_chunks_is_refused(data: str) -> None:
+    assert code(f"curl {URL} {data} -H 'transfer-Encoding: chunked'") == "curl.option"
+    taken_away = parse_curl(f"curl {URL} {data} -H 'Transfer-Encoding:'")
+    assert header(taken_away, "Content-Length") == str(len(taken_away.body))
+    in_query = parse_curl(f"curl -G {URL} {data} -H 'Transfer-Encoding: chunked'", as_found=True)
+    assert in_query.values("content-length") == ()
 
 
 def header(message: Message, name: str) -> str:

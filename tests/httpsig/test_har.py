@@ -91,6 +91,50 @@ def test_a_body_that_is_not_its_content_length_is_refused() -> None:
     assert parse_har(har(changed(headers=rows)), as_found=True).method == "POST"
 
 
+LENGTH_3 = [*SIGNED["headers"], {"name": "Content-Length", "value": "3"}]
+LENGTH_0 = [*SIGNED["headers"], {"name": "content-length", "value": "0"}]
+
+
+@pytest.mark.parametrize(
+    "request_part",
+    [
+        {"postData": {"mimeType": "a/b", "_file": "x.bin"}}, {"postData": {"text": "", "_file": "x.bin"}}, {"postData": {}},
+        {"postData": {"mimeType": "a/b"}}, {"postData": {"text": "a", "encoding": "utf-16"}}, {"postData": {"text": "a", "encoding": 1}},
+        {"postData": {"params": [{"name": "a", "value": "b"}]}}, {"postData": {"text": "", "params": [{"name": "a"}]}},
+        {"postData": {"mimeType": "a/b", "text": "", "params": []}, "bodySize": 7}, {"postData": None, "bodySize": 7},
+        {"postData": {"mimeType": "a/b", "text": "", "params": []}, "headers": LENGTH_3}, {"postData": None, "headers": LENGTH_3},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("as_found", [False, True])
+def test_a_body_that_is_not_in_the_file_is_refused(request_part: dict[str, Any], as_found: bool) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_har(har(changed(**request_part)), as_found=as_found)
+    assert caught.value.code == "har.body"
+
+
+@pytest.mark.parametrize(
+    "request_part",
+    [
+        {"postData": None}, {"postData": None, "bodySize": 0}, {"postData": None, "bodySize": -1, "headers": LENGTH_0},
+        {"postData": {"mimeType": "", "text": "", "params": []}, "bodySize": -1}, {"postData": {"mimeType": ""}, "bodySize": 0},
+        {"postData": {}, "headers": LENGTH_0},
+    ],
+)  # fmt: skip
+def test_a_request_without_a_body_is_read_as_exporters_write_it(request_part: dict[str, Any]) -> None:
+    assert parse_har(har(changed(**request_part))).body == b""
+
+
+def test_the_text_of_a_form_is_taken_beside_its_fields() -> None:
+    data = {"text": "a=1+2", "params": [{"name": "a", "value": "1 2"}], "encoding": ""}
+    assert parse_har(har(changed(postData=data))).body == b"a=1+2"
+
+
+def test_a_method_in_lower_case_is_kept_where_it_is_read_as_found() -> None:
+    lower = har(changed(method="post"))
+    assert code(lower) == "message.malformed"
+    assert parse_har(lower, as_found=True).method == "post"
+
+
 def test_a_mark_before_the_file_is_passed_over() -> None:
     assert parse_har(b"\xef\xbb\xbf" + har(SIGNED)).method == "POST"
 
@@ -100,7 +144,7 @@ def test_a_mark_before_the_file_is_passed_over() -> None:
     [
         {"url": "ftp://a/"}, {"url": "/path"}, {"url": "https://a/ b"}, {"url": "https://a/é"}, {"url": 1}, {"method": "PO ST"},
         {"headers": [{"name": "A", "value": "b\r\nC: d"}]}, {"headers": [{"name": "A b", "value": ""}]}, {"headers": [1]},
-        {"headers": {}}, {"headers": [{"name": "A"}]}, {"postData": {"params": [{"name": "a"}]}}, {"postData": []},
+        {"headers": {}}, {"headers": [{"name": "A"}]}, {"postData": {"text": 1}}, {"postData": []},
         {"postData": {"text": "%", "encoding": "base64"}}, {"headers": [{"name": "A", "value": "b"}] * 257},
     ],
 )  # fmt: skip

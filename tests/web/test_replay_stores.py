@@ -324,6 +324,41 @@ def test_a_store_opened_before_a_fork_serves_each_process_its_own(
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
 
 
+def test_a_memory_store_that_is_forked_in_use_goes_on_in_both_processes() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    class WaitingKey(bytes):
+        """Waits where a claim looks it up, which is behind the store's lock."""
+
+        def __hash__(self) -> int:
+            inside.set()
+            go_on.wait(60)
+            return super().__hash__()
+
+    store = MemoryReplayStore(max_bytes=4 * USE_BYTES, share=1)
+    store.claim(b"k" * 32, b"d" * 32, bounds())
+    forked = multiprocessing.get_context("fork")
+    results = forked.Queue()
+
+    def work() -> None:
+        told = [store.claim(key * 32, b"d" * 32, bounds()).verdict.value for key in (b"k", b"1", b"2", b"3")]
+        with pytest.raises(TransportError):  # so the uses that were copied are counted
+            store.claim(b"4" * 32, b"d" * 32, bounds())
+        results.put(told)
+
+    with ThreadPoolExecutor(1) as pool:
+        claimed = pool.submit(store.claim, WaitingKey(b"w" * 32), b"d" * 32, bounds())
+        assert inside.wait(30)
+        process = forked.Process(target=work)
+        process.start()
+        go_on.set()
+        assert claimed.result(30).verdict is FIRST
+    assert results.get(timeout=30) == ["running", "first", "first", "first"]
+    process.join(30)
+    assert process.exitcode == 0
+    assert store.claim(b"1" * 32, b"d" * 32, bounds()).verdict is FIRST  # none learns what another adds
+
+
 @pytest.mark.parametrize(
     "opening",
     [

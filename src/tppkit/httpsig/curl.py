@@ -226,7 +226,13 @@ def _piece(option: str, value: bytes, read_file: ReadFile | None) -> bytes:
         )
     content = read_file(name_of_file)
     # As curl does it: what -d reads from a file loses its line ends; --data-binary and --json send the file as it is.
-    return content.translate(None, b"\r\n\0") if option in ("--data", "--data-ascii") else content
+    if option not in ("--data", "--data-ascii"):
+        return content
+    if b"\0" in content:
+        raise FormatError(
+            "curl.file", f"{option} drops more than a zero byte of a file, by curl's version: use --data-binary"
+        )
+    return content.translate(None, b"\r\n")
 
 
 def _headers(command: _Command, host: str, body: bytes | None) -> tuple[Header, ...]:
@@ -234,6 +240,10 @@ def _headers(command: _Command, host: str, body: bytes | None) -> tuple[Header, 
     if len(given) > _MAX_HEADERS:
         raise FormatError("curl.option", f"the command has more than {_MAX_HEADERS} headers")
     names = {name.lower() for name, _ in given}
+    if body is not None and any(name.lower() == "transfer-encoding" and value is not None for name, value in given):
+        raise FormatError(
+            "curl.option", "curl sends data in chunks under Transfer-Encoding: give the request without that header"
+        )
     own = [*_own_headers(command, host, body)]
     return (
         *[header for header in own if header[0].lower() not in names],

@@ -7,10 +7,11 @@ Source: HTTP Archive (HAR) 1.2, sections "entries", "request", "postData".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from tppkit._encoding import decode_base64, parse_json
+from tppkit._encoding import decode_base64, parse_json, shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.address import split_address
 from tppkit.httpsig.message import Header, Message, is_field_name, require_field_value, require_start_line
@@ -20,6 +21,7 @@ MAX_HAR_BYTES = 32 * 1024 * 1024
 MAX_ENTRIES = 10_000
 _MAX_DEPTH = 128  # an exporter writes the call stack of a page as nested objects
 _MAX_HEADERS = 256
+_LENGTH = re.compile("[0-9]{1,18}")
 
 
 def parse_har(raw: bytes, *, entry: int | None = None, as_found: bool = False) -> Message:
@@ -28,10 +30,10 @@ def parse_har(raw: bytes, *, entry: int | None = None, as_found: bool = False) -
     Args:
         raw: the file.
         entry: which entry, from 1; the only one with a signature when absent.
-        as_found: as for `parse_request`.
+        as_found: as for `parse_request`; here also a method in lower case, which is kept.
 
     Raises:
-        FormatError: `har.malformed`, `har.entry`, `message.*`, `header.control-character`, `json.*`, `base64.*`.
+        FormatError: `har.malformed`, `har.entry`, `har.body`, `message.*`, `header.control-character`, `json.*`, `base64.*`.
     """
     # Counted before it is read: a file of many small entries takes ten times its size as objects.
     if raw.count(b'"request"') > 2 * MAX_ENTRIES:
@@ -46,6 +48,7 @@ def parse_har(raw: bytes, *, entry: int | None = None, as_found: bool = False) -
     if not 1 <= entry <= len(entries):
         raise FormatError("har.entry", f"the HAR file has {len(entries)} entries, none is number {entry}")
     message = _message(_mapping(entries[entry - 1], "an entry").get("request"))
+    require_start_line(message._replace(method=message.method.upper()) if as_found else message)
     if not as_found:
         check_length(message)
     return message
@@ -85,9 +88,7 @@ def _message(value: Any) -> Message:
     headers = _without_repeated_host(tuple(_headers(request)))
     if not any(name.lower() == "host" for name, _ in headers):
         headers = (("Host", host), *headers)
-    message = Message(method, target, headers, _body(request.get("postData")))
-    require_start_line(message)
-    return message
+    return Message(method, target, headers, _body(request, headers))
 
 
 def _without_repeated_host(headers: tuple[Header, ...]) -> tuple[Header, ...]:
@@ -117,16 +118,32 @@ def _headers(request: Mapping[str, Any]) -> Iterator[Header]:
         yield name, value.strip(" \t")
 
 
-def _body(value: Any) -> bytes:
-    if value is None:
+def _body(request: Mapping[str, Any], headers: Iterable[Header]) -> bytes:
+    """The body, which exporters leave out, put into files of their own, or cut into the fields of a form; then it is refused."""
+    value = request.get("postData")
+    data = {} if value is None else _mapping(value, "postData")
+    encoding = data.get("encoding") or ""
+    if "_file" in data or encoding not in ("", "base64"):
+        where = "in a file of its own" if "_file" in data else f"in the encoding {shown(str(encoding))}"
+        raise FormatError("har.body", f"the body stands {where}; give the raw request, or export with bodies as text")
+    text = data.get("text")
+    if text is not None and not isinstance(text, str):
+        raise FormatError("har.malformed", "postData.text is not a text")
+    if not text:
+        _require_no_body(data, request.get("bodySize"), headers, is_told=value is None or text is not None)
         return b""
-    data = _mapping(value, "postData")
-    text = data.get("text", "")
-    if not isinstance(text, str) or (not text and data.get("params")):
-        raise FormatError("har.malformed", "postData holds the fields of a form and not the body's text")
-    if data.get("encoding") == "base64":
-        return decode_base64(text, what="postData.text")
-    return text.encode("utf-8")
+    return decode_base64(text, what="postData.text") if encoding else text.encode("utf-8")
+
+
+def _require_no_body(data: Mapping[str, Any], size: object, headers: Iterable[Header], *, is_told: bool) -> None:
+    """Where there is no text, the file says that there was no body, and nothing else says that there was one."""
+    if data.get("params"):
+        raise FormatError("har.body", "postData holds the fields of a form and not the body's text")
+    lengths = [size] if isinstance(size, int) and size >= 0 else []  # -1 stands for unknown
+    lengths += [int(value) for name, value in headers if name.lower() == "content-length" and _LENGTH.fullmatch(value)]
+    if any(lengths) or not (lengths or is_told):
+        sent = f"{max(lengths)} bytes were sent" if lengths else "nothing says that there was none"
+        raise FormatError("har.body", f"the HAR file does not hold the body, and {sent}; export with bodies")
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -81,6 +82,22 @@ def replaced(old: str, new: str) -> Callable[[str], str]:
         return text.replace(old, new)
 
     return wrong
+
+
+def as_rfc_3230(text: str) -> str:
+    return re.sub(r"sha-256=:([^:]*):", r"SHA-256=\1", text)
+
+
+@pytest.mark.parametrize(
+    ("signed", "causes"), [(as_rfc_3230, ["digest-rfc-3230"]), (str, ["digest-rfc-3230", "digest-replaced"])]
+)
+def test_a_value_of_digest_in_content_digest_is_told(pki: Pki, signed: Callable[[str], str], causes: list[str]) -> None:
+    message = sealed(pki, URI, signed)
+    headers = tuple(
+        (name, as_rfc_3230(value) if name == "Content-Digest" else value) for name, value in message.headers
+    )
+    known = [pki.qseal.certificate]
+    assert names(diagnose_request(message._replace(headers=headers), profile=URI, certificates=known)) == causes
 
 
 JWS_CASES = [

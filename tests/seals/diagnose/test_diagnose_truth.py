@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable
 from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from cryptography.x509 import load_der_x509_certificate
 from wrong_signer import COVERED, HEADERS, joined, replaced, seal_wrongly, without_line
 
 from tppkit._encoding import encode_base64
@@ -183,15 +185,48 @@ def forms_of(pki: Pki) -> dict[str, str]:
         "escaped": quote(pem.decode()),
         "colons": f":{encode_base64(pki.qseal.certificate.der)}:",
         "chain": b64encode(chain).decode(),
+        "letters": urlsafe_b64encode(pki.qseal.certificate.der).decode(),
+        "letters without padding": urlsafe_b64encode(pki.qseal.certificate.der).decode().rstrip("="),
+        "commas": ", ".join([encode_base64(pki.qseal.certificate.der), encode_base64(pki.qseal_ca.certificate.der)]),
+        "container": b64encode(
+            pkcs7.serialize_certificates([load_der_x509_certificate(pki.qseal.certificate.der)], Encoding.DER)
+        ).decode(),
     }
 
 
-@pytest.mark.parametrize("form", ["escaped", "colons", "chain"])
+@pytest.mark.parametrize(
+    "form", ["escaped", "colons", "chain", "letters", "letters without padding", "commas", "container"]
+)
 def test_a_certificate_in_a_form_that_no_dialect_has_is_read_and_told(pki: Pki, form: str) -> None:
     message = seal_wrongly(pki.qseal, covered=NEEDED)
     text = forms_of(pki)[form]
     headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
     assert explained(diagnose_request(message._replace(headers=headers))) == ["certificate-form"]
+
+
+def test_what_is_no_certificate_in_any_form_is_told_as_none(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, covered=NEEDED)
+    for text in ("MIIB-_x", "MIIBx,MIIBy", b64encode(b"0\x0bno PKCS#7 at all").decode()):
+        headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
+        diagnosis = diagnose_request(message._replace(headers=headers), certificates=[pki.qseal.certificate])
+        assert names(diagnosis) == ["certificate-form"]
+        assert "holds no certificate" in diagnosis.causes[0].evidence[0]
+
+
+def test_a_signature_whose_last_quote_is_missing_is_read_and_told(pki: Pki) -> None:
+    whole = 'keyId="{key_id}",algorithm="{algorithm}",headers="{names}",signature="{signature}"'
+    assert explained(diagnose_request(seal_wrongly(pki.qseal, template=whole[:-1]))) == ["parameter-unclosed"]
+    assert explained(diagnose_request(seal_wrongly(pki.qseal, template=whole[:-1].replace(",a", ", a")))) == [
+        "parameter-unclosed"
+    ]
+
+
+def test_an_absent_algorithm_is_told_once(pki: Pki) -> None:
+    diagnosis = diagnose_request(
+        seal_wrongly(pki.qseal, template='keyId="{key_id}",headers="{names}",signature="{signature}"')
+    )
+    assert explained(diagnosis) == ["parameter-missing"]
+    assert diagnosis.causes[0].evidence == ("algorithm",)
 
 
 ENCODED = [("/a,b:c", "/a%2Cb%3Ac"), ("/a,b", "/a%2Cb"), ("/~me?x=~", "/%7Eme?x=%7E"), ("/a?x=y:z", "/a?x=y%3Az")]

@@ -223,6 +223,7 @@ BODY_CASES = (
     Case("json-pretty", {"hashed": dumped(ensure_ascii=False, indent=4)}),
     Case("json-sorted", {"hashed": dumped(ensure_ascii=False, sort_keys=True, separators=(",", ":"))}),
     Case("json-escaped", {"hashed": dumped(separators=(",", ":"))}),
+    Case("json-unescaped", {"body": dumped()(BODY), "hashed": dumped(ensure_ascii=False)}),
     Case("json-slashes", {"hashed": lambda body: body.replace(b"/", b"\\/")}),
     Case("json-html-escaped", {"hashed": lambda body: body.replace(b"<", b"\\u003c").replace(b">", b"\\u003e")}),
     Case(

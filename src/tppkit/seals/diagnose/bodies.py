@@ -16,9 +16,12 @@ from tppkit.errors import FormatError
 from tppkit.seals.diagnose.coded_bodies import CODED_BODY_MISTAKES
 from tppkit.seals.diagnose.form_bodies import FORM_BODY_MISTAKES
 from tppkit.seals.diagnose.json_bodies import BOM, JSON_MISTAKES, MAX_JSON_BYTES, RAW
+from tppkit.seals.diagnose.json_escapes import JSON_ESCAPES
 from tppkit.seals.diagnose.mistake import MAX_CHANGED_BYTES, BodyMistake, Part
 
+_LATIN = ("latin-1", "cp1252")
 _CODE_PAGES = ("cp1257", "iso8859-13", "cp1250", "iso8859-2", "iso8859-15", "iso8859-4")
+_CHARACTER_SET = "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."
 
 Apply = Callable[[bytes], Iterable[bytes]]
 
@@ -49,6 +52,30 @@ def _lone_line_feeds(body: bytes) -> bytes:
 
 def _read_lines(body: bytes) -> bytes:
     return _lone_line_feeds(body).removesuffix(b"\n")
+
+
+def _is_utf_8(body: bytes) -> bool:
+    try:
+        body.decode("utf-8")
+    except UnicodeError:
+        return False
+    return True
+
+
+def _in_character_sets(body: bytes, names: Iterable[str]) -> Iterator[bytes]:
+    """The text of the body in these character sets; what is UTF-8 even so was no text in one of them."""
+    for name in names:
+        yield from (text for text in _text(str, encoding=name)(body) if not _is_utf_8(text))
+
+
+def _encoded_again(body: bytes, character_set: str) -> Iterator[bytes]:
+    """UTF-8 taken for text in another character set, and encoded once more."""
+    try:
+        twice = body.decode(character_set).encode("utf-8")
+    except UnicodeError:
+        return
+    if _is_utf_8(body):
+        yield twice
 
 
 def _no_body(body: bytes, *texts: bytes) -> Iterator[bytes]:
@@ -84,21 +111,26 @@ BODY_MISTAKES: tuple[BodyMistake, ...] = (
     _row("body-bom-dropped", "The body begins with a byte order mark that was not hashed.", _one(lambda b: b.removeprefix(BOM))),
     _row("body-bom-added", "What was hashed begins with a byte order mark that was not sent.",
          lambda body: () if body.startswith(BOM) else (BOM + body,)),
+    *JSON_ESCAPES,
     *JSON_MISTAKES,
     *FORM_BODY_MISTAKES,
     _row("json-quoted", "The body was serialised twice: what was hashed is the JSON text inside a JSON string.",
          _text(lambda text: json.dumps(text, ensure_ascii=False))),
     _row("json-unquoted", "The body is a JSON string, and what was hashed is the text inside it: one of them was serialised twice.",
          lambda body: (text.encode("utf-8", "replace") for text in _strings_in(body))),
+    _row("body-utf-8-twice", "The body is UTF-8, and what was hashed was encoded as UTF-8 once more (PHP's utf8_encode of what is UTF-8).",
+         lambda body: (twice for name in (*_LATIN, *_CODE_PAGES) for twice in _encoded_again(body, name)),
+         f"Turn text into bytes once. {RAW}"),
+    _row("body-sent-utf-8-twice", "The body was encoded as UTF-8 twice, and what was hashed is the text encoded once.",
+         lambda body: (once for name in (*_LATIN, *_CODE_PAGES) for once in _text(str, encoding=name)(body) if _is_utf_8(once)),
+         f"Turn text into bytes once: the body that was sent has the wrong letters. {RAW}"),
     _row("body-latin-1", "The body is UTF-8, and what was hashed is the same text in Latin-1.",
-         lambda body: (*_text(str, encoding="latin-1")(body), *_text(str, encoding="cp1252")(body)),
-         "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."),
+         lambda body: _in_character_sets(body, _LATIN), _CHARACTER_SET),
     _row("body-code-page", "The body is UTF-8, and what was hashed is the same text in a Baltic or Central European character set.",
-         lambda body: (changed for name in _CODE_PAGES for changed in _text(str, encoding=name)(body)),
-         "Hash the text in the character set it is sent in; say UTF-8 explicitly where text becomes bytes."),
+         lambda body: _in_character_sets(body, _CODE_PAGES), _CHARACTER_SET),
     *CODED_BODY_MISTAKES,
     _row("body-from-latin-1", "The body is Latin-1, and what was hashed is the same text in UTF-8.",
-         lambda body: (body.decode("latin-1").encode("utf-8"), body.decode("cp1252", "replace").encode("utf-8")),
+         lambda body: () if _is_utf_8(body) else (body.decode(name, "replace").encode("utf-8") for name in _LATIN),
          "Send the text in the character set that was hashed; say UTF-8 explicitly where text becomes bytes."),
     _row("body-ascii", "Characters beyond ASCII were replaced (by ? or U+FFFD) in what was hashed.",
          lambda body: (body.decode("utf-8", "replace").encode("ascii", "replace"), body.decode("ascii", "replace").encode("utf-8"),

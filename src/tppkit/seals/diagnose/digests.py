@@ -24,8 +24,13 @@ DIGEST_REPLACED = Mistake(
     "The Digest header was changed after signing: the digest that was signed is that of the body, the one that arrived is not.",
     "Set Digest once, before signing; look for a client or gateway that sets it anew.",
 )  # fmt: skip
+DIGEST_RFC_3230 = Mistake(
+    "digest-rfc-3230", Part.DIGEST, "Content-Digest holds a value of the Digest header (RFC 3230): no colons stand around the hash.",
+    "Write sha-256=:base64: in Content-Digest (RFC 9530).",
+)  # fmt: skip
 DIGEST_MISTAKES: tuple[Mistake, ...] = (
     DIGEST_REPLACED,
+    DIGEST_RFC_3230,
     Mistake("digest-label", Part.DIGEST, "The Digest header names one algorithm and holds the hash of another.",
             "Write the name of the algorithm that was used: SHA-256 or SHA-512."),
     Mistake("digest-weak", Part.DIGEST, "The Digest header holds a hash that banks do not take.", "Use SHA-256 or SHA-512."),
@@ -208,15 +213,16 @@ def _algorithms(size: int) -> Iterator[str]:
             yield row.name
 
 
-def possible_digests(body: bytes, *, like: str) -> tuple[tuple[str, str], ...]:
+def possible_digests(body: bytes, *, like: str, colons: bool = False) -> tuple[tuple[str, str], ...]:
     """Digest values that may have been signed in place of the one that was sent: (what was done to the body, the value).
 
     Args:
         body: as received.
         like: the value that was sent: the hash is named and written as there.
+        colons: the hash stands between colons, whatever was sent.
     """
     label, _, encoded = like.partition("=")
-    mark = ":" if encoded.startswith(":") else ""
+    mark = ":" if encoded.startswith(":") or colons else ""
     row = KNOWN.get(label.upper(), KNOWN["SHA-256"])
     name = label if label.upper() in KNOWN else row.name
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -12,7 +12,8 @@ from tppkit._encoding import decode_base64
 from tppkit.errors import FormatError
 
 MAX_ENCODED = 16 * 1024
-_HEX = re.compile(r"(?:[0-9A-Fa-f]{2})+")
+# Hexadecimal text, also as sha256sum prints it ("…  file") and openssl dgst -hex ("SHA2-256(file)= …").
+_HEX = re.compile(r"(?:[^\n=]{0,256}= ?)?((?:[0-9A-Fa-f]{2})+)(?: [ *][^\n]{1,256})?\r?\n?")
 _WHITE_SPACE = re.compile(r"[ \t\r\n]+|\\r|\\n")
 
 
@@ -75,11 +76,12 @@ def _percent(text: str) -> Iterator[bytes]:
 
 
 def _hexadecimal(text: str) -> Iterator[bytes]:
-    if _HEX.fullmatch(text):
-        yield binascii.a2b_hex(text)
+    match = _HEX.fullmatch(text)
+    if match is not None:
+        yield binascii.a2b_hex(match[1])
 
 
-def _inside(reader: Callable[[str], Iterator[bytes]]) -> Callable[[str], Iterator[bytes]]:
+def _inside(reader: Callable[[str], Iterable[bytes]]) -> Callable[[str], Iterator[bytes]]:
     """A text that was encoded once more in base64."""
 
     def read(text: str) -> Iterator[bytes]:
@@ -110,7 +112,7 @@ _READERS: dict[str, Callable[[str], Iterator[bytes]]] = {
     "percent-encoded": _percent,
     "hex": _hexadecimal,
     "base64-of-hex": _inside(_hexadecimal),
-    "base64-twice": _inside(_strict),
+    "base64-twice": _inside(lambda text: (*_strict(text), *_in_lines(text))),
     "in-colons": _bracketed,
     "wrong-padding": _padded_wrongly,
 }
@@ -122,8 +124,8 @@ ENCODINGS: dict[str, tuple[str, str]] = {
     "in-lines": ("is base64 with line breaks or spaces in it, as MIME encoders write it", "Use an encoder that writes one line."),
     "plus-lost": ("lost its + signs, which became spaces when something decoded it as a form", "Pass the header through unchanged."),
     "percent-encoded": ("is percent-encoded", "Write base64 as it is; a header needs no escaping."),
-    "hex": ("is written in hexadecimal", "Write the raw bytes in base64."),
-    "base64-of-hex": ("is the base64 of hexadecimal text", "Encode the raw bytes, not their hexadecimal text."),
+    "hex": ("is written in hexadecimal", "Write the raw bytes in base64 (openssl dgst -binary)."),
+    "base64-of-hex": ("is the base64 of hexadecimal text", "Encode the raw bytes, not their hexadecimal text (openssl dgst -binary)."),
     "base64-twice": ("was encoded in base64 twice", "Encode once; many libraries return base64 already."),
     "in-colons": ("stands between colons or further quotes", "Colons belong to Content-Digest of RFC 9530, not to Digest."),
     "wrong-padding": ("has the wrong number of = at its end", "Encode with a library and pass the text through unchanged."),

@@ -17,6 +17,7 @@ from tppkit.httpsig.digest import verify_digest
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.digests import (
     DIGEST_REPLACED,
+    DIGEST_RFC_3230,
     DigestFinding,
     algorithm_of_digest_faults,
     explain_digest,
@@ -126,7 +127,8 @@ def examine(case: Case, max_work: int) -> Found:
     """Judge the digest, and search for what was signed."""
     first = case.readings[0]
     value = first.values.get(case.profile.digest_name)
-    digests = possible_digests(case.message.body, like=value or "")
+    as_content = case.profile.format is Format.RFC9421
+    digests = possible_digests(case.message.body, like=value or "", colons=as_content)
     readings = [seen._replace(digests=digests) for seen in case.readings]
     text = case.form.text or encode_base64(first.parameters.signature)
     search = find_signed(readings, text=text, certificates=case.candidates, max_work=max_work)
@@ -183,6 +185,8 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
         for one in coverage_faults(parameters, values, doubled, case.profile, has_body=bool(case.message.body)):
             if known or one.mistake.name not in _OF_COVERAGE:
                 yield one
+    if case.profile.format is Format.RFC9421 and ":" not in (sent := values.get(case.profile.digest_name, ":")):
+        yield Fault(DIGEST_RFC_3230, f"{case.profile.digest_field}: {sent[:200]}")
     if found.digest is not None:
         told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
         yield from (Fault(mistake, told) for mistake in found.digest.mistakes)

@@ -23,7 +23,7 @@ from tppkit.seals.profile import SealProfile
 
 # Possessive: what one part took, the next one does not try to take back, so a run of blanks is read once.
 _PARAMETER = re.compile(
-    r"""[ \t]*+([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*+=[ \t]*+(?:"([^"]*+)"|'([^']*+)'|([^",;]*+))[ \t]*+(?:[,;]|$)"""
+    r"""[ \t]*+([A-Za-z][A-Za-z0-9_-]{0,31})[ \t]*+=[ \t]*+(?:"([^"]*+)(?:"|$)|'([^']*+)'|([^",;]*+))[ \t]*+(?:[,;]|$)"""
 )
 _TIDY = re.compile(r"""[ \t]{0,8}[A-Za-z][A-Za-z0-9_-]*=(?:"[^"]*"|'[^']*'|[^\s,;"]*),?""")
 _NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "signature", "created", "expires")}
@@ -43,6 +43,7 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
         ("parameter-twice", "A parameter of the signature stands twice.",
          "Give each parameter once; readers disagree on which one counts."),
         ("parameter-case", "A parameter of the signature is spelled in other letters.", "Spell it keyId, algorithm, headers, signature."),
+        ("parameter-unclosed", "The quote behind the last parameter of the signature is missing.", "Write each value between two quotes."),
         ("parameter-unquoted", "A parameter of the signature stands without quotes.",
          "Put quotes around every value but those of created and expires."),
         ("parameter-single-quotes", "Values of the signature's parameters stand between single quotes.", 'Use double quotes: ".'),
@@ -170,6 +171,8 @@ def _faults_of(text: str, name: str, double: str | None, single: str | None, bar
             faults["time-quoted"] = name
     elif bare is not None:
         faults["parameter-unquoted"] = name
+    if double is not None and text.count('"') == 1:
+        return faults | {"parameter-unclosed": name}
     if not _TIDY.fullmatch(text):
         faults["parameter-spaces"] = name
     return faults

@@ -112,6 +112,11 @@ def _names_left_out(draft: Draft, seen: Seen) -> Iterator[Draft]:
     yield draft._replace(nameless=True)
 
 
+def _names_quoted(draft: Draft, seen: Seen) -> Iterator[Draft]:
+    if not draft.quotes_names:
+        yield draft._replace(lines=tuple([line._replace(name=f'"{line.name}"') for line in draft.lines]))
+
+
 def _target_name(draft: Draft, seen: Seen) -> Iterator[Draft]:
     for other in (
         "request-target",
@@ -153,12 +158,13 @@ LINE_MISTAKES: tuple[StringMistake, ...] = (
          "Name every signed header in the headers parameter.", likely=16, common=True),
     _row("names-not-lower-case", "The names of the headers are not in lower case in what was signed.", _wire_case, _LINE, common=True),
     _row("colon-spaces", "More than a colon and one space stands between name and value in what was signed.",
-         _colons(":  ", " : ", ":\t", " :"), _LINE),
+         _colons(":  ", " : ", ":\t", " :"), _LINE, likely=4),
     _row("colon-no-space", "No space follows the colon in what was signed.", _colons(":"), _LINE, common=True),
     _row("colon-other", "Something else than a colon stands between name and value in what was signed.", _colons("=", " ", "= ", " = "),
-         _LINE),
+         _LINE, likely=4),
     _row("names-left-out", "The values were signed without the names of the headers.", _names_left_out, _LINE),
-    _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE),
+    _row("names-quoted", "The names of the headers stand in quotes in what was signed, as RFC 9421 has them.", _names_quoted, _LINE),
+    _row("target-name", "The name of (request-target) is written otherwise in what was signed.", _target_name, _LINE, likely=6),
     _row("headers-missing", "Several headers that the headers parameter names are missing from what was signed.", _left_out_two,
          "Sign every header that the headers parameter names, or name fewer.", likely=0),
 )  # fmt: skip

@@ -8,6 +8,7 @@ Source: RFC 8017 sections 8.1.2, 9.1.2 and 9.2; RFC 3279 section 2.2.3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_ds
 
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN, SIGNED, KnownHash
 
+_OF_FILE = re.compile(rb"^([A-Z0-9-]*)\([^\n()]{1,128}\)= ")
 _PRIMES = {
     "secp256r1": 2**256 - 2**224 + 2**192 + 2**96 - 1,
     "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
@@ -67,12 +69,12 @@ class Oracle(Protocol):
     cost: int  # of one answer, in units of a hash
     shares: str  # with which other oracles nearly all of the cost is shared
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """How the signature was made, when it is over these bytes.
 
         Args:
             data: the bytes.
-            any_hash: try every hash.
+            other_hashes: try the hashes that are not usual for the key, in place of the usual one.
             points: what other oracles worked out for these bytes.
         """
 
@@ -85,10 +87,16 @@ class Pkcs1Oracle:
     cost: int = 1
     shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """Compare the recovered hash with that of the bytes."""
-        expected = KNOWN[self.made.hash].digest(data) if self.made.hash else data
-        return self.made if expected == self.made.recovered else None
+        if self.made.hash:
+            return self.made if KNOWN[self.made.hash].digest(data) == self.made.recovered else None
+        return self.made if _of_any_file(data) == _of_any_file(self.made.recovered) else None
+
+
+def _of_any_file(text: bytes) -> bytes:
+    """What `openssl dgst` prints of a file, without the name of the file."""
+    return _OF_FILE.sub(rb"\1()= ", text, count=1)
 
 
 @dataclass
@@ -100,7 +108,7 @@ class PssOracle:
     cost: int = 2
     shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """Repeat the salted check over the hash of the bytes."""
         hasher = KNOWN[self.made.hash]
         return self.made if hasher.digest(b"\0" * 8 + hasher.digest(data) + self.salt) == self.made.recovered else None
@@ -118,18 +126,19 @@ class EcOracle:
     der: bytes
     made: Made
     usual: str
-    cost: int = 20
+    cost: int = 18
     shares: str = ""
 
     def __post_init__(self) -> None:
         self.shares = self.key.curve.name
         self._wanted = _points_of_hash(self.key, self.der)
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
-        """Compare, with the usual hash of the key or with every one."""
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
+        """Compare, with the usual hash of the key or with the others."""
         points = {} if points is None else points
-        others = [row for row in SIGNED if row.name != self.usual] if any_hash else ()
-        for row in (KNOWN[self.usual], *others):
+        for row in SIGNED:
+            if (row.name == self.usual) is other_hashes:
+                continue
             digest = row.digest(data)
             place = self.shares, row.name
             if place not in points:
@@ -202,7 +211,7 @@ class Ed25519Oracle:
     cost: int = 40
     shares: str = ""
 
-    def match(self, data: bytes, *, any_hash: bool = False, points: Points | None = None) -> Made | None:
+    def match(self, data: bytes, *, other_hashes: bool = False, points: Points | None = None) -> Made | None:
         """Verify."""
         try:
             self.key.verify(self.signature, data)
@@ -256,7 +265,7 @@ def _read_digest_info(content: bytes) -> Made:
         if content.startswith(bare) and len(content) == len(bare) + bare[-1]:
             return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :], certain=True)
     # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
-    is_text = content.isascii() and content.decode("latin-1").isprintable()
+    is_text = content.isascii() and content.decode("latin-1").rstrip("\r\n").isprintable()
     bare_hash = None if is_text else BY_SIZE.get(len(content))
     return Made("PKCS#1 without DigestInfo", bare_hash.name if bare_hash else "", content, certain=True)
 

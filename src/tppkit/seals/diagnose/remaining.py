@@ -51,6 +51,7 @@ def _is_told(code: str, found: Found, causes: Sequence[Cause]) -> bool:
     family = {
         "digest": ("digest-", "body-", "json-", "form-"),
         "key-id": ("key-id-",),
+        "structured": ("digest-rfc-3230",),
         "key": ("key-",),
         "profile": ("key-unusable",),
         "certificate": ("key-", "cert"),

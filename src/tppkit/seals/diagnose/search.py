@@ -6,6 +6,7 @@ Nothing is guessed that is not proven: an answer is a byte string under which th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -13,6 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from tppkit.certificates import EidasCertificate
 from tppkit.seals.diagnose.draft import Draft, Seen, right_draft
 from tppkit.seals.diagnose.encodings import Decoded, decode_any
+from tppkit.seals.diagnose.hashes import SIGNED
 from tppkit.seals.diagnose.jws_strings import JWS_HEADER_MISTAKES, JWS_PAYLOAD_MISTAKES
 from tppkit.seals.diagnose.lines import LINE_MISTAKES
 from tppkit.seals.diagnose.mistake import StringMistake
@@ -28,9 +30,11 @@ MISTAKES: tuple[StringMistake, ...] = (
 )  # fmt: skip
 
 MAX_COVERED = 64  # of a longer list only the right string is tried
-MAX_WORK = 1_200_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft DRAFT_COST
+MAX_WORK = 1_400_000  # in units of about two microseconds: an answer costs its oracle's `cost`, a draft DRAFT_COST
 DRAFT_COST = 5
-
+# So many variants of one mistake are tried in pairs of common ones, then in every pair, before all of them are.
+MAX_COMMON, MAX_WIDE = 48, 12
+MAX_OTHER_HASH = 64  # variants of one mistake that are tried with other hashes than the usual one of the key
 
 _OF_NUMBERS = ("reversed", "leading-zero")  # mistakes with a signature that is one number
 
@@ -98,18 +102,21 @@ class _Panel:
         self.judges = judges
         self.left = limit
         self.tried = 0
+        self._asked: set[int] = set()  # of hashes: a collision would hide one candidate in 2^64
         shared = {judge.oracle.shares: judge.oracle.cost for judge in judges if judge.oracle.shares}
-        self._cost = (
-            DRAFT_COST + sum(shared.values()) + sum(judge.oracle.cost for judge in judges if not judge.oracle.shares)
-        )
+        self._cost = sum(shared.values()) + sum(judge.oracle.cost for judge in judges if not judge.oracle.shares)
 
-    def match(self, data: bytes, *, any_hash: bool = False) -> tuple[_Judge, Made] | None:
-        """Which key made the signature over these bytes, and how."""
-        self.left -= (4 if any_hash else 1) * self._cost + (len(data) >> 7)
+    def match(self, data: bytes, *, other_hashes: bool = False) -> tuple[_Judge, Made] | None:
+        """Which key made the signature over these bytes, and how; what was asked about before is not compared again."""
+        self.left -= DRAFT_COST + (len(data) >> 7)
+        if hash((other_hashes, data)) in self._asked:
+            return None
+        self._asked.add(hash((other_hashes, data)))
+        self.left -= self._cost * (len(SIGNED) - 1 if other_hashes else 1)
         self.tried += 1
         points: Points = {}
         for judge in self.judges:
-            made = judge.oracle.match(data, any_hash=any_hash, points=points)
+            made = judge.oracle.match(data, other_hashes=other_hashes, points=points)
             if made:
                 return judge, made
         return None
@@ -175,28 +182,34 @@ def _found(answer: tuple[_Judge, Made], seen: Seen, *done: tuple[StringMistake, 
 
 
 def _right(panel: _Panel, seen: Seen) -> Signed | None:
-    answer = panel.match(signed_bytes(right_draft(seen)), any_hash=True)
+    data = signed_bytes(right_draft(seen))
+    answer = panel.match(data) or panel.match(data, other_hashes=True)
     return _found(answer, seen) if answer else None
 
 
-def _single(panel: _Panel, seen: Seen, *, any_hash: bool = False) -> Signed | None:
-    for mistake, draft in _variants(right_draft(seen), seen):
-        if panel.left <= 0:
-            return None
-        answer = panel.match(signed_bytes(draft), any_hash=any_hash)
-        if answer:
-            return _found(answer, seen, (mistake, draft))
+def _single(panel: _Panel, seen: Seen, *, other_hashes: bool = False) -> Signed | None:
+    right = right_draft(seen)
+    for mistake in MISTAKES:
+        for draft in islice(mistake.apply(right, seen), MAX_OTHER_HASH if other_hashes else None):
+            if panel.left <= 0:
+                return None
+            answer = panel.match(signed_bytes(draft), other_hashes=other_hashes)
+            if answer:
+                return _found(answer, seen, (mistake, draft))
     return None
 
 
-def _single_any_hash(panel: _Panel, seen: Seen) -> Signed | None:
+def _single_other_hash(panel: _Panel, seen: Seen) -> Signed | None:
     if all(judge.oracle.made.hash for judge in panel.judges):
         return None
-    return _single(panel, seen, any_hash=True)
+    return _single(panel, seen, other_hashes=True)
 
 
 def _common_pairs(panel: _Panel, seen: Seen) -> Signed | None:
-    return _pairs(panel, seen, taken=lambda first, second: first.common and second.common)
+    def both(first: StringMistake, second: StringMistake) -> bool:
+        return first.common and second.common
+
+    return _pairs(panel, seen, taken=both) or _pairs(panel, seen, taken=both, width=MAX_COMMON, done=0)
 
 
 def _likely_pairs(panel: _Panel, seen: Seen) -> Signed | None:
@@ -206,52 +219,54 @@ def _likely_pairs(panel: _Panel, seen: Seen) -> Signed | None:
 
 
 def _all_pairs(panel: _Panel, seen: Seen) -> Signed | None:
-    return _pairs(panel, seen, taken=lambda first, second: True, likely=False)
+    return _pairs(
+        panel, seen, taken=lambda first, second: not (first.common and second.common), width=MAX_WIDE, done=0
+    ) or _pairs(panel, seen, taken=lambda first, second: True, width=None, done=MAX_WIDE)
 
 
 def _pairs(
-    panel: _Panel, seen: Seen, *, taken: Callable[[StringMistake, StringMistake], bool], likely: bool = True
+    panel: _Panel,
+    seen: Seen,
+    *,
+    taken: Callable[[StringMistake, StringMistake], bool],
+    width: int | None = 0,
+    done: int | None = None,
 ) -> Signed | None:
-    tried: set[int] = set()  # of hashes: a collision would hide one candidate in 2^64
+    """Every two mistakes that are taken: the likely variants of each, more up to a width, or all; not those of a width that is done."""
     right = right_draft(seen)
     for number, first in enumerate(MISTAKES):
         seconds = [second for second in MISTAKES[number:] if taken(first, second)]
-        for draft in _apply(first, right, seen, likely=likely) if seconds else ():
+        for variant, draft in enumerate(_apply(first, right, seen, width=width)) if seconds else ():
+            # What is passed over costs little, and is no more than what was paid for at the smaller width.
+            known = done if done is not None and variant < _most(first, done) else None
             for second in seconds:
-                for changed in _apply(second, draft, seen, likely=likely):
-                    data = signed_bytes(changed)
-                    if hash(data) in tried:
-                        continue
-                    tried.add(hash(data))
+                start = 0 if known is None else _most(second, known)
+                for changed in islice(_apply(second, draft, seen, width=width), start, None):
                     if panel.left <= 0:
                         return None
-                    answer = panel.match(data)
+                    answer = panel.match(signed_bytes(changed))
                     if answer:
                         return _found(answer, seen, (first, draft), (second, changed))
     return None
 
 
-def _apply(mistake: StringMistake, draft: Draft, seen: Seen, *, likely: bool) -> Iterator[Draft]:
-    """What a mistake makes of a draft, each once; the likely ones alone where that is asked for."""
+def _most(mistake: StringMistake, width: int) -> int:
+    """How many variants of a mistake are tried at a width."""
+    return max(width, mistake.likely)
+
+
+def _apply(mistake: StringMistake, draft: Draft, seen: Seen, *, width: int | None) -> Iterator[Draft]:
+    """What a mistake makes of a draft, each once; the first ones, or without a width all."""
     if draft.instead is not None and not mistake.of_bytes:
         return
     made = {draft}
+    most = None if width is None else _most(mistake, width)
     for changed in mistake.apply(draft, seen):
-        if likely and len(made) > mistake.likely:
+        if most is not None and len(made) > most:
             return
         if changed not in made:
             made.add(changed)
             yield changed
 
 
-def _variants(right: Draft, seen: Seen) -> Iterator[tuple[StringMistake, Draft]]:
-    tried = {signed_bytes(right)}
-    for mistake in MISTAKES:
-        for draft in mistake.apply(right, seen):
-            data = signed_bytes(draft)
-            if data not in tried:
-                tried.add(data)
-                yield mistake, draft
-
-
-_STAGES = (_right, _single, _single_any_hash, _common_pairs, _likely_pairs, _all_pairs)
+_STAGES = (_right, _single, _single_other_hash, _common_pairs, _likely_pairs, _all_pairs)

@@ -11,7 +11,8 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate
 from tppkit.seals.diagnose.form import Fault, fault
-from tppkit.seals.diagnose.jws_form import decode_loosely, sent_jws
+from tppkit.seals.diagnose.jws_form import sent_jws
+from tppkit.seals.diagnose.other_certificates import other_certificates
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
@@ -84,10 +85,9 @@ def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertific
             found = read_sources(value.encode("latin-1", "replace"), with_pkcs12=False)
             for der in [one.der for one in found if one.kind == "certificate"][:1]:
                 return _with_key(EidasCertificate.from_der(der)), _form_of(value)
-        with suppress(FormatError):
-            return _with_key(
-                EidasCertificate.from_der(decode_loosely(value))
-            ), "DER in the alphabet for addresses (- and _)"
+        for der, form_in_words in other_certificates(value):
+            with suppress(FormatError):
+                return _with_key(EidasCertificate.from_der(der)), form_in_words
     return None, ""
 
 
