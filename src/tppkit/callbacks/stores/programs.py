@@ -22,6 +22,7 @@ T = TypeVar("T")
 # How long to wait for a lock in PostgreSQL. A delivery waits for its mark, its version and the note of its failure, and the middleware
 # gives it four seconds. For a worker nobody waits, and what it leaves is due again; but it may meet many that are held.
 _WAIT, _WORKERS_WAIT = "1s", "200ms"
+_CREATORS_WAIT = "30s"  # for another who creates tables; nobody else waits behind that
 _LOCK_NOT_AVAILABLE = "55P03"
 _WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
@@ -45,25 +46,45 @@ class Programs:
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
 
+    def has_tables(self) -> Program[bool]:
+        """Whether the tables are there and up to date; nothing is written and no lock asked for that a writer would wait behind.
+
+        Raises:
+            ConfigurationError: `inbox.schema`, the tables are of a version that this program does not know.
+        """
+        known: Rows = yield Statement(self._sql.has_schema, {})
+        rows: Rows = (yield Statement(self._sql.schema, {})) if known else ()
+        if not rows:
+            return False
+        version = rows[0][0]
+        if version not in (1, SCHEMA_VERSION):
+            raise ConfigurationError(
+                "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
+            )
+        return bool(version == SCHEMA_VERSION)
+
     def create_tables(self) -> Program[None]:
         """Create what is absent, and bring tables of version 1 up to date.
 
+        While PostgreSQL waits for the lock of a table that is in use, whoever writes to it waits behind: one second at most.
+
         Raises:
-            ConfigurationError: `inbox.schema`, the tables are of another version.
+            ConfigurationError: `inbox.schema`.
         """
+        if self._sql.create_alone:
+            yield from self._hurried(_one(self._sql.create_alone, {}), _CREATORS_WAIT)
+        if not (yield from self.has_tables()):  # another may have been quicker
+            yield from self._hurried(self._create())
+
+    def _create(self) -> Program[None]:
         for sql in self._sql.create:
             yield Statement(sql, {})
         yield Statement(self._sql.set_schema, {"version": SCHEMA_VERSION})
         rows: Rows = yield Statement(self._sql.schema, {})
-        version = rows[0][0]
-        if version == 1:
+        if rows[0][0] == 1:
             for sql in self._sql.upgrade:
                 yield Statement(sql, {})
             yield Statement(self._sql.upgraded, {"version": SCHEMA_VERSION})
-        elif version != SCHEMA_VERSION:
-            raise ConfigurationError(
-                "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
-            )
 
     def add(self, entries: Sequence[Entry]) -> Program[list[Outcome]]:
         """Store entries to be handled later."""

@@ -50,18 +50,25 @@ class SqlStore(ABC):
     def _transaction(self) -> AbstractContextManager[Session]:
         """A transaction of its own: committed at the end, undone when the body fails."""
 
+    def _reading(self) -> AbstractContextManager[Session]:
+        """A transaction that only reads, and waits for nobody who writes."""
+        return self._transaction()
+
     @abstractmethod
     def _within(self, connection: Any) -> Session:
         """The caller's transaction."""
 
     def create_tables(self) -> None:
-        """Create the tables that are absent.
+        """Create the tables that are absent; where they are there and up to date, nothing is written.
 
         Raises:
             ConfigurationError: `inbox.schema`, tables of another version are there.
-            InboxError: `inbox.unavailable`.
+            InboxError: `inbox.unavailable`; in PostgreSQL also when tables are to be changed that are in use, after one second.
         """
-        self._drive(self._programs.create_tables())
+        with self._reading() as session:
+            up_to_date = drive(self._programs.has_tables(), lambda step: perform(step, session, None))
+        if not up_to_date:
+            self._drive(self._programs.create_tables())
 
     def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """Mark an entry done in the caller's transaction: APPLIED says that the caller shall have its effect now.
@@ -155,13 +162,20 @@ class AsyncSqlStore(ABC):
     def _transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """A transaction of its own: committed at the end, undone when the body fails."""
 
+    def _reading(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """A transaction that only reads, and waits for nobody who writes."""
+        return self._transaction()
+
     @abstractmethod
     async def _within(self, connection: Any) -> AsyncSession:
         """The caller's transaction."""
 
     async def create_tables(self) -> None:
         """See `SqlStore.create_tables`."""
-        await self._drive(self._programs.create_tables())
+        async with self._reading() as session:
+            up_to_date = await drive_async(self._programs.has_tables(), lambda step: perform_async(step, session, None))
+        if not up_to_date:
+            await self._drive(self._programs.create_tables())
 
     async def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.once`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -113,12 +113,15 @@ class SqlalchemyStore(SqlStore):
         self._make_session = make_session
 
     @contextmanager
-    def _transaction(self) -> Iterator[_Session]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
             _require_idle(session)
-            _begin(session.connection())
+            _begin(session.connection(), begin)
             _require_transaction(session.connection())
             yield _Session(session)
+
+    def _reading(self) -> AbstractContextManager[_Session]:
+        return self._transaction("BEGIN")
 
     def _within(self, connection: Any) -> _Session:
         with _told():
@@ -139,14 +142,17 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
         self._make_session = make_session
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[_AsyncSession]:
+    async def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
                 _require_idle(session.sync_session)
                 connection = await session.connection()
-                await connection.run_sync(_begin)
+                await connection.run_sync(_begin, begin)
                 await connection.run_sync(_require_transaction)
                 yield _AsyncSession(session)
+
+    def _reading(self) -> AbstractAsyncContextManager[_AsyncSession]:
+        return self._transaction("BEGIN")
 
     async def _within(self, connection: Any) -> _AsyncSession:
         with _told():
@@ -170,12 +176,12 @@ def _require_idle(session: Session) -> None:
         raise transaction_open()
 
 
-def _begin(connection: Connection) -> None:
+def _begin(connection: Connection, begin: str) -> None:
     # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
     # one that begins by reading could fail where it comes to write.
     driver: Any = connection.connection.driver_connection
     if connection.dialect.name == Dialect.SQLITE and not driver.in_transaction:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql(begin)
 
 
 def _require_transaction(connection: Connection) -> None:

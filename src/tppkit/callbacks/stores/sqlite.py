@@ -7,7 +7,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,17 @@ class SqliteStore(SqlStore):
             )
         if group.error is not None:
             raise InboxError("inbox.unavailable", group.error.message) from group.error
+
+    @contextmanager
+    def _reading(self) -> Iterator[_Session]:
+        """A connection of its own: the other one is for who has the turn to write."""
+        try:
+            make_private(self._path)
+            connection = sqlite3.connect(self._path, isolation_level=None, timeout=self._wait_s)
+        except (OSError, sqlite3.Error) as e:
+            raise _unavailable(e) from e
+        with closing(connection):
+            yield _Session(connection)
 
     @contextmanager
     def _turn(self) -> Iterator[_Group]:

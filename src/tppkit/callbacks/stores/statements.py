@@ -57,6 +57,14 @@ class Statements:
         self.hurry = self._text(hurry) if postgresql else ""
         self.wait_again = "SELECT set_config('lock_timeout', '0', true)"
         self.create = tuple(map(self._text, _tables(dialect)))
+        # An absent table would spoil PostgreSQL's transaction, so it is looked for first.
+        self.has_schema = self._text(
+            "SELECT 1 WHERE to_regclass('{schema}') IS NOT NULL"
+            if postgresql
+            else "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{schema}'"
+        )
+        # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
+        self.create_alone = "SELECT pg_advisory_xact_lock(1953525867)" if postgresql else ""
         self.schema = self._text("SELECT version FROM {schema}")
         self.set_schema = self._text(
             "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
@@ -157,10 +165,7 @@ def _octets(dialect: Dialect) -> str:
 def _tables(dialect: Dialect) -> tuple[str, ...]:
     octets = _octets(dialect)
     by_key = " WITHOUT ROWID" if dialect is Dialect.SQLITE else ""  # one tree to write to instead of two
-    # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
-    lock = ("SELECT pg_advisory_xact_lock(1953525867)",) if dialect is Dialect.POSTGRESQL else ()
     return (
-        *lock,
         "CREATE TABLE IF NOT EXISTS {schema} (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)",
         f"CREATE TABLE IF NOT EXISTS {{callbacks}} (key {octets} PRIMARY KEY, digest {octets} NOT NULL,"
         " request_id TEXT NOT NULL, received_at BIGINT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,"
