@@ -11,7 +11,7 @@ from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
-from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements
 from tppkit.errors import InboxError
 
 try:
@@ -60,7 +60,8 @@ class _AsyncSession:
 class PostgresqlStore(SqlStore):
     """A store in PostgreSQL.
 
-    Handlers get the `psycopg.Connection`; `once` takes the caller's.
+    Handlers get the `psycopg.Connection`; `once` takes the caller's. The store's own transactions are READ COMMITTED, whatever
+    the connection's level; the caller's keep theirs.
 
     Args:
         connect: gives a connection as a context manager: `ConnectionPool.connection`, or `lambda: psycopg.connect(url)`.
@@ -81,7 +82,9 @@ class PostgresqlStore(SqlStore):
         with _told(), self._connect() as connection:
             _require_idle(connection)
             with connection.transaction():
-                yield _Session(connection)
+                session = _Session(connection)
+                session.execute(Statement(READ_COMMITTED, {}))
+                yield session
 
     def _within(self, connection: Any) -> _Session:
         _require_transaction(connection)
@@ -108,7 +111,9 @@ class AsyncPostgresqlStore(AsyncSqlStore):
             async with self._connect() as connection:
                 _require_idle(connection)
                 async with connection.transaction():
-                    yield _AsyncSession(connection)
+                    session = _AsyncSession(connection)
+                    await session.execute(Statement(READ_COMMITTED, {}))
+                    yield session
 
     async def _within(self, connection: Any) -> _AsyncSession:
         _require_transaction(connection)

@@ -13,7 +13,7 @@ from tppkit.callbacks.stores.programs import Mark, Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.sqlite import require_transaction
-from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 try:
@@ -93,7 +93,8 @@ class _AsyncSession:
 class SqlalchemyStore(SqlStore):
     """A store behind SQLAlchemy sessions.
 
-    Handlers get the `Session` and must not commit; `once` takes the caller's.
+    Handlers get the `Session` and must not commit; `once` takes the caller's. The store's own transactions in PostgreSQL are READ
+    COMMITTED, whatever the engine's level; the caller's keep theirs.
 
     Args:
         make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
@@ -177,10 +178,13 @@ def _require_idle(session: Session) -> None:
 
 
 def _begin(connection: Connection, begin: str) -> None:
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        connection.exec_driver_sql(READ_COMMITTED)
+        return
     # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
     # one that begins by reading could fail where it comes to write.
     driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == Dialect.SQLITE and not driver.in_transaction:
+    if not driver.in_transaction:
         connection.exec_driver_sql(begin)
 
 

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 from tppkit.errors import ConfigurationError
 
 SCHEMA_VERSION = 2
+# Where transactions wait for each other's rows and look again, as the statements below expect: at PostgreSQL's stricter levels one
+# would be given up (40001) whenever two meet.
+READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
 
