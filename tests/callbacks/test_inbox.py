@@ -323,6 +323,7 @@ def test_a_callback_that_ends_its_worker_takes_no_other_with_it(case: Case):
     assert sorted(set(case.effects())) == ["t0 1", "t2 1", "t3 1"]
     (failure,) = inbox.failed()
     assert (failure.entry.request_id, failure.reason, failure.due_at) == ("r1", "lease-ended", None)
+    assert failure.attempts == 3
     assert inbox.release(failure, at=AT + DAY)
     assert outcomes(inbox.work(case.handler, at=AT + DAY)) == [Outcome.APPLIED]
 

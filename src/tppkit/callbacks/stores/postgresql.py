@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sessions import no_transaction, transaction_open
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements
 from tppkit.errors import InboxError
@@ -38,6 +38,7 @@ class _Session:
             raise _unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
+        _require_open(self.connection)
         self.execute(Statement(mark.value, {}))
 
 
@@ -54,6 +55,7 @@ class _AsyncSession:
             raise _unavailable(e) from e
 
     async def mark(self, mark: Mark) -> None:
+        _require_open(self.connection)
         await self.execute(Statement(mark.value, {}))
 
 
@@ -124,6 +126,12 @@ def _require_transaction(connection: Connection | AsyncConnection) -> None:
     # Without autocommit the first statement begins one.
     if connection.autocommit and connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
         raise no_transaction()
+
+
+def _require_open(connection: Connection | AsyncConnection) -> None:
+    # What the server or the network closed is broken; else the handler did it.
+    if connection.closed and not connection.broken:
+        raise transaction_ended()
 
 
 def _require_idle(connection: Connection | AsyncConnection) -> None:

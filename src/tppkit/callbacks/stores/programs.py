@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed, cause_and_state
+from tppkit.callbacks.stores.driving import EffectFailed, TransactionEnded, cause_and_state
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
 from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
 from tppkit.callbacks.stores.store import LEASE_ENDED, Retry, is_spent
@@ -130,13 +130,19 @@ class Programs:
         return result
 
     def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
-        """Have the effects of several, each within a savepoint of the one transaction."""
+        """Have the effects of several, each within a savepoint of the one transaction.
+
+        Raises:
+            TransactionEnded: by one of them.
+        """
         outcomes = []
         for entry in entries:
             yield Mark.SET
             try:
                 outcome = yield from self._hurried(self.once(entry, at=at))
                 yield entry if outcome is Outcome.APPLIED else Mark.KEEP
+            except TransactionEnded:
+                raise
             except EffectFailed as e:
                 yield Mark.UNDO
                 yield from self.record_failure(entry, at=at, reason=e.reason, retry=retry)
@@ -172,29 +178,52 @@ class Programs:
         outcomes = []
         for one in taken:
             entry, attempt = one.entry, one.attempt
-            claim = {"key": entry.key, "attempt": attempt}
             if is_spent(one, retry):
-                yield Statement(self._sql.fail, claim | {"due_at": None, "reason": LEASE_ENDED})
+                yield Statement(self._sql.give_up, _claim(one) | {"due_at": None, "reason": LEASE_ENDED})
                 outcomes.append(Outcome.FAILED)
                 continue
             yield Mark.SET
             try:
                 outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _WORKERS_WAIT)
                 yield entry if outcome is Outcome.APPLIED else Mark.KEEP
+            except TransactionEnded:
+                raise
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield Statement(self._sql.fail, claim | {"due_at": _optional(retry(attempt)), "reason": e.reason})
+                yield self._failed(one, e.reason, retry)
                 yield Mark.KEEP
                 outcome = Outcome.FAILED
             except InboxError as e:
                 if cause_and_state(e)[1] != _LOCK_NOT_AVAILABLE:
                     raise
                 yield Mark.UNDO
-                yield Statement(self._sql.put_back, claim | {"due_at": microseconds(retry(1) or at)})
+                yield self._unclaimed(one, State.WAITING, retry(1) or at)
                 yield Mark.KEEP
                 outcome = Outcome.BUSY
             outcomes.append(outcome)
         return outcomes
+
+    def put_back(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[None]:
+        """Put back what the store failed behind: nobody died and no handler raised, so it was no attempt.
+
+        It may be one of them that the store fails by. So they stay in the state of what a worker left when it died, to be run alone,
+        but those that would be given up there.
+        """
+        for one in taken:
+            state = State.WAITING if is_spent(one._replace(lapsed=True), retry) else State.CLAIMED
+            yield self._unclaimed(one, state, retry(1) or at)
+
+    def leave(self, taken: Sequence[Taken], ended: TransactionEnded, *, at: datetime, retry: Retry) -> Program[None]:
+        """Keep the failure of who ended the transaction, and put the others back; what was committed by it stays done."""
+        for one in taken:
+            mine = one.entry is ended.entry
+            yield self._failed(one, ended.reason, retry) if mine else self._unclaimed(one, State.WAITING, at)
+
+    def _failed(self, taken: Taken, reason: str, retry: Retry) -> Statement:
+        return Statement(self._sql.fail, _claim(taken) | {"due_at": _optional(retry(taken.attempt)), "reason": reason})
+
+    def _unclaimed(self, taken: Taken, state: State, due_at: datetime) -> Statement:
+        return Statement(self._sql.put_back, _claim(taken) | {"state": state.value, "due_at": microseconds(due_at)})
 
     def failed(self, *, limit: int) -> Program[list[Failure]]:
         """The failed entries, oldest first."""
@@ -245,6 +274,10 @@ class Programs:
 def _one(sql: str, values: dict[str, Any]) -> Program[Rows]:
     rows: Rows = yield Statement(sql, values)
     return rows
+
+
+def _claim(taken: Taken) -> dict[str, Any]:
+    return {"key": taken.entry.key, "attempt": taken.attempt}
 
 
 def _values(entry: Entry) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
+from tppkit.callbacks.stores.driving import EffectFailed, TransactionEnded, drive, drive_async
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 from tppkit.callbacks.stores.programs import Program, Programs
 from tppkit.callbacks.stores.sessions import (
@@ -99,16 +99,19 @@ class SqlStore(ABC):
             return self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry)
-        with suppress(InboxError):  # the handler's own error says more
-            self._drive(failure)
+        self._afterwards(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
         raise failed.error
 
     def run_all(
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
         """See `Store.run_all`; one transaction for all, a savepoint for each. When its commit fails by a handler, one for each."""
-        return self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        try:
+            return self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        except TransactionEnded as e:
+            ended = e
+        self._afterwards(self._programs.record_failure(ended.entry, at=at, reason=ended.reason, retry=retry))
+        raise ended.error
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
@@ -116,7 +119,19 @@ class SqlStore(ABC):
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`; as by `run_all`."""
-        return self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        try:
+            outcomes = self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        except TransactionEnded as e:
+            ended = e
+        except InboxError:
+            self._afterwards(self._programs.put_back(taken, at=at, retry=retry))
+            raise
+        else:
+            if rest := taken[len(outcomes) :]:
+                self._afterwards(self._programs.put_back(rest, at=at, retry=retry))
+            return outcomes
+        self._afterwards(self._programs.leave(taken, ended, at=at, retry=retry))
+        raise ended.error
 
     def failed(self, *, limit: int) -> list[Failure]:
         """See `Store.failed`."""
@@ -135,6 +150,8 @@ class SqlStore(ABC):
     ) -> list[Outcome]:
         try:
             return self._drive(program(items), effect)
+        except TransactionEnded:
+            raise
         except EffectFailed as e:  # by the commit: whose writes it were is not known
             failed = e
         if len(items) == 1:
@@ -144,6 +161,10 @@ class SqlStore(ABC):
             for one in items:
                 outcomes += self._batch(program, [one], effect)
         return outcomes
+
+    def _afterwards(self, program: Program[None]) -> None:
+        with suppress(InboxError):  # what failed before says more
+            self._drive(program)
 
     def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
         with failing_at_commit(effect), self._transaction() as session:
@@ -205,16 +226,19 @@ class AsyncSqlStore(ABC):
             return await self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry)
-        with suppress(InboxError):  # the handler's own error says more
-            await self._drive(failure)
+        await self._afterwards(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
         raise failed.error
 
     async def run_all(
         self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
         """See `SqlStore.run_all`."""
-        return await self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        try:
+            return await self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        except TransactionEnded as e:
+            ended = e
+        await self._afterwards(self._programs.record_failure(ended.entry, at=at, reason=ended.reason, retry=retry))
+        raise ended.error
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
@@ -222,7 +246,19 @@ class AsyncSqlStore(ABC):
 
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `SqlStore.resume`."""
-        return await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        try:
+            outcomes = await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        except TransactionEnded as e:
+            ended = e
+        except InboxError:
+            await self._afterwards(self._programs.put_back(taken, at=at, retry=retry))
+            raise
+        else:
+            if rest := taken[len(outcomes) :]:
+                await self._afterwards(self._programs.put_back(rest, at=at, retry=retry))
+            return outcomes
+        await self._afterwards(self._programs.leave(taken, ended, at=at, retry=retry))
+        raise ended.error
 
     async def failed(self, *, limit: int) -> list[Failure]:
         """See `Store.failed`."""
@@ -241,6 +277,8 @@ class AsyncSqlStore(ABC):
     ) -> list[Outcome]:
         try:
             return await self._drive(program(items), effect)
+        except TransactionEnded:
+            raise
         except EffectFailed as e:  # as above
             failed = e
         if len(items) == 1:
@@ -250,6 +288,10 @@ class AsyncSqlStore(ABC):
             for one in items:
                 outcomes += await self._batch(program, [one], effect)
         return outcomes
+
+    async def _afterwards(self, program: Program[None]) -> None:
+        with suppress(InboxError):  # what failed before says more
+            await self._drive(program)
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
         with failing_at_commit(effect):

@@ -90,13 +90,17 @@ class Statements:
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
         # Another who has the row meanwhile decides about it.
-        self.fail, self.put_back = (
+        self.fail, self.give_up, self.put_back = (
             self._text(
                 "WITH mine AS (SELECT key FROM {callbacks}"
                 f" WHERE key = :key AND attempts = :attempt AND state = 'claimed' {locking})"
                 f" UPDATE {{callbacks}} SET due_at = :due_at, {become} WHERE key IN (SELECT key FROM mine)"
             )
-            for become in ("state = 'failed', reason = :reason", "state = 'waiting', attempts = attempts - 1")
+            for become in (
+                "state = 'failed', reason = :reason",
+                "state = 'failed', reason = :reason, attempts = attempts - 1",
+                "state = :state, attempts = attempts - 1",
+            )
         )
         self.oldest = self._text(
             "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"
