@@ -115,7 +115,8 @@ class Inbox:
             at: the time they were received, aware.
 
         Returns:
-            For each request its receipt, or why it is refused. Those that the store failed before are BUSY.
+            For each request its receipt, or why it is refused, in the order given. Those that the store failed before are BUSY, and those
+            that somebody else has in PostgreSQL, or whose record somebody has.
 
         Raises:
             InboxError: `inbox.unavailable`; acknowledge none of them. What was under way may still be committed, and is then REPEATED.

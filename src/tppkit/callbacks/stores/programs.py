@@ -20,10 +20,11 @@ from tppkit.errors import ConfigurationError, InboxError
 Rows = Sequence[Sequence[Any]]
 T = TypeVar("T")
 # How long to wait for a lock in PostgreSQL. A delivery waits for its mark, its version and the note of its failure, and the middleware
-# gives it four seconds. For a worker nobody waits, and what it leaves is due again; but it may meet many that are held.
-_WAIT, _WORKERS_WAIT = "1s", "200ms"
+# gives it four seconds. A batch may meet many that are held, so it waits as long for the first alone; a worker for none, since nobody
+# waits for it and what it leaves is due again.
+_WAIT, _BATCH_WAIT = "1s", "200ms"
 _CREATORS_WAIT = "30s"  # for another who creates tables; nobody else waits behind that
-_LOCK_NOT_AVAILABLE = "55P03"
+_HELD = ("55P03", "40P01")  # lock_not_available, and deadlock_detected: who is given up lets the other go on
 _WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
 
@@ -130,26 +131,53 @@ class Programs:
         return result
 
     def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
-        """Have the effects of several, each within a savepoint of the one transaction.
+        """Have the effects of several, each within a savepoint of the one transaction; what somebody else has is BUSY.
 
         Raises:
             TransactionEnded: by one of them.
         """
-        outcomes = []
+        some = self._by_record if self._sql.hurry else self._some
+        return some(entries, at=at, retry=retry)
+
+    def _by_record(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
+        """Two batches with the same records come to them in one order, so that one waits for the other instead of both."""
+        by_record = sorted(range(len(entries)), key=lambda n: _record(entries[n]))
+        outcomes = yield from self._some([entries[n] for n in by_record], at=at, retry=retry)
+        return [outcome for _, outcome in sorted(zip(by_record, outcomes, strict=True))]
+
+    def _some(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
+        outcomes, wait = [], _WAIT
         for entry in entries:
             yield Mark.SET
             try:
-                outcome = yield from self._hurried(self.once(entry, at=at))
+                outcome = yield from self._hurried(self.once(entry, at=at), wait)
                 yield entry if outcome is Outcome.APPLIED else Mark.KEEP
             except TransactionEnded:
                 raise
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield from self.record_failure(entry, at=at, reason=e.reason, retry=retry)
                 yield Mark.KEEP
-                outcome = Outcome.FAILED
+                outcome = yield from self._failed_unless_held(entry, at=at, reason=e.reason, retry=retry)
+            except InboxError as e:
+                _require_held(e)
+                yield Mark.UNDO
+                yield Mark.KEEP
+                outcome, wait = Outcome.BUSY, _BATCH_WAIT
             outcomes.append(outcome)
         return outcomes
+
+    def _failed_unless_held(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[Outcome]:
+        """Keep the failure of one of a batch, unless another delivery got hold of it when its mark was undone."""
+        yield Mark.SET
+        outcome = Outcome.FAILED
+        try:
+            yield from self.record_failure(entry, at=at, reason=reason, retry=retry)
+        except InboxError as e:
+            _require_held(e)
+            yield Mark.UNDO
+            outcome = Outcome.BUSY
+        yield Mark.KEEP
+        return outcome
 
     def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[None]:
         """Keep an entry whose effect failed while it was delivered; who has it is waited for one second."""
@@ -184,7 +212,7 @@ class Programs:
                 continue
             yield Mark.SET
             try:
-                outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _WORKERS_WAIT)
+                outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _BATCH_WAIT)
                 yield entry if outcome is Outcome.APPLIED else Mark.KEEP
             except TransactionEnded:
                 raise
@@ -194,8 +222,7 @@ class Programs:
                 yield Mark.KEEP
                 outcome = Outcome.FAILED
             except InboxError as e:
-                if cause_and_state(e)[1] != _LOCK_NOT_AVAILABLE:
-                    raise
+                _require_held(e)
                 yield Mark.UNDO
                 yield self._unclaimed(one, State.WAITING, retry(1) or at)
                 yield Mark.KEEP
@@ -274,6 +301,17 @@ class Programs:
 def _one(sql: str, values: dict[str, Any]) -> Program[Rows]:
     rows: Rows = yield Statement(sql, values)
     return rows
+
+
+def _require_held(error: InboxError) -> None:
+    """Go on only where nothing failed but the wait for somebody else."""
+    if cause_and_state(error)[1] not in _HELD:
+        raise error
+
+
+def _record(entry: Entry) -> bytes:
+    """What orders entries by the record they are about; where there is none, by themselves."""
+    return entry.key if entry.order is None else entry.order.subject
 
 
 def _claim(taken: Taken) -> dict[str, Any]:
