@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -74,6 +75,23 @@ def test_what_is_held_is_busy_in_an_awaited_batch_too(postgresql_url: str, kind:
         assert asyncio.run(deliver()) == ANSWERS
 
     assert Inbox(receiver(), case.store).handle(outcome("held", record="h"), hangs, at=AT).outcome is Outcome.APPLIED
+
+
+@pytest.mark.parametrize("name", ["postgresql", "sqlalchemy-postgresql"])
+def test_a_purge_leaves_what_a_handler_that_hangs_holds(postgresql_url: str, name: str):
+    url = postgresql_url if name == "postgresql" else orm(postgresql_url)
+    late = AT + timedelta(days=500)
+    with open_case(name, url, new_prefix("purge")) as case, ThreadPoolExecutor(1) as thread:
+        inbox, forgotten = Inbox(receiver(), case.store), list[int]()
+        for record in ("held", "free"):
+            inbox.handle(outcome(record, record=record), case.handler, at=AT)
+
+        def hangs(*_: object) -> None:
+            forgotten.append(thread.submit(inbox.purge, at=late).result(20))
+
+        inbox.handle(outcome("r9", record="held", ver=2), hangs, at=late)
+        assert forgotten == [3]  # both callbacks, and the one record
+        assert inbox.handle(outcome("r8", record="held", ver=1), case.handler, at=late).outcome is Outcome.STALE
 
 
 def patient(url: str, prefix: str) -> PostgresqlStore:

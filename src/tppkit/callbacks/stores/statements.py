@@ -122,13 +122,13 @@ class Statements:
         self.release = self._text(
             "UPDATE {callbacks} SET state = 'waiting', due_at = :at WHERE key = :key AND state = 'failed' RETURNING 1"
         )
-        self.purge_done = self._text(
-            "DELETE FROM {callbacks} WHERE key IN"
-            " (SELECT key FROM {callbacks} WHERE done_at < :before ORDER BY done_at LIMIT :limit) RETURNING 1"
-        )
-        self.purge_versions = self._text(
-            "DELETE FROM {versions} WHERE subject IN"
-            " (SELECT subject FROM {versions} WHERE set_at < :before ORDER BY set_at LIMIT :limit) RETURNING 1"
+        # What somebody has is left to the next purge.
+        self.purge_done, self.purge_versions = (
+            self._text(
+                f"WITH picked AS (SELECT {key} FROM {{{table}}} WHERE {since} < :before ORDER BY {since} LIMIT :limit {locking})"
+                f" DELETE FROM {{{table}}} WHERE {key} IN (SELECT {key} FROM picked) RETURNING 1"
+            )
+            for table, key, since in (("callbacks", "key", "done_at"), ("versions", "subject", "set_at"))
         )
 
     def _text(self, template: str) -> str:

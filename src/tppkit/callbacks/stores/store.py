@@ -79,7 +79,10 @@ class Store(Protocol):
         """Let a failed entry be taken again; false when there is no such."""
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
-        """Forget what is older, in a bounded batch; says how many rows. Nothing that waits or failed is forgotten."""
+        """Forget what is older, in a bounded batch; says how many rows.
+
+        Nothing that waits or failed is forgotten, nor what somebody has just then.
+        """
 
 
 class AsyncStore(Protocol):
