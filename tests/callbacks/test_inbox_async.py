@@ -17,6 +17,7 @@ from inboxes import AT, login, make_effects, new_prefix, outcome, read_effects, 
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from tppkit.callbacks import AsyncInbox, Outcome, VerifiedCallback
 from tppkit.callbacks.stores import AsyncStore
@@ -389,3 +390,30 @@ def test_a_handler_that_closes_an_awaited_connection_is_found_out(postgresql_url
             assert caught.value.code == "inbox.handler-committed"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("store", ["sqlalchemy"])
+def test_a_handler_that_hides_a_flush_that_failed_is_told_so(run):
+    class Kept(DeclarativeBase):
+        """The application's tables."""
+
+    class Payment(Kept):
+        __tablename__ = "async_payments"
+        record: Mapped[str] = mapped_column(primary_key=True)
+
+    async def hides(callback: VerifiedCallback, session: Any) -> None:
+        await (await session.connection()).run_sync(Kept.metadata.create_all)
+        session.add(Payment(record="t1"))
+        await session.flush()
+        session.expunge_all()
+        session.add(Payment(record="t1"))
+        with suppress(SQLAlchemyError):
+            await session.flush()
+
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle(outcome("r1"), hides, at=AT)
+        assert caught.value.code == "inbox.handler-aborted"
+        assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)

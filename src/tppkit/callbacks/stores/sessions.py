@@ -131,12 +131,7 @@ def _handlers_fault(error: Exception) -> ConfigurationError | None:
     # SQLite has no code of its own for it.
     if state in _ENDED or "no such savepoint" in str(cause):
         return transaction_ended()
-    if state == _ABORTED:
-        return ConfigurationError(
-            "inbox.handler-aborted",
-            "the handler went on after a statement of its own had failed: nothing would be committed",
-        )
-    return None
+    return transaction_aborted() if state == _ABORTED else None
 
 
 @contextmanager
@@ -172,6 +167,14 @@ def transaction_ended() -> ConfigurationError:
         _COMMITTED,
         "the handler ended the inbox's transaction: commit(), rollback(), close(), `with connection:`, executescript() and SQLite's OR"
         " ROLLBACK do that",
+    )
+
+
+def transaction_aborted() -> ConfigurationError:
+    """The handler hid an error that the transaction does not survive."""
+    return ConfigurationError(
+        "inbox.handler-aborted",
+        "the handler went on after a statement of its own had failed: nothing would be committed",
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_aborted, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.sqlite import require_transaction
 from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements
@@ -52,6 +52,7 @@ class _Session:
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
         if mark is Mark.KEEP:
+            _require_whole(self.connection, self.nested)
             self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
         if self.nested is not None:
             with _told():
@@ -81,9 +82,8 @@ class _AsyncSession:
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
         if mark is Mark.KEEP:
-            await (
-                self.connection.flush()
-            )  # what a handler left unsent; that it cannot be written is the handler's own failure
+            _require_whole(self.connection.sync_session, self.nested.sync_transaction if self.nested else None)
+            await self.connection.flush()  # as above
         if self.nested is not None:
             with _told():
                 await (self.nested.commit() if mark is Mark.KEEP else self.nested.rollback())
@@ -168,6 +168,16 @@ def _dialect(name: str) -> Dialect:
         raise ConfigurationError(
             "inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(Dialect)}"
         ) from e
+
+
+def _require_whole(session: Session, nested: SessionTransaction | None) -> None:
+    # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
+    if not session.is_active:
+        raise transaction_aborted()
+    if (
+        nested is not None and not nested.is_active
+    ):  # the savepoint around the handler, by commit() or rollback() of its own
+        raise transaction_ended()
 
 
 def _require_idle(session: Session) -> None:
