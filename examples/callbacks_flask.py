@@ -68,7 +68,7 @@ def work() -> None:
     while True:
         try:
             idle = not inbox.work(handle, at=datetime.now(UTC))
-        except InboxError:  # the store fails for now; what was claimed is claimed again when its lease ends
+        except InboxError:  # the store fails for now; what was claimed is taken again
             logging.exception("callbacks are stored, but cannot be handled")
             idle = True
         if idle:

@@ -257,3 +257,53 @@ def test_what_is_no_session_is_refused(inbox: Inbox):
     with pytest.raises(ConfigurationError) as caught:
         inbox.once(outcome("r1"), at=AT, within=None)
     assert caught.value.code == "inbox.no-transaction"
+
+
+@pytest.mark.parametrize("within", ["handler", "nested"])
+def test_a_handler_that_hides_a_flush_that_failed_is_told_so_and_spoils_no_other(
+    inbox: Inbox, make_session: sessionmaker[Session], within: str
+):
+    inbox.handle(outcome("r0", record="taken"), pay, at=AT)
+
+    def hides(callback: Any, session: Session) -> None:
+        if callback.request_id == "r2":
+            if within == "nested":
+                session.begin_nested()
+            session.add(Payment(record="taken", request_id="r2"))
+            with suppress(IntegrityError):
+                session.flush()
+        else:
+            pay(callback, session)
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(outcome("r2", record="t2"), hides, at=AT)
+    assert caught.value.code == "inbox.handler-aborted"
+    answers = inbox.handle_all([outcome(f"r{n}", record=f"t{n}") for n in (1, 2, 3)], hides, at=AT)
+    assert [one.outcome for one in answers] == ["applied", "failed", "applied"]  # type: ignore[union-attr]
+    assert [one.reason for one in inbox.failed()] == ["ConfigurationError [inbox.handler-aborted]"]
+    assert payments(make_session) == ["r0", "r1", "r3"]
+
+
+def test_a_savepoint_that_a_handler_leaves_open_is_kept(inbox: Inbox, make_session: sessionmaker[Session]):
+    def leaves(callback: Any, session: Session) -> None:
+        session.begin_nested()
+        pay(callback, session)
+
+    assert inbox.handle(outcome("r1"), leaves, at=AT).outcome is Outcome.APPLIED
+    assert payments(make_session) == ["r1"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_handler_that_ends_the_savepoint_around_it_is_found_out(
+    inbox: Inbox, make_session: sessionmaker[Session], end: str
+):
+    def ends(callback: Any, session: Session) -> None:
+        pay(callback, session)
+        around = session.get_nested_transaction()
+        assert around is not None
+        getattr(around, end)()
+
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(outcome("r1"), ends, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    assert payments(make_session) == []

@@ -135,11 +135,13 @@ class Inbox:
             at: the time they were received, aware.
 
         Returns:
-            For each request its receipt, or why it is refused. Those that the store failed before are BUSY.
+            For each request its receipt, or why it is refused, in the order given. Those that the store failed before are BUSY, and those
+            that somebody else has in PostgreSQL, or whose record somebody has.
 
         Raises:
             InboxError: `inbox.unavailable`; acknowledge none of them. What was under way may still be committed, and is then REPEATED.
-            ConfigurationError: `time.naive`, `inbox.setting`.
+            ConfigurationError: `time.naive`, `inbox.setting`; `inbox.handler-committed`, a handler ended the transaction of all, and is
+                told by `failed`, unless its own commit made it done: acknowledge none of them.
         """
         admitted = admit_all(self._admission, received, at=at)
         entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
@@ -224,8 +226,9 @@ class Inbox:
 
         Raises:
             InboxError: `inbox.unavailable`, before anything is known to be committed; what was under way may still be. What is not
-                is claimed again when the lease ends.
-            ConfigurationError: `time.naive`, `inbox.setting`.
+                is due again soon where the store is in SQL and can still be reached, else when the lease ends.
+            ConfigurationError: `time.naive`, `inbox.setting`; `inbox.handler-committed`, a handler ended the transaction of all: it is
+                told by `failed`, unless what it committed made it done, and the others are due at once.
         """
         at = as_utc(at)
         leases, worked, left = Leases(self._settings.lease, at, self._clock), list[Worked](), bounded(limit)

@@ -32,6 +32,18 @@ class EffectFailed(Exception):
         return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
 
 
+class TransactionEnded(EffectFailed):
+    """A handler ended the transaction that it was called in: nothing can be undone or written there any more.
+
+    Attributes:
+        entry: whose handler it was.
+    """
+
+    def __init__(self, error: Exception, entry: Entry) -> None:
+        super().__init__(error)
+        self.entry = entry
+
+
 def cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
     """The driver's error that a store failed by, and its SQLSTATE, empty where it has none."""
     cause = getattr(error.__cause__, "orig", error.__cause__)  # SQLAlchemy wraps the driver's

@@ -12,7 +12,7 @@ from typing import NamedTuple, assert_never
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
 from tppkit.callbacks.stores.driving import EffectFailed, drive, have_effect
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, Promise, State, Taken
-from tppkit.callbacks.stores.store import Effect, Retry
+from tppkit.callbacks.stores.store import LEASE_ENDED, Effect, Retry
 
 
 @dataclass(slots=True)
@@ -186,6 +186,7 @@ class MemoryStore:
             case Fail(taken, reason, due_at):
                 if row := self._held(taken):
                     row.state, row.reason = State.FAILED, reason
+                    row.attempts -= reason == LEASE_ENDED  # this was no attempt
                     self._set_due(row, due_at)
                     self._settle(row.entry, applied=False)
             case _:

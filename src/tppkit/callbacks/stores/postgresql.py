@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sessions import no_transaction, transaction_open
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
-from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements
 from tppkit.errors import InboxError
 
 try:
@@ -38,6 +38,7 @@ class _Session:
             raise _unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
+        _require_open(self.connection)
         self.execute(Statement(mark.value, {}))
 
 
@@ -54,13 +55,15 @@ class _AsyncSession:
             raise _unavailable(e) from e
 
     async def mark(self, mark: Mark) -> None:
+        _require_open(self.connection)
         await self.execute(Statement(mark.value, {}))
 
 
 class PostgresqlStore(SqlStore):
     """A store in PostgreSQL.
 
-    Handlers get the `psycopg.Connection`; `once` takes the caller's.
+    Handlers get the `psycopg.Connection`; `once` takes the caller's. The store's own transactions are READ COMMITTED, whatever
+    the connection's level; the caller's keep theirs.
 
     Args:
         connect: gives a connection as a context manager: `ConnectionPool.connection`, or `lambda: psycopg.connect(url)`.
@@ -81,7 +84,9 @@ class PostgresqlStore(SqlStore):
         with _told(), self._connect() as connection:
             _require_idle(connection)
             with connection.transaction():
-                yield _Session(connection)
+                session = _Session(connection)
+                session.execute(Statement(READ_COMMITTED, {}))
+                yield session
 
     def _within(self, connection: Any) -> _Session:
         _require_transaction(connection)
@@ -108,7 +113,9 @@ class AsyncPostgresqlStore(AsyncSqlStore):
             async with self._connect() as connection:
                 _require_idle(connection)
                 async with connection.transaction():
-                    yield _AsyncSession(connection)
+                    session = _AsyncSession(connection)
+                    await session.execute(Statement(READ_COMMITTED, {}))
+                    yield session
 
     async def _within(self, connection: Any) -> _AsyncSession:
         _require_transaction(connection)
@@ -119,6 +126,12 @@ def _require_transaction(connection: Connection | AsyncConnection) -> None:
     # Without autocommit the first statement begins one.
     if connection.autocommit and connection.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
         raise no_transaction()
+
+
+def _require_open(connection: Connection | AsyncConnection) -> None:
+    # What the server or the network closed is broken; else the handler did it.
+    if connection.closed and not connection.broken:
+        raise transaction_ended()
 
 
 def _require_idle(connection: Connection | AsyncConnection) -> None:

@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed, cause_and_state
+from tppkit.callbacks.stores.driving import EffectFailed, TransactionEnded, cause_and_state
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
 from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
 from tppkit.callbacks.stores.store import LEASE_ENDED, Retry, is_spent
@@ -20,9 +20,11 @@ from tppkit.errors import ConfigurationError, InboxError
 Rows = Sequence[Sequence[Any]]
 T = TypeVar("T")
 # How long to wait for a lock in PostgreSQL. A delivery waits for its mark, its version and the note of its failure, and the middleware
-# gives it four seconds. For a worker nobody waits, and what it leaves is due again; but it may meet many that are held.
-_WAIT, _WORKERS_WAIT = "1s", "200ms"
-_LOCK_NOT_AVAILABLE = "55P03"
+# gives it four seconds. A batch may meet many that are held, so it waits as long for the first alone; a worker for none, since nobody
+# waits for it and what it leaves is due again.
+_WAIT, _BATCH_WAIT = "1s", "200ms"
+_CREATORS_WAIT = "30s"  # for another who creates tables; nobody else waits behind that
+_HELD = ("55P03", "40P01")  # lock_not_available, and deadlock_detected: who is given up lets the other go on
 _BEFORE_ALL = (-(2**63), b"")  # no failed entry stands before it
 _WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
@@ -46,25 +48,45 @@ class Programs:
     def __init__(self, statements: Statements) -> None:
         self._sql = statements
 
+    def has_tables(self) -> Program[bool]:
+        """Whether the tables are there and up to date; nothing is written and no lock asked for that a writer would wait behind.
+
+        Raises:
+            ConfigurationError: `inbox.schema`, the tables are of a version that this program does not know.
+        """
+        known: Rows = yield Statement(self._sql.has_schema, {})
+        rows: Rows = (yield Statement(self._sql.schema, {})) if known else ()
+        if not rows:
+            return False
+        version = rows[0][0]
+        if version not in (1, SCHEMA_VERSION):
+            raise ConfigurationError(
+                "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
+            )
+        return bool(version == SCHEMA_VERSION)
+
     def create_tables(self) -> Program[None]:
         """Create what is absent, and bring tables of version 1 up to date.
 
+        While PostgreSQL waits for the lock of a table that is in use, whoever writes to it waits behind: one second at most.
+
         Raises:
-            ConfigurationError: `inbox.schema`, the tables are of another version.
+            ConfigurationError: `inbox.schema`.
         """
+        if self._sql.create_alone:
+            yield from self._hurried(_one(self._sql.create_alone, {}), _CREATORS_WAIT)
+        if not (yield from self.has_tables()):  # another may have been quicker
+            yield from self._hurried(self._create())
+
+    def _create(self) -> Program[None]:
         for sql in self._sql.create:
             yield Statement(sql, {})
         yield Statement(self._sql.set_schema, {"version": SCHEMA_VERSION})
         rows: Rows = yield Statement(self._sql.schema, {})
-        version = rows[0][0]
-        if version == 1:
+        if rows[0][0] == 1:
             for sql in self._sql.upgrade:
                 yield Statement(sql, {})
             yield Statement(self._sql.upgraded, {"version": SCHEMA_VERSION})
-        elif version != SCHEMA_VERSION:
-            raise ConfigurationError(
-                "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
-            )
 
     def add(self, entries: Sequence[Entry]) -> Program[list[Outcome]]:
         """Store entries to be handled later."""
@@ -110,20 +132,53 @@ class Programs:
         return result
 
     def run_all(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
-        """Have the effects of several, each within a savepoint of the one transaction."""
-        outcomes = []
+        """Have the effects of several, each within a savepoint of the one transaction; what somebody else has is BUSY.
+
+        Raises:
+            TransactionEnded: by one of them.
+        """
+        some = self._by_record if self._sql.hurry else self._some
+        return some(entries, at=at, retry=retry)
+
+    def _by_record(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
+        """Two batches with the same records come to them in one order, so that one waits for the other instead of both."""
+        by_record = sorted(range(len(entries)), key=lambda n: _record(entries[n]))
+        outcomes = yield from self._some([entries[n] for n in by_record], at=at, retry=retry)
+        return [outcome for _, outcome in sorted(zip(by_record, outcomes, strict=True))]
+
+    def _some(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
+        outcomes, wait = [], _WAIT
         for entry in entries:
             yield Mark.SET
             try:
-                outcome = yield from self._hurried(self.once(entry, at=at))
+                outcome = yield from self._hurried(self.once(entry, at=at), wait)
                 yield entry if outcome is Outcome.APPLIED else Mark.KEEP
+            except TransactionEnded:
+                raise
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield from self.record_failure(entry, at=at, reason=e.reason, retry=retry)
                 yield Mark.KEEP
-                outcome = Outcome.FAILED
+                outcome = yield from self._failed_unless_held(entry, at=at, reason=e.reason, retry=retry)
+            except InboxError as e:
+                _require_held(e)
+                yield Mark.UNDO
+                yield Mark.KEEP
+                outcome, wait = Outcome.BUSY, _BATCH_WAIT
             outcomes.append(outcome)
         return outcomes
+
+    def _failed_unless_held(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[Outcome]:
+        """Keep the failure of one of a batch, unless another delivery got hold of it when its mark was undone."""
+        yield Mark.SET
+        outcome = Outcome.FAILED
+        try:
+            yield from self.record_failure(entry, at=at, reason=reason, retry=retry)
+        except InboxError as e:
+            _require_held(e)
+            yield Mark.UNDO
+            outcome = Outcome.BUSY
+        yield Mark.KEEP
+        return outcome
 
     def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[None]:
         """Keep an entry whose effect failed while it was delivered; who has it is waited for one second."""
@@ -152,29 +207,51 @@ class Programs:
         outcomes = []
         for one in taken:
             entry, attempt = one.entry, one.attempt
-            claim = {"key": entry.key, "attempt": attempt}
             if is_spent(one, retry):
-                yield Statement(self._sql.fail, claim | {"due_at": None, "reason": LEASE_ENDED})
+                yield Statement(self._sql.give_up, _claim(one) | {"due_at": None, "reason": LEASE_ENDED})
                 outcomes.append(Outcome.FAILED)
                 continue
             yield Mark.SET
             try:
-                outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _WORKERS_WAIT)
+                outcome = yield from self._hurried(self._finish(entry, attempt, microseconds(at)), _BATCH_WAIT)
                 yield entry if outcome is Outcome.APPLIED else Mark.KEEP
+            except TransactionEnded:
+                raise
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield Statement(self._sql.fail, claim | {"due_at": _optional(retry(attempt)), "reason": e.reason})
+                yield self._failed(one, e.reason, retry)
                 yield Mark.KEEP
                 outcome = Outcome.FAILED
             except InboxError as e:
-                if cause_and_state(e)[1] != _LOCK_NOT_AVAILABLE:
-                    raise
+                _require_held(e)
                 yield Mark.UNDO
-                yield Statement(self._sql.put_back, claim | {"due_at": microseconds(retry(1) or at)})
+                yield self._unclaimed(one, State.WAITING, retry(1) or at)
                 yield Mark.KEEP
                 outcome = Outcome.BUSY
             outcomes.append(outcome)
         return outcomes
+
+    def put_back(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[None]:
+        """Put back what the store failed behind: nobody died and no handler raised, so it was no attempt.
+
+        It may be one of them that the store fails by. So they stay in the state of what a worker left when it died, to be run alone,
+        but those that would be given up there.
+        """
+        for one in taken:
+            state = State.WAITING if is_spent(one._replace(lapsed=True), retry) else State.CLAIMED
+            yield self._unclaimed(one, state, retry(1) or at)
+
+    def leave(self, taken: Sequence[Taken], ended: TransactionEnded, *, at: datetime, retry: Retry) -> Program[None]:
+        """Keep the failure of who ended the transaction, and put the others back; what was committed by it stays done."""
+        for one in taken:
+            mine = one.entry is ended.entry
+            yield self._failed(one, ended.reason, retry) if mine else self._unclaimed(one, State.WAITING, at)
+
+    def _failed(self, taken: Taken, reason: str, retry: Retry) -> Statement:
+        return Statement(self._sql.fail, _claim(taken) | {"due_at": _optional(retry(taken.attempt)), "reason": reason})
+
+    def _unclaimed(self, taken: Taken, state: State, due_at: datetime) -> Statement:
+        return Statement(self._sql.put_back, _claim(taken) | {"state": state.value, "due_at": microseconds(due_at)})
 
     def failed(self, *, limit: int, after: Failure | None) -> Program[list[Failure]]:
         """The failed entries, oldest first; those behind one, where it is given."""
@@ -232,6 +309,21 @@ class Programs:
 def _one(sql: str, values: dict[str, Any]) -> Program[Rows]:
     rows: Rows = yield Statement(sql, values)
     return rows
+
+
+def _require_held(error: InboxError) -> None:
+    """Go on only where nothing failed but the wait for somebody else."""
+    if cause_and_state(error)[1] not in _HELD:
+        raise error
+
+
+def _record(entry: Entry) -> bytes:
+    """What orders entries by the record they are about; where there is none, by themselves."""
+    return entry.key if entry.order is None else entry.order.subject
+
+
+def _claim(taken: Taken) -> dict[str, Any]:
+    return {"key": taken.entry.key, "attempt": taken.attempt}
 
 
 def _values(entry: Entry) -> dict[str, Any]:

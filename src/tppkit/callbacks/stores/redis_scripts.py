@@ -96,6 +96,7 @@ FAIL = (
     + """
 if not held() then return end
 redis.call('HSET', KEYS[1], 'state', 'failed', 'reason', ARGV[3], 'due', ARGV[5])
+if ARGV[3] == 'lease-ended' then redis.call('HINCRBY', KEYS[1], 'attempts', -1) end  -- this was no attempt
 redis.call('ZADD', KEYS[4], ARGV[4], ARGV[1])
 if redis.call('HGET', KEYS[6], 'key') == ARGV[1] then
   redis.call('HDEL', KEYS[6], 'pending', 'key')

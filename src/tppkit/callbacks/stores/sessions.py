@@ -6,7 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-from tppkit.callbacks.stores.driving import EffectFailed, cause_and_state, have_effect, have_effect_async
+from tppkit.callbacks.stores.driving import (
+    EffectFailed,
+    TransactionEnded,
+    cause_and_state,
+    have_effect,
+    have_effect_async,
+)
 from tppkit.callbacks.stores.entry import Entry
 from tppkit.callbacks.stores.programs import Mark, Rows, Step
 from tppkit.callbacks.stores.statements import Statement
@@ -58,7 +64,7 @@ def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
     """Do one step of a program; an effect and what it did to the savepoint are one step.
 
     Raises:
-        EffectFailed: by an effect.
+        EffectFailed: by an effect; TransactionEnded when it ended the transaction as well.
     """
     if isinstance(step, Statement):
         return session.execute(step)
@@ -69,7 +75,7 @@ def perform(step: Step, session: Session, effect: Effect | None) -> Rows | None:
             have_effect(effect, step, session.connection)
             session.mark(Mark.KEEP)
         except Exception as e:
-            raise EffectFailed(_told(e, _undo(session))) from e
+            raise _failure(step, e, _undo(session)) from e
     return None
 
 
@@ -93,7 +99,7 @@ async def perform_async(step: Step, session: AsyncSession, effect: AsyncEffect |
             await have_effect_async(effect, step, session.connection)
             await session.mark(Mark.KEEP)
         except Exception as e:
-            raise EffectFailed(_told(e, await _undo_async(session))) from e
+            raise _failure(step, e, await _undo_async(session)) from e
     return None
 
 
@@ -105,12 +111,14 @@ async def _undo_async(session: AsyncSession) -> ConfigurationError | None:
     return None
 
 
-def _told(error: Exception, ended: ConfigurationError | None) -> Exception:
+def _failure(entry: Entry, error: Exception, ended: ConfigurationError | None) -> EffectFailed:
     """What an effect that failed is told as, its own error being at least the cause."""
-    fault = ended or _handlers_fault(error) or error
+    fault = ended or _handlers_fault(error)
+    if fault is None:
+        return EffectFailed(error)
     if fault is not error:
         fault.__cause__ = error
-    return fault
+    return TransactionEnded(fault, entry) if fault.code == _COMMITTED else EffectFailed(fault)
 
 
 def _handlers_fault(error: Exception) -> ConfigurationError | None:
@@ -123,12 +131,7 @@ def _handlers_fault(error: Exception) -> ConfigurationError | None:
     # SQLite has no code of its own for it.
     if state in _ENDED or "no such savepoint" in str(cause):
         return transaction_ended()
-    if state == _ABORTED:
-        return ConfigurationError(
-            "inbox.handler-aborted",
-            "the handler went on after a statement of its own had failed: nothing would be committed",
-        )
-    return None
+    return transaction_aborted() if state == _ABORTED else None
 
 
 @contextmanager
@@ -162,7 +165,16 @@ def transaction_ended() -> ConfigurationError:
     """The handler committed or rolled back."""
     return ConfigurationError(
         _COMMITTED,
-        "the handler ended the inbox's transaction: commit(), rollback(), close(), executescript() and SQLite's OR ROLLBACK do that",
+        "the handler ended the inbox's transaction: commit(), rollback(), close(), `with connection:`, executescript() and SQLite's OR"
+        " ROLLBACK do that",
+    )
+
+
+def transaction_aborted() -> ConfigurationError:
+    """The handler hid an error that the transaction does not survive."""
+    return ConfigurationError(
+        "inbox.handler-aborted",
+        "the handler went on after a statement of its own had failed: nothing would be committed",
     )
 
 

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
+from tppkit.callbacks.stores.driving import EffectFailed, TransactionEnded, drive, drive_async
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 from tppkit.callbacks.stores.programs import Program, Programs
 from tppkit.callbacks.stores.sessions import (
@@ -50,18 +50,25 @@ class SqlStore(ABC):
     def _transaction(self) -> AbstractContextManager[Session]:
         """A transaction of its own: committed at the end, undone when the body fails."""
 
+    def _reading(self) -> AbstractContextManager[Session]:
+        """A transaction that only reads, and waits for nobody who writes."""
+        return self._transaction()
+
     @abstractmethod
     def _within(self, connection: Any) -> Session:
         """The caller's transaction."""
 
     def create_tables(self) -> None:
-        """Create the tables that are absent.
+        """Create the tables that are absent; where they are there and up to date, nothing is written.
 
         Raises:
             ConfigurationError: `inbox.schema`, tables of another version are there.
-            InboxError: `inbox.unavailable`.
+            InboxError: `inbox.unavailable`; in PostgreSQL also when tables are to be changed that are in use, after one second.
         """
-        self._drive(self._programs.create_tables())
+        with self._reading() as session:
+            up_to_date = drive(self._programs.has_tables(), lambda step: perform(step, session, None))
+        if not up_to_date:
+            self._drive(self._programs.create_tables())
 
     def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """Mark an entry done in the caller's transaction: APPLIED says that the caller shall have its effect now.
@@ -92,16 +99,19 @@ class SqlStore(ABC):
             return self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry)
-        with suppress(InboxError):  # the handler's own error says more
-            self._drive(failure)
+        self._afterwards(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
         raise failed.error
 
     def run_all(
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
         """See `Store.run_all`; one transaction for all, a savepoint for each. When its commit fails by a handler, one for each."""
-        return self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        try:
+            return self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        except TransactionEnded as e:
+            ended = e
+        self._afterwards(self._programs.record_failure(ended.entry, at=at, reason=ended.reason, retry=retry))
+        raise ended.error
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
@@ -109,7 +119,19 @@ class SqlStore(ABC):
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`; as by `run_all`."""
-        return self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        try:
+            outcomes = self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        except TransactionEnded as e:
+            ended = e
+        except InboxError:
+            self._afterwards(self._programs.put_back(taken, at=at, retry=retry))
+            raise
+        else:
+            if rest := taken[len(outcomes) :]:
+                self._afterwards(self._programs.put_back(rest, at=at, retry=retry))
+            return outcomes
+        self._afterwards(self._programs.leave(taken, ended, at=at, retry=retry))
+        raise ended.error
 
     def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
@@ -132,6 +154,8 @@ class SqlStore(ABC):
     ) -> list[Outcome]:
         try:
             return self._drive(program(items), effect)
+        except TransactionEnded:
+            raise
         except EffectFailed as e:  # by the commit: whose writes it were is not known
             failed = e
         if len(items) == 1:
@@ -141,6 +165,10 @@ class SqlStore(ABC):
             for one in items:
                 outcomes += self._batch(program, [one], effect)
         return outcomes
+
+    def _afterwards(self, program: Program[None]) -> None:
+        with suppress(InboxError):  # what failed before says more
+            self._drive(program)
 
     def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
         with failing_at_commit(effect), self._transaction() as session:
@@ -159,13 +187,20 @@ class AsyncSqlStore(ABC):
     def _transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """A transaction of its own: committed at the end, undone when the body fails."""
 
+    def _reading(self) -> AbstractAsyncContextManager[AsyncSession]:
+        """A transaction that only reads, and waits for nobody who writes."""
+        return self._transaction()
+
     @abstractmethod
     async def _within(self, connection: Any) -> AsyncSession:
         """The caller's transaction."""
 
     async def create_tables(self) -> None:
         """See `SqlStore.create_tables`."""
-        await self._drive(self._programs.create_tables())
+        async with self._reading() as session:
+            up_to_date = await drive_async(self._programs.has_tables(), lambda step: perform_async(step, session, None))
+        if not up_to_date:
+            await self._drive(self._programs.create_tables())
 
     async def once(self, entry: Entry, *, at: datetime, within: Any) -> Outcome:
         """See `SqlStore.once`."""
@@ -195,16 +230,19 @@ class AsyncSqlStore(ABC):
             return await self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        failure = self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry)
-        with suppress(InboxError):  # the handler's own error says more
-            await self._drive(failure)
+        await self._afterwards(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
         raise failed.error
 
     async def run_all(
         self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
         """See `SqlStore.run_all`."""
-        return await self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        try:
+            return await self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
+        except TransactionEnded as e:
+            ended = e
+        await self._afterwards(self._programs.record_failure(ended.entry, at=at, reason=ended.reason, retry=retry))
+        raise ended.error
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
@@ -212,7 +250,19 @@ class AsyncSqlStore(ABC):
 
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `SqlStore.resume`."""
-        return await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        try:
+            outcomes = await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+        except TransactionEnded as e:
+            ended = e
+        except InboxError:
+            await self._afterwards(self._programs.put_back(taken, at=at, retry=retry))
+            raise
+        else:
+            if rest := taken[len(outcomes) :]:
+                await self._afterwards(self._programs.put_back(rest, at=at, retry=retry))
+            return outcomes
+        await self._afterwards(self._programs.leave(taken, ended, at=at, retry=retry))
+        raise ended.error
 
     async def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
@@ -235,6 +285,8 @@ class AsyncSqlStore(ABC):
     ) -> list[Outcome]:
         try:
             return await self._drive(program(items), effect)
+        except TransactionEnded:
+            raise
         except EffectFailed as e:  # as above
             failed = e
         if len(items) == 1:
@@ -244,6 +296,10 @@ class AsyncSqlStore(ABC):
             for one in items:
                 outcomes += await self._batch(program, [one], effect)
         return outcomes
+
+    async def _afterwards(self, program: Program[None]) -> None:
+        with suppress(InboxError):  # what failed before says more
+            await self._drive(program)
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
         with failing_at_commit(effect):

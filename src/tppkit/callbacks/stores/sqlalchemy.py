@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
 from tppkit.callbacks.stores.programs import Mark, Rows
-from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
+from tppkit.callbacks.stores.sessions import no_transaction, transaction_aborted, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.sqlite import require_transaction
-from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
+from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 try:
@@ -52,6 +52,7 @@ class _Session:
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
         if mark is Mark.KEEP:
+            _require_whole(self.connection, self.nested)
             self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
         if self.nested is not None:
             with _told():
@@ -81,9 +82,8 @@ class _AsyncSession:
         if self.connection.get_transaction() is not self.root:
             raise transaction_ended()
         if mark is Mark.KEEP:
-            await (
-                self.connection.flush()
-            )  # what a handler left unsent; that it cannot be written is the handler's own failure
+            _require_whole(self.connection.sync_session, self.nested.sync_transaction if self.nested else None)
+            await self.connection.flush()  # as above
         if self.nested is not None:
             with _told():
                 await (self.nested.commit() if mark is Mark.KEEP else self.nested.rollback())
@@ -93,7 +93,8 @@ class _AsyncSession:
 class SqlalchemyStore(SqlStore):
     """A store behind SQLAlchemy sessions.
 
-    Handlers get the `Session` and must not commit; `once` takes the caller's.
+    Handlers get the `Session` and must not commit; `once` takes the caller's. The store's own transactions in PostgreSQL are READ
+    COMMITTED, whatever the engine's level; the caller's keep theirs.
 
     Args:
         make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
@@ -113,12 +114,15 @@ class SqlalchemyStore(SqlStore):
         self._make_session = make_session
 
     @contextmanager
-    def _transaction(self) -> Iterator[_Session]:
+    def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
             _require_idle(session)
-            _begin(session.connection())
+            _begin(session.connection(), begin)
             _require_transaction(session.connection())
             yield _Session(session)
+
+    def _reading(self) -> AbstractContextManager[_Session]:
+        return self._transaction("BEGIN")
 
     def _within(self, connection: Any) -> _Session:
         with _told():
@@ -139,14 +143,17 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
         self._make_session = make_session
 
     @asynccontextmanager
-    async def _transaction(self) -> AsyncIterator[_AsyncSession]:
+    async def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
                 _require_idle(session.sync_session)
                 connection = await session.connection()
-                await connection.run_sync(_begin)
+                await connection.run_sync(_begin, begin)
                 await connection.run_sync(_require_transaction)
                 yield _AsyncSession(session)
+
+    def _reading(self) -> AbstractAsyncContextManager[_AsyncSession]:
+        return self._transaction("BEGIN")
 
     async def _within(self, connection: Any) -> _AsyncSession:
         with _told():
@@ -163,6 +170,16 @@ def _dialect(name: str) -> Dialect:
         ) from e
 
 
+def _require_whole(session: Session, nested: SessionTransaction | None) -> None:
+    # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
+    if not session.is_active:
+        raise transaction_aborted()
+    if (
+        nested is not None and not nested.is_active
+    ):  # the savepoint around the handler, by commit() or rollback() of its own
+        raise transaction_ended()
+
+
 def _require_idle(session: Session) -> None:
     # A session that is bound to a connection joins the transaction on it and commits nothing.
     bind = session.get_bind()
@@ -170,12 +187,15 @@ def _require_idle(session: Session) -> None:
         raise transaction_open()
 
 
-def _begin(connection: Connection) -> None:
+def _begin(connection: Connection, begin: str) -> None:
+    if connection.dialect.name == Dialect.POSTGRESQL:
+        connection.exec_driver_sql(READ_COMMITTED)
+        return
     # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
     # one that begins by reading could fail where it comes to write.
     driver: Any = connection.connection.driver_connection
-    if connection.dialect.name == Dialect.SQLITE and not driver.in_transaction:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+    if not driver.in_transaction:
+        connection.exec_driver_sql(begin)
 
 
 def _require_transaction(connection: Connection) -> None:

@@ -160,6 +160,11 @@ class SqliteStore(SqlStore):
             raise InboxError("inbox.unavailable", group.error.message) from cause
 
     @contextmanager
+    def _reading(self) -> Iterator[_Session]:
+        with self._file.another() as connection:
+            yield _Session(connection)
+
+    @contextmanager
     def _turn(self) -> Iterator[_Group]:
         self._refuse_nested()
         with self._counting:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 
@@ -65,6 +65,17 @@ class SqliteFile:
                 self.require_there()
             self._connection = self._connect()
         return self._connection
+
+    @contextmanager
+    def another(self) -> Iterator[sqlite3.Connection]:
+        """A further connection, for one who only reads and so need not wait for the turn to write.
+
+        Raises:
+            InboxError: `inbox.unavailable`.
+            ConfigurationError: `inbox.setting`.
+        """
+        with closing(self._connect()) as connection:
+            yield connection
 
     def close(self) -> None:
         """Close the file; what is there then is opened by the next use."""

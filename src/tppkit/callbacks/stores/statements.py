@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 from tppkit.errors import ConfigurationError
 
 SCHEMA_VERSION = 2
+# Where transactions wait for each other's rows and look again, as the statements below expect: at PostgreSQL's stricter levels one
+# would be given up (40001) whenever two meet.
+READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
 
@@ -57,6 +60,14 @@ class Statements:
         self.hurry = self._text(hurry) if postgresql else ""
         self.wait_again = "SELECT set_config('lock_timeout', '0', true)"
         self.create = tuple(map(self._text, _tables(dialect)))
+        # An absent table would spoil PostgreSQL's transaction, so it is looked for first.
+        self.has_schema = self._text(
+            "SELECT 1 WHERE to_regclass('{schema}') IS NOT NULL"
+            if postgresql
+            else "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{schema}'"
+        )
+        # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
+        self.create_alone = "SELECT pg_advisory_xact_lock(1953525867)" if postgresql else ""
         self.schema = self._text("SELECT version FROM {schema}")
         self.set_schema = self._text(
             "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
@@ -79,13 +90,17 @@ class Statements:
             " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
         # Another who has the row meanwhile decides about it.
-        self.fail, self.put_back = (
+        self.fail, self.give_up, self.put_back = (
             self._text(
                 "WITH mine AS (SELECT key FROM {callbacks}"
                 f" WHERE key = :key AND attempts = :attempt AND state = 'claimed' {locking})"
                 f" UPDATE {{callbacks}} SET due_at = :due_at, {become} WHERE key IN (SELECT key FROM mine)"
             )
-            for become in ("state = 'failed', reason = :reason", "state = 'waiting', attempts = attempts - 1")
+            for become in (
+                "state = 'failed', reason = :reason",
+                "state = 'failed', reason = :reason, attempts = attempts - 1",
+                "state = :state, attempts = attempts - 1",
+            )
         )
         self.oldest = self._text(
             "SELECT state FROM {callbacks} WHERE due_at <= :at ORDER BY due_at, received_at LIMIT 1"
@@ -111,13 +126,13 @@ class Statements:
             "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
             " WHERE key = :key AND attempts = :attempts AND state = 'failed' RETURNING 1"
         )
-        self.purge_done = self._text(
-            "DELETE FROM {callbacks} WHERE key IN"
-            " (SELECT key FROM {callbacks} WHERE done_at < :before ORDER BY done_at LIMIT :limit) RETURNING 1"
-        )
-        self.purge_versions = self._text(
-            "DELETE FROM {versions} WHERE subject IN"
-            " (SELECT subject FROM {versions} WHERE set_at < :before ORDER BY set_at LIMIT :limit) RETURNING 1"
+        # What somebody has is left to the next purge.
+        self.purge_done, self.purge_versions = (
+            self._text(
+                f"WITH picked AS (SELECT {key} FROM {{{table}}} WHERE {since} < :before ORDER BY {since} LIMIT :limit {locking})"
+                f" DELETE FROM {{{table}}} WHERE {key} IN (SELECT {key} FROM picked) RETURNING 1"
+            )
+            for table, key, since in (("callbacks", "key", "done_at"), ("versions", "subject", "set_at"))
         )
 
     def _text(self, template: str) -> str:
@@ -161,10 +176,7 @@ def _octets(dialect: Dialect) -> str:
 def _tables(dialect: Dialect) -> tuple[str, ...]:
     octets = _octets(dialect)
     by_key = " WITHOUT ROWID" if dialect is Dialect.SQLITE else ""  # one tree to write to instead of two
-    # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
-    lock = ("SELECT pg_advisory_xact_lock(1953525867)",) if dialect is Dialect.POSTGRESQL else ()
     return (
-        *lock,
         "CREATE TABLE IF NOT EXISTS {schema} (id INTEGER PRIMARY KEY, version INTEGER NOT NULL)",
         f"CREATE TABLE IF NOT EXISTS {{callbacks}} (key {octets} PRIMARY KEY, digest {octets} NOT NULL,"
         " request_id TEXT NOT NULL, received_at BIGINT NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,"

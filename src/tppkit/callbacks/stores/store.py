@@ -53,7 +53,11 @@ class Store(Protocol):
     def run_all(
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
-        """Have the effects of several entries: as `run` for each, and FAILED where the effect raised; fewer as by `resume`."""
+        """Have the effects of several entries: as `run` for each, and FAILED where the effect raised; fewer as by `resume`.
+
+        Raises:
+            ConfigurationError: `inbox.handler-committed`, as by `resume`.
+        """
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """Claim at most `limit` entries that are due, until a time; alone what was claimed before (`Taken.lapsed`)."""
@@ -63,6 +67,9 @@ class Store(Protocol):
 
         For each: APPLIED, STALE, VERSION_CONFLICT, FAILED, or BUSY when somebody overtook the claim, or holds the record. Fewer
         where the store failed behind those that are committed.
+
+        Raises:
+            ConfigurationError: `inbox.handler-committed`, an effect ended the transaction that it shares with the others.
         """
 
     def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
@@ -78,7 +85,10 @@ class Store(Protocol):
         """Mark a failed entry done, without effect; false when it is failed no more, or has been tried again since."""
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
-        """Forget what is older, in a bounded batch; says how many rows. Nothing that waits or failed is forgotten."""
+        """Forget what is older, in a bounded batch; says how many rows.
+
+        Nothing that waits or failed is forgotten, nor what somebody has just then.
+        """
 
 
 class AsyncStore(Protocol):

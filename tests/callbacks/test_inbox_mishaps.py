@@ -1,0 +1,179 @@
+"""What is no attempt: a store that fails behind a claim, and a handler that ends the transaction of others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from inboxes import AT, Case, located, login, new_prefix, open_case, outcome, receiver
+from sqlalchemy import text
+
+from tppkit.callbacks import Inbox, InboxSettings, Retries, VerifiedCallback
+from tppkit.callbacks.inbox_settings import DEFAULTS
+from tppkit.errors import ConfigurationError, InboxError
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+PAUSE = 10 * SECOND  # the first of `Retries`; the lease is a minute
+STORES = ("sqlite", "postgresql", "sqlalchemy-sqlite", "sqlalchemy-postgresql")
+SERVED = ("postgresql", "sqlalchemy-postgresql")
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, name: str, tmp_path: Path) -> tuple[str, str, str]:
+    return name, located(name, tmp_path, request.getfixturevalue), new_prefix("mishap")
+
+
+@pytest.fixture
+def case(place: tuple[str, str, str]) -> Iterator[Case]:
+    with open_case(*place) as case:
+        yield case
+
+
+def execute(name: str, connection: Any, sql: str) -> Any:
+    return connection.execute(text(sql) if name.startswith("sqlalchemy") else sql)
+
+
+def accepted(case: Case, *, settings: InboxSettings = DEFAULTS) -> Inbox:
+    """Three that wait, about three records."""
+    inbox = Inbox(receiver(), case.store, settings=settings)
+    for n in range(3):
+        inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT - MINUTE + n * SECOND)
+    return inbox
+
+
+def told(worked: list[Any]) -> dict[str, str]:
+    return {one.entry.request_id: one.outcome.value for one in worked}
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_store_that_fails_behind_a_claim_takes_no_attempt(name: str, place: tuple[str, str, str], case: Case):
+    inbox, prefix = accepted(case), "tppkit_inbox_" if name == "sqlite" else place[2]
+
+    def breaks(callback: VerifiedCallback, connection: Any) -> None:
+        case.handler(callback, connection)
+        if callback.request_id == "r1":  # so the store's own statement for the third fails
+            execute(name, connection, f"ALTER TABLE {prefix}versions RENAME TO {prefix}away")
+
+    with pytest.raises(InboxError):
+        inbox.work(breaks, at=AT)
+    assert (case.effects(), inbox.failed()) == ([], [])
+    (first,) = case.store.take(at=AT + PAUSE, until=AT + PAUSE, limit=9)  # alone: it may be what the store fails by
+    assert (first.attempt, first.lapsed) == (1, True)
+    assert told(inbox.work(case.handler, at=AT + PAUSE)) == dict.fromkeys(("r0", "r1", "r2"), "applied")
+
+
+def cutting(case: Case, url: str, name: str, whose: str) -> Any:
+    """A handler whose connection is cut when it has the callback `whose`."""
+
+    def handler(callback: VerifiedCallback, connection: Any) -> None:
+        case.handler(callback, connection)
+        if callback.request_id == whose:
+            own = execute(name, connection, "SELECT pg_backend_pid()").fetchone()[0]
+            with psycopg.connect(url, autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (own,))
+
+    return handler
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_one_that_the_store_fails_by_is_not_given_up_and_holds_up_no_other(name: str, case: Case, postgresql_url: str):
+    inbox, cut = accepted(case), cutting(case, postgresql_url, name, "r1")
+    done = dict[str, str]()
+    for n in range(14):
+        with suppress(InboxError):
+            done |= told(inbox.work(cut, at=AT + n * MINUTE))
+    assert done == {"r0": "applied", "r2": "applied"}
+    assert inbox.failed() == []
+    assert told(inbox.work(case.handler, at=AT + 14 * MINUTE)) == {"r1": "applied"}
+    assert sorted(case.effects()) == ["t0 1", "t1 1", "t2 1"]
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_one_that_was_released_is_not_given_up_because_the_store_fails(name: str, case: Case, postgresql_url: str):
+    def fails(*_: object) -> None:
+        raise LookupError
+
+    inbox = accepted(case, settings=InboxSettings(retries=Retries(attempts=1)))
+    assert told(inbox.work(fails, at=AT)) == dict.fromkeys(("r0", "r1", "r2"), "failed")
+    assert inbox.release(inbox.failed()[0], at=AT)
+    with pytest.raises(InboxError):
+        inbox.work(cutting(case, postgresql_url, name, "r0"), at=AT)
+    assert told(inbox.work(case.handler, at=AT + PAUSE)) == {"r0": "applied"}
+
+
+def ending(case: Case, name: str, end: str) -> Any:
+    """A handler that ends the transaction when it has the second callback."""
+
+    def handler(callback: VerifiedCallback, connection: Any) -> None:
+        case.handler(callback, connection)
+        if callback.request_id != "r1":
+            return
+        if name == "postgresql":  # psycopg's own methods are forbidden here
+            connection.execute(end)
+        else:
+            getattr(connection, end)()
+
+    return handler
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize("name", STORES)
+def test_a_worker_finds_out_whose_handler_ended_the_transaction(name: str, case: Case, end: str):
+    inbox = accepted(case)
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.work(ending(case, name, end), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    if end == "commit":  # what it committed stays, the done marks included
+        assert inbox.failed() == []
+        assert told(inbox.work(case.handler, at=AT)) == {"r2": "applied"}
+    else:
+        (failure,) = inbox.failed()
+        assert (failure.entry.request_id, failure.attempts) == ("r1", 1)
+        assert (failure.reason, failure.due_at) == ("ConfigurationError [inbox.handler-committed]", AT + PAUSE)
+        assert told(inbox.work(case.handler, at=AT)) == {"r0": "applied", "r2": "applied"}
+        assert told(inbox.work(case.handler, at=AT + PAUSE)) == {"r1": "applied"}
+    assert sorted(case.effects()) == ["t0 1", "t1 1", "t2 1"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize("name", STORES)
+def test_a_batch_finds_out_whose_handler_ended_the_transaction(name: str, case: Case, end: str):
+    inbox, calls = Inbox(receiver(), case.store), [outcome(f"r{n}", ver=n + 1) for n in range(3)]
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle_all(calls, ending(case, name, end), at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    reasons = [(one.entry.request_id, one.reason) for one in inbox.failed()]
+    assert reasons == ([] if end == "commit" else [("r1", "ConfigurationError [inbox.handler-committed]")])
+    answers = [one.outcome.value for one in inbox.handle_all(calls, case.handler, at=AT)]  # type: ignore[union-attr]
+    assert answers == (["repeated", "repeated", "applied"] if end == "commit" else ["applied"] * 3)
+    assert case.effects() == ["t1 1", "t1 2", "t1 3"]
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a_handler_that_always_ends_the_transaction_fails_after_its_attempts(name: str, case: Case):
+    inbox = accepted(case, settings=InboxSettings(retries=Retries(attempts=2)))
+    for n in range(2):
+        with pytest.raises(ConfigurationError):
+            inbox.work(ending(case, name, "rollback"), at=AT + n * PAUSE)
+    (failure,) = inbox.failed()
+    assert (failure.entry.request_id, failure.attempts, failure.due_at) == ("r1", 2, None)
+
+
+@pytest.mark.parametrize("name", ["postgresql"])
+@pytest.mark.parametrize("way", ["handle", "work"])
+def test_a_handler_that_closes_the_connection_is_found_out(name: str, case: Case, way: str):
+    def closes(callback: VerifiedCallback, connection: psycopg.Connection) -> None:
+        case.handler(callback, connection)
+        connection.close()
+
+    inbox = accepted(case)
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle(login("r9"), closes, at=AT) if way == "handle" else inbox.work(closes, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    assert [one.entry.request_id for one in inbox.failed()] == ["r9" if way == "handle" else "r0"]
+    assert case.effects() == []
