@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -114,17 +115,20 @@ def test_a_repetition_is_acknowledged_and_not_handled_again():
     assert len(seen) == 1
 
 
-def test_the_same_request_is_not_begun_again_while_it_is_handled():
+def test_the_same_request_does_not_come_to_the_store_again_while_it_is_handled(tmp_path):
     inner: list[int] = []
+    store = SqliteStore(tmp_path / "inbox.sqlite", wait_s=0)  # the handler has its lock, so whoever asks it fails
+    store.create_tables()
 
     def again(*_: object) -> None:
         # The service signs what it repeats anew.
         repeated = sign_callback(SERVICE, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=ACCESS)
-        inner.append(own.receive(callback()._replace(headers=repeated), LOCAL).status)
+        with ThreadPoolExecutor(1) as threads:
+            inner.append(threads.submit(own.receive, callback()._replace(headers=repeated), LOCAL).result(20).status)
 
-    own, refusals = gate(handler=again)
-    assert own.receive(callback(), LOCAL).status == 200
-    assert own.receive(callback(), LOCAL).status == 200
+    own, refusals = gate(store, handler=again)
+    assert [own.receive(callback(), LOCAL).status for _ in range(2)] == [200, 200]
+    store.close()
     assert (inner, refusals) == ([503], [])
 
 
@@ -198,10 +202,11 @@ def test_a_handler_that_fails_is_asked_again_whatever_it_raises(error):
     assert one.receive(callback(), LOCAL).status == 200
 
 
-def test_a_callback_that_somebody_else_has_is_asked_for_again():
-    one, refusals = gate(handler=lambda *_: inner.append(one.receive(callback(), LOCAL).status))
-    inner: list[int] = []
-    assert (one.receive(callback(), LOCAL).status, inner, refusals) == (200, [503], [])
+def test_a_callback_that_another_process_handles_is_asked_for_again_and_not_kept():
+    store, inner, kept = MemoryStore(), list[int](), list[Receipt]()
+    other, refusals = gate(store, handler=lambda *_: None, keep=kept.append)  # of a process with the same store
+    one, _ = gate(store, handler=lambda *_: inner.append(other.receive(callback(), LOCAL).status))
+    assert (one.receive(callback(), LOCAL).status, inner, refusals, kept) == (200, [503], [], [])
 
 
 def test_a_store_that_fails_acknowledges_nothing(tmp_path):
@@ -460,3 +465,21 @@ def test_the_awaited_gate_does_the_same(redis_url):
     assert statuses == [503, 200, 200, 400]
     assert seen == ["a", "a", "applied", "repeated", "l", "applied"]
     assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')
+
+
+def test_the_awaited_gate_asks_for_a_callback_again_that_somebody_else_has(redis_url):
+    async def run() -> tuple[int, list[int], list[Receipt], Refusals]:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            inner, kept, refusals = list[int](), list[Receipt](), Refusals()
+            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_busy_{uuid4().hex}_"))
+
+            async def handler(*_: object) -> None:
+                inner.append((await other.receive(callback(), LOCAL)).status)
+
+            other = AsyncCallbackGate(
+                inbox, handler=coroutine, keep=kept.append, on_refusal=refusals.append, now=lambda: AT
+            )
+            one = AsyncCallbackGate(inbox, handler=handler, now=lambda: AT)
+            return (await one.receive(callback(), LOCAL)).status, inner, kept, refusals
+
+    assert asyncio.run(run()) == (200, [503], [], [])
