@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -395,7 +396,9 @@ def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler, redis_url
             refusals = Refusals()
             inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_wrong_{uuid4().hex}_"))
             one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
-            return (await one.receive(callback(), LOCAL)).status, refusals.code
+            status = (await one.receive(callback(), LOCAL)).status
+            one._sink._thread.begin(int).result(20)  # the sink has been told
+            return status, refusals.code
 
     assert asyncio.run(run()) == (503, "callback.function")
 
@@ -459,6 +462,7 @@ def test_the_awaited_gate_does_the_same(redis_url):
             statuses = [(await one.receive(call, LOCAL)).status for call in calls]
             scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
             body = (await one.receive(scanned, LOCAL)).body
+            one._sink._thread.begin(int).result(20)  # the sink has been told
             return statuses, seen, [refusals.code], body
 
     statuses, seen, codes, body = asyncio.run(run())
@@ -483,3 +487,19 @@ def test_the_awaited_gate_asks_for_a_callback_again_that_somebody_else_has(redis
             return (await one.receive(callback(), LOCAL)).status, inner, kept, refusals
 
     assert asyncio.run(run()) == (200, [503], [], [])
+
+
+def test_the_awaited_gate_tells_of_refusals_in_another_thread(redis_url):
+    async def run() -> list[int]:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            threads = list[int]()
+            one = AsyncCallbackGate(
+                AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix="gate_thread_")),
+                on_refusal=lambda _: threads.append(threading.get_ident()),
+            )
+            assert (await one.receive(callback()._replace(body=b"{}"), LOCAL)).status == 400
+            one._sink._thread.begin(int).result(20)
+            return threads
+
+    (thread,) = asyncio.run(run())
+    assert thread != threading.get_ident()

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
+from test_callback_gate import ACCESS, AT, RECEIVER, Refusals, callback
 
 from tppkit.callbacks import Inbox, VerifiedCallback
 from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.web import CallbackGate, CallbackMiddleware
+from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
+from tppkit.web.callback_refusing import RefusalSink
 
 
 class Application:
@@ -64,7 +66,13 @@ def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[st
     gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=refusals.append, **settings)
     middleware = CallbackMiddleware(application, gate=gate, timeout_s=timeout_s)
     asyncio.run(middleware(given, client.receive, client.send))
+    all_told(gate)
     return application.scopes, refusals
+
+
+def all_told(gate: CallbackGate) -> None:
+    """Wait until the sink has been told of every refusal."""
+    gate._sink._thread.begin(int).result(20)
 
 
 def test_a_callback_in_pieces_is_taken():
@@ -188,6 +196,7 @@ def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applicati
     statuses, other = asyncio.run(all_of_them())
     assert (statuses, other) == ([503] * 21, 200)
     assert begun == ["hangs", "well"]
+    all_told(gate)
     assert [refused.error.code for refused in refusals] == ["transport.timeout"]
 
 
@@ -208,4 +217,50 @@ def test_more_than_may_wait_are_asked_to_come_again():
         return [*await asyncio.gather(*waiting), last]
 
     assert asyncio.run(all_of_them()) == [200] * 5 + [503]
+    all_told(gate)
     assert [refused.error.code for refused in refusals] == ["transport.busy"]
+
+
+def test_a_sink_that_hangs_holds_up_neither_the_application_nor_who_is_refused():
+    go_on, here = threading.Event(), threading.get_ident()
+    threads = list[int]()
+
+    def sink(_: RefusedCallback) -> None:
+        threads.append(threading.get_ident())
+        go_on.wait(60)
+
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=sink, peers=CallbackPeers(()))
+    middleware = CallbackMiddleware(Application(), gate=gate)
+
+    async def all_of_them() -> list[int]:
+        async with asyncio.timeout(30):
+            return [await posted(middleware, f"r{number}") for number in range(5)]
+
+    try:
+        assert asyncio.run(all_of_them()) == [403] * 5
+    finally:
+        go_on.set()
+    all_told(gate)
+    assert len(threads) == 5
+    assert here not in threads
+
+
+def test_refusals_that_a_slow_sink_is_not_told_of_are_counted(caplog):
+    go_on, told = threading.Event(), list[RefusedCallback]()
+
+    def sink(refused: RefusedCallback) -> None:
+        go_on.wait(60)
+        told.append(refused)
+
+    slow = RefusalSink(sink)
+    refused = RefusedCallback(ValueError("x"), 503, AT, None)
+    for _ in range(1 + 256 + 3):
+        slow.tell_aside(refused)
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while len(told) < 257 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert (len(told), caplog.messages) == (257, [])
+    slow.tell_aside(refused)
+    slow._thread.begin(int).result(20)
+    assert (len(told), caplog.messages) == (258, ["3 refused callbacks were not told: the sink takes too long"])
