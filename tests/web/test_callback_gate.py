@@ -342,11 +342,34 @@ class AwaitedObject:
 
 
 @pytest.mark.parametrize("function", [coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject()])
-@pytest.mark.parametrize("name", ["handler", "login", "keep", "on_refusal"])
+@pytest.mark.parametrize("name", ["handler", "within", "login", "keep", "now", "on_refusal"])
 def test_a_function_that_a_blocking_gate_would_not_run_is_no_setting(name, function):
     with pytest.raises(ConfigurationError) as refused:
         gate(**{name: function})
     assert refused.value.code == "callback.function"
+
+
+@pytest.mark.parametrize("name", ["handler", "login", "keep", "within", "now", "on_refusal"])
+@pytest.mark.parametrize("own", [CallbackGate, AsyncCallbackGate])
+def test_what_is_no_function_is_no_setting(own, name, redis_url):
+    store = AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_kind_")
+    inbox = Inbox(RECEIVER, MemoryStore()) if own is CallbackGate else AsyncInbox(RECEIVER, store)
+    with pytest.raises(ConfigurationError) as refused:
+        own(inbox, **{name: 3})
+    assert (refused.value.code, f"{name} is a int" in refused.value.message) == ("callback.function", True)
+
+
+@pytest.mark.parametrize("own", [CallbackGate, AsyncCallbackGate])
+@pytest.mark.parametrize("name", ["inbox", "peers"])
+def test_a_setting_of_another_kind_is_refused(own, name, redis_url):
+    store = AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_kind_")
+    inboxes = {CallbackGate: Inbox(RECEIVER, MemoryStore()), AsyncCallbackGate: AsyncInbox(RECEIVER, store)}
+    right = {"inbox": inboxes[own]}
+    (others,) = (inbox for kind, inbox in inboxes.items() if kind is not own)
+    wrong = {"inbox": others, "peers": parse_networks(["203.0.113.0/28"])}
+    with pytest.raises(ConfigurationError) as refused:
+        own(**{**right, name: wrong[name]})
+    assert (refused.value.code, refused.value.message.startswith(f"{name} is a ")) == ("web.setting", True)
 
 
 @pytest.mark.parametrize("name", ["handler", "keep"])

@@ -13,6 +13,7 @@ from test_callback_gate import ACCESS, AT, RECEIVER, Refusals, callback
 
 from tppkit.callbacks import Inbox, VerifiedCallback
 from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.errors import ConfigurationError
 from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
 from tppkit.web.callback_refusing import RefusalSink
 
@@ -264,3 +265,16 @@ def test_refusals_that_a_slow_sink_is_not_told_of_are_counted(caplog):
     slow.tell_aside(refused)
     slow._thread.begin(int).result(20)
     assert (len(told), caplog.messages) == (258, ["3 refused callbacks were not told: the sink takes too long"])
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
+def test_a_time_in_which_nothing_can_be_received_is_refused(timeout_s):
+    with pytest.raises(ConfigurationError) as refused:
+        run(scope(), Client(ACCESS), timeout_s=timeout_s)
+    assert refused.value.code == "web.setting"
+
+
+def test_what_is_no_gate_is_refused():
+    with pytest.raises(ConfigurationError) as refused:
+        CallbackMiddleware(Application(), gate=Inbox(RECEIVER, MemoryStore()))  # type: ignore[arg-type]
+    assert refused.value.code == "web.setting"

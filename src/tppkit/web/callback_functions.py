@@ -17,22 +17,55 @@ T = TypeVar("T")
 _NOT_RUN = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
-def require_function(name: str, function: Callable[..., object] | None, *, awaited: bool) -> None:
-    """Refuse a function that would not run: a generator, or a coroutine function where nothing awaits it.
+def require_function(name: str, function: object, *, awaited: bool) -> None:
+    """Refuse what cannot be called, or would not run: a generator, or a coroutine function where nothing awaits it.
 
     Args:
         name: of the setting.
-        function: the setting, or None.
+        function: the setting.
         awaited: the gate awaits what the function gives.
 
     Raises:
         ConfigurationError: `callback.function`.
     """
+    if not callable(function):
+        raise ConfigurationError("callback.function", f"{name} is a {type(function).__name__} and no function")
     if would_not_run(function, awaited=awaited):
         raise ConfigurationError(
             "callback.function",
             f"{name} is a coroutine or generator function, which nobody would run: a coroutine function belongs to AsyncCallbackGate",
         )
+
+
+def require_functions(*, awaited: bool, **functions: object) -> None:
+    """`require_function` for each setting that is given.
+
+    Args:
+        awaited: the gate awaits what they give.
+        functions: settings by name; None: not given.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    for name, function in functions.items():
+        if function is not None:
+            require_function(name, function, awaited=awaited)
+
+
+def require_kind(name: str, value: object, *kinds: type) -> None:
+    """Refuse a setting of another kind.
+
+    Args:
+        name: of the setting.
+        value: the setting.
+        kinds: what it may be.
+
+    Raises:
+        ConfigurationError: `web.setting`.
+    """
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise ConfigurationError("web.setting", f"{name} is a {type(value).__name__} and no {wanted}")
 
 
 def would_not_run(function: Callable[..., object] | None, *, awaited: bool) -> bool:

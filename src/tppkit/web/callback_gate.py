@@ -23,7 +23,7 @@ from tppkit.callbacks import (
 from tppkit.callbacks.inbox import Handler, Transaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
 from tppkit.protocol.legacy import LoginRequest
-from tppkit.web.callback_functions import OwnFunctions, require_function
+from tppkit.web.callback_functions import OwnFunctions, require_function, require_functions, require_kind
 from tppkit.web.callback_refusing import (
     AGAIN,
     OnRefusal,
@@ -53,6 +53,8 @@ class _Gate:
     def __init__(
         self, inbox: Inbox | AsyncInbox, *, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
     ) -> None:
+        require_kind("peers", peers, CallbackPeers, type(None))
+        require_function("now", now, awaited=False)
         self.receiver = inbox.receiver
         self.now = now
         self._peers, self._sink = peers, RefusalSink(on_refusal)
@@ -130,7 +132,8 @@ class CallbackGate(_Gate):
         now: the clock.
 
     Raises:
-        ConfigurationError: `callback.function`, a function would not run because it is a coroutine function.
+        ConfigurationError: `callback.function`, a function is none, or would not run because it is a coroutine function;
+            `web.setting`, inbox or peers are of another kind.
     """
 
     def __init__(
@@ -138,9 +141,9 @@ class CallbackGate(_Gate):
         keep: Keep | None = None, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
+        require_kind("inbox", inbox, Inbox)
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
-        for name, function in (("handler", handler), ("login", login), ("keep", keep)):
-            require_function(name, function, awaited=False)
+        require_functions(awaited=False, handler=handler, within=within, login=login, keep=keep)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
         self._under_way = UnderWay()
 
@@ -196,7 +199,8 @@ class AsyncCallbackGate(_Gate):
         now: the clock.
 
     Raises:
-        ConfigurationError: `callback.function`, a function would not run because it is a generator.
+        ConfigurationError: `callback.function`, a function is none, or would not run because it is a generator; `web.setting`,
+            inbox or peers are of another kind.
     """
 
     def __init__(
@@ -204,9 +208,10 @@ class AsyncCallbackGate(_Gate):
         login: AsyncLogin | None = None, keep: Keep | None = None, peers: CallbackPeers | None = None,
         on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
+        require_kind("inbox", inbox, AsyncInbox)
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
-        for name, function in (("handler", handler), ("login", login), ("keep", keep)):
-            require_function(name, function, awaited=True)
+        require_functions(awaited=True, handler=handler, login=login, keep=keep)
+        require_functions(awaited=False, within=within)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
     async def receive(self, received: ReceivedCallback, source: Source) -> Answer:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import MutableMapping
+from math import inf
 from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
-from tppkit.errors import TransportError
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.web.callback_functions import require_kind
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.callback_threads import CallThreads
 from tppkit.web.message import Receive, read_body
@@ -30,11 +32,11 @@ class CallbackMiddleware:
     Args:
         app: the application.
         gate: what is done with callbacks.
-        timeout_s: how long reading, storing and handling may take together.
+        timeout_s: how long reading, storing and handling may take together; more than 0, and finite.
         threads: how many callbacks a blocking inbox handles at a time; four times as many may wait, more are answered 503.
 
     Raises:
-        ConfigurationError: `web.setting`, less than one.
+        ConfigurationError: `web.setting`, no time, less than one thread, or no gate.
     """
 
     def __init__(
@@ -45,6 +47,9 @@ class CallbackMiddleware:
         timeout_s: float = TIMEOUT_S,
         threads: int = THREADS,
     ) -> None:
+        require_kind("gate", gate, CallbackGate, AsyncCallbackGate)
+        if not 0 < timeout_s < inf:
+            raise ConfigurationError("web.setting", f"a timeout_s of {timeout_s} is no time to receive a callback in")
         self._app, self._gate, self._timeout_s = app, gate, timeout_s
         self._threads = CallThreads(threads)
 
