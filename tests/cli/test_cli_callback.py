@@ -179,8 +179,20 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
         (("listen", "--port", "-1"), 2),
         (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
         (("verify", "--url", URL, "--public-key", "absent.pub"), 3),
-        (("verify", "--url", URL, "--public-key", "{key}"), 2),
+        (("verify", "--url", URL, "--public-key", "{key}"), 3),
+        (("verify", "--url", URL, "--public-key", "{damaged}"), 3),
+        (("sign", "--url", URL, "--key", "absent.key"), 3),
+        (("sign", "--url", URL, "--key", "{damaged}"), 3),
+        (("sign", "--url", URL, "--key", "-"), 3),  # which is empty
         (("sign", "--url", URL, "--key", "{rsa}"), 2),
+        (("sign", "--url", URL, "--key", "-", "--body", "-"), 2),
+        (("attack", "http://127.0.0.1:9/", "--key", "-", "--body", "-"), 2),
+        (("verify", "-", "--address", URL, "--public-key", "-"), 2),
+        (("verify", "--url", URL, "--body", "-", "--public-key", "live=-"), 2),
+        (("explain", "--url", URL, "--public-key", "-", "--other-key", "-"), 2),
+        (("listen", "--base-url", URL, "--public-key", "-", "--public-key", "-"), 2),
+        (("listen", "--forward-all"), 2),
+        (("attack", "http://127.0.0.1:0/", "--key", "{key}"), 2),
         (("attack", "http://192.0.2.1/", "--key", "{key}"), 2),
         (("attack", "http://bank.example/", "--key", "{key}"), 2),
         (("attack", "https://127.0.0.1/", "--key", "{key}"), 2),
@@ -195,8 +207,26 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
 )
 def test_what_cannot_be_done_is_told_in_one_line(tppkit, certs, tmp_path, arguments, code):
     subprocess.run(["openssl", "genrsa", "-out", tmp_path / "rsa.key", "2048"], check=True, capture_output=True)
-    names = {"pub": certs / "callback-live.pub", "key": certs / "callback-live.key", "rsa": tmp_path / "rsa.key"}
+    damaged = tmp_path / "damaged.pem"
+    damaged.write_text("-----BEGIN PRIVATE KEY-----\nMDAw\n-----END PRIVATE KEY-----\n")
+    names = {
+        "damaged": damaged,
+        "pub": certs / "callback-live.pub",
+        "key": certs / "callback-live.key",
+        "rsa": tmp_path / "rsa.key",
+    }
     assert tppkit("callback", *[text.format(**names) for text in arguments]).exit_code == code
+
+
+def test_keys_are_read_from_standard_input(tppkit, certs):
+    private, public = ((certs / f"callback-live.{kind}").read_bytes() for kind in ("key", "pub"))
+    signed = tppkit(
+        "callback", "sign", "--key", "-", "--url", URL, "--request-id", "r-1", "--method", "GET", "--json", stdin=private
+    ).json  # fmt: skip
+    headers = dict(signed["headers"])
+    request = ("--url", URL, "--request-id", "r-1", "--method", "GET", "--signature", headers["signature"])
+    verified = tppkit("callback", "verify", *request, "--public-key", "live=-", "--json", stdin=public).json
+    assert (verified["verdict"], verified["key_name"]) == ("holds", "live")
 
 
 @contextmanager

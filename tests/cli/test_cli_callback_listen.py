@@ -383,7 +383,7 @@ def test_a_port_that_is_taken_is_told(tppkit):
 @pytest.mark.parametrize(
     "url",
     ["http://example.com/", "https://127.0.0.1/", "http://a@127.0.0.1/", "http://127.0.0.1/ x", "http://127.0.0.1:x/", "http:///", "",
-     "http://127.0.0.1/\r\nx:y", "http://[::1", "http://127.0.0.1.example.com/"],
+     "http://127.0.0.1/\r\nx:y", "http://[::1", "http://127.0.0.1.example.com/", "http://127.0.0.1:0/"],
 )  # fmt: skip
 def test_only_this_machine_is_sent_to(url):
     with pytest.raises(ConfigurationError) as refused:

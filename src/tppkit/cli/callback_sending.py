@@ -80,7 +80,7 @@ def parse_place(url: str, *, remote: bool = False) -> Place:
     except ValueError:
         parts, host, port = urlsplit(""), "", None
     if (
-        parts.scheme not in schemes or not host or parts.username is not None or parts.fragment
+        parts.scheme not in schemes or not host or port == 0 or parts.username is not None or parts.fragment
         or not (url.isascii() and url.isprintable()) or " " in url or not (remote or _is_here(host))
     ):  # fmt: skip
         where = " or ".join(f"{scheme}://" for scheme in schemes) + ("" if remote else " on this machine")
