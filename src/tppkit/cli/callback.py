@@ -207,8 +207,8 @@ def explain(
 def attack(url: str, key: str, signed_url: str | None, body: str | None, as_json: bool) -> int:
     """Send nasty callbacks to one's own receiver and print pass or fail for each.
 
-    URL is where the receiver listens, http:// on this machine: other hosts are refused. All go to its path; without one, to the
-    path of --signed-url. When the good callback is not taken the others are not judged, and the exit code is 1.
+    URL is where the receiver listens, http:// on this machine: other hosts are refused. They go to its path, without one to the
+    path of --signed-url, and two go beside it. When the good callback is not taken the others are not judged, and the exit code is 1.
     """
     require_one_stdin(key, body)
     results = run_attacks(url, key=_private_key(key), signed_url=signed_url, body=None if body is None else _body(body))
