@@ -159,12 +159,21 @@ def test_a_target_of_raw_utf8_is_taken_kept_explained_and_sent_again_as_it_came(
     [
         (b" /cb/ ", b" /cb/ x "), (b" /cb/ ", b" /cb/\t "), (b" /cb/ ", b"  /cb/ "), (b" /cb/ ", b" /cb/\x00 "), (b" /cb/ ", b" /cb/\x7f "),
         (b"Host: x", b"Content-Length: 1"),
+        (b"Host: x", b"no colon"), (b"Host: x", b"X A: b"), (b"Host: x", b": b"), (b"Host: x", b"\xe9: b"), (b"Host: x", b" b: c"),
+        (b"Host: x", b"From b"), (b"Host: x", b"Host: x\r\nFrom b"), (b"Host: x", b"Host : x"),
     ],
 )  # fmt: skip
 def test_what_could_be_read_in_two_ways_is_not_taken(certs, tmp_path, old, new):
     with listening(tmp_path, *keys(certs)) as listener:
         assert exchange(listener.port, signed(certs, "/cb/").replace(old, new, 1))[0] == 400
     assert list((tmp_path / "callbacks").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [b"multipart/form-data; boundary=x", b"message/rfc822"])
+def test_a_content_type_of_mail_is_a_header_like_others(certs, tmp_path, kind):
+    with listening(tmp_path, *keys(certs)) as listener:
+        message = signed(certs, "/cb/").replace(b"Host: x", b"Content-Type: " + kind, 1)
+        assert exchange(listener.port, message)[0] == 200
 
 
 def test_another_address_is_not_found(certs, tmp_path):

@@ -9,6 +9,13 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from email.errors import (
+    FirstHeaderLineIsContinuationDefect,
+    InvalidHeaderDefect,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import TCPServer
 from typing import Any, NamedTuple
@@ -37,6 +44,12 @@ _REQUEST_S = 30.0  # what a whole request may take: one at a time is answered
 _DISCARDING_S = 1.0  # what is read behind a refusal
 _DISCARDED_BYTES = 2 * 1024 * 1024
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_LEFT_OUT = (
+    FirstHeaderLineIsContinuationDefect,
+    InvalidHeaderDefect,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
 _UNKNOWN_ADDRESS = "callback.address"
 
 
@@ -229,7 +242,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 411
         if len(words) != 3 or not (length.isascii() and length.isdecimal()):  # RFC 9112 section 3
             return 400
-        if any("\n" in value or "\r" in value for _, value in headers):
+        if _is_incomplete(self.headers) or any("\n" in value or "\r" in value for _, value in headers):
             return 400
         if len(length) > 9 or int(length) > MAX_BODY_BYTES:
             return 413
@@ -261,6 +274,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: what came is shown in our own words."""
+
+
+def _is_incomplete(headers: Message) -> bool:
+    """Whether a line was left out that is no header field; the first without a name and colon takes all behind it along."""
+    return headers.get_unixfrom() is not None or any(isinstance(defect, _LEFT_OUT) for defect in headers.defects)
 
 
 def print_heard(heard: Heard, *, as_json: bool) -> None:
