@@ -26,8 +26,9 @@ from tppkit.callbacks import (
     verify_callback,
 )
 from tppkit.cli.callback_attack import print_results, run_attacks
+from tppkit.cli.callback_heard import print_heard
 from tppkit.cli.callback_kept import KeptCallbacks, load_kept
-from tppkit.cli.callback_listen import Listener, base_addresses, print_heard
+from tppkit.cli.callback_listen import Listener, base_addresses
 from tppkit.cli.callback_listen import listen as serve_callbacks
 from tppkit.cli.callback_sending import parse_place, readdress, send_message
 from tppkit.cli.output import (
