@@ -262,7 +262,17 @@ def test_the_log_tells_refusals_and_failures_apart(caplog, tmp_path):
         CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
         CallbackGate(Inbox(RECEIVER, SqliteStore(tmp_path / "absent" / "x"))).receive(callback(), LOCAL)
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
-    assert "callback.signature" in caplog.text
+    assert caplog.messages[0].startswith("callback from 127.0.0.1: 400: the signature ")
+    codes = ("[callback.signature]", "[inbox.unavailable]")
+    assert [message.count(code) for message, code in zip(caplog.messages, codes, strict=True)] == [1, 1]
+
+
+def test_the_log_names_the_kind_of_what_a_handler_raised(caplog):
+    def handler(*_: object) -> None:
+        raise ValueError("no account")
+
+    CallbackGate(Inbox(RECEIVER, MemoryStore()), handler=handler).receive(callback(), LOCAL)
+    assert caplog.messages == ["callback from 127.0.0.1: 503: no account [ValueError]"]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from tppkit.callbacks import ReceivedCallback
-from tppkit.errors import CallbackRejected, FormatError, TransportError
+from tppkit.errors import CallbackRejected, FormatError, TppkitError, TransportError
 from tppkit.web.callback_functions import OwnFunctions, require_function
 from tppkit.web.callback_threads import CallThreads
 from tppkit.web.refusing import Answer
@@ -66,11 +66,11 @@ OnRefusal = Callable[[RefusedCallback], object]
 
 def log_refused_callback(refused: RefusedCallback) -> None:
     """Write a refusal to the logger `tppkit.web`: what the sender did as a warning, what we did as an error."""
-    failed = refused.status >= 500
+    failed, error = refused.status >= 500, refused.error
     _LOG.log(
-        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s [%s]",
-        refused.peer, refused.status, refused.error, getattr(refused.error, "code", type(refused.error).__name__),
-        exc_info=refused.error if failed else None,
+        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s",
+        refused.peer, refused.status, error if isinstance(error, TppkitError) else f"{error} [{type(error).__name__}]",
+        exc_info=error if failed else None,
     )  # fmt: skip
 
 
