@@ -7,14 +7,17 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import pytest
+import redis.asyncio
 from test_callback_gate import ACCESS, AT, RECEIVER, Refusals, callback
 
-from tppkit.callbacks import Inbox, VerifiedCallback
+from tppkit.callbacks import AsyncInbox, Inbox, VerifiedCallback
 from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.callbacks.stores.redis import AsyncRedisStore
 from tppkit.errors import ConfigurationError
-from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
+from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
 from tppkit.web.callback_refusing import RefusalSink
 
 
@@ -278,3 +281,43 @@ def test_what_is_no_gate_is_refused():
     with pytest.raises(ConfigurationError) as refused:
         CallbackMiddleware(Application(), gate=Inbox(RECEIVER, MemoryStore()))  # type: ignore[arg-type]
     assert refused.value.code == "web.setting"
+
+
+def test_a_handler_that_ends_as_cancelled_ends_no_request():
+    def handler(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    client = Client(ACCESS)
+    _, refusals = run(scope(), client, handler=handler)
+    assert (client.status, refusals.code) == (503, "callback.function")
+
+
+def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_is(redis_url):
+    async def all_of_them() -> tuple[list[int], Refusals, bool]:
+        async with redis.asyncio.Redis.from_url(redis_url) as store:
+            begun, refusals = asyncio.Event(), Refusals()
+
+            async def handler(got: VerifiedCallback, _: object) -> None:
+                begun.set()
+                waiting = asyncio.ensure_future(asyncio.Event().wait())
+                if got.request_id == "own":
+                    waiting.cancel()
+                await waiting
+
+            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(store, prefix=f"asgi_cancelled_{uuid4().hex}_"))
+            gate = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append)
+            statuses = [
+                await posted(CallbackMiddleware(Application(), gate=gate, timeout_s=timeout_s), request_id)
+                for request_id, timeout_s in (("own", 20.0), ("late", 0.1))
+            ]
+            begun.clear()
+            request = asyncio.create_task(posted(CallbackMiddleware(Application(), gate=gate), "gone"))
+            await begun.wait()
+            request.cancel()
+            await asyncio.wait([request])
+            gate._sink._thread.begin(int).result(20)
+            return statuses, refusals, request.cancelled()
+
+    statuses, refusals, cancelled = asyncio.run(all_of_them())
+    assert (statuses, cancelled) == ([503, 503], True)
+    assert [refused.error.code for refused in refusals] == ["callback.function", "transport.timeout"]

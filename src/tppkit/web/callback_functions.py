@@ -5,8 +5,10 @@ A coroutine function that is called without being awaited does nothing and raise
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tppkit.callbacks.stores.driving import require_over
@@ -94,14 +96,11 @@ class OwnFunctions:
         """Call one.
 
         Raises:
-            ConfigurationError: `callback.function`, it gave something to be awaited or iterated.
+            ConfigurationError: `callback.function`, it gave something to be awaited or iterated, or ended as cancelled.
         """
-        try:
+        with self._remembering(function):
             result = function(*given)
             require_over(result)
-        except Exception as e:
-            self.error = e
-            raise
         return result
 
     async def await_one(self, function: Callable[..., Any], *given: object, optional: bool = False) -> Any:
@@ -113,9 +112,10 @@ class OwnFunctions:
             optional: it may also give its result at once.
 
         Raises:
-            ConfigurationError: `callback.function`, it gave something to be iterated, or nothing to be awaited.
+            ConfigurationError: `callback.function`, it gave something to be iterated, or nothing to be awaited, or ended as
+                cancelled though nobody cancels the request.
         """
-        try:
+        with self._remembering(function, task=asyncio.current_task()):
             result = function(*given)
             if inspect.isawaitable(result):
                 result = await result
@@ -125,10 +125,23 @@ class OwnFunctions:
                     f"{_name_of(function)} gave nothing to be awaited: give AsyncCallbackGate a coroutine function",
                 )
             require_over(result)
+        return result
+
+    @contextmanager
+    def _remembering(self, function: object, *, task: asyncio.Task[Any] | None = None) -> Iterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError as e:
+            if task is not None and task.cancelling():
+                raise
+            # No Exception, so it would end the server's task as if the request had been cancelled.
+            self.error = ConfigurationError(
+                "callback.function", f"{_name_of(function)} ended as cancelled: was a task cancelled that it awaits?"
+            )
+            raise self.error from e
         except Exception as e:
             self.error = e
             raise
-        return result
 
 
 def _name_of(function: object) -> str:
