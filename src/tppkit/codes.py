@@ -185,8 +185,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "set 2 to 65536 bytes",
         ),
         "callback.function": Code(
-            "a function that a callback gate was given would not run, or nothing can be awaited of it",
-            "give coroutine functions to AsyncCallbackGate and plain functions to CallbackGate",
+            "a function that a callback gate was given would not run, gives nothing to be awaited, or ends as cancelled",
+            "give coroutine functions to AsyncCallbackGate and plain functions to CallbackGate; look for a task that was cancelled",
         ),
         "callback.header-duplicate": Code(
             "requestid or signature stands more than once",

@@ -9,7 +9,7 @@ from calling import ACCESS, ACCESS_URL, AT, LIVE, RECEIVER, TEST
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox
+from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, verify_callback
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
 from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected, ConfigurationError
@@ -103,7 +103,8 @@ def test_a_path_that_a_proxy_shortens_is_attacked_as_well(attack):
     receiver = CallbackReceiver([address], keys=RECEIVER.keys, stripped_prefix="/app")
     target = Target(key=LIVE, stranger=TEST, address=address, body=ACCESS, name="run1", path="/cb/")
     calls = attack.make(target)
-    assert all(call.target in ("/cb/", "/cb%2F", "https://stranger.example/app/cb/") for call in calls)
+    known = ("/cb/", "/cb%2F", "/cb/?not-ours=run1", "/cb/not-ours-run1", "https://stranger.example/app/cb/")
+    assert all(call.target in known for call in calls)
     inbox = Inbox(receiver, MemoryStore())
     for call in calls[:-1]:
         inbox.accept(call, at=AT)
@@ -112,3 +113,29 @@ def test_a_path_that_a_proxy_shortens_is_attacked_as_well(attack):
             inbox.accept(calls[-1], at=AT)
     else:
         inbox.accept(calls[-1], at=AT)
+
+
+@pytest.mark.parametrize(
+    ("path", "targets"),
+    [
+        ("/cb/", ["/cb/?not-ours=run1", "/cb/not-ours-run1"]),
+        ("/cb?kind=a/b", ["/cb?kind=a/b&not-ours=run1", "/not-ours-run1"]),
+        ("/a/" + "0" * 20, [f"/a/{'0' * 20}?not-ours=run1", "/a/not-ours-run1"]),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "/app"])
+def test_what_stands_beside_an_address_has_a_good_signature(before, path, targets):
+    address = CallbackAddress(f"https://tpp.example{before}{path}", CallbackKind.OTHER)
+    target = Target(key=LIVE, stranger=TEST, address=address, body=ACCESS, name="run1", path=path)
+    makes = [attack.make for attack in ATTACKS if attack.name in ("other-query", "other-path")]
+    calls = [make(target)[0] for make in makes]
+    assert [call.target for call in calls] == targets
+    own = CallbackReceiver([address], keys=RECEIVER.keys, stripped_prefix=before)
+    for call in calls:
+        beside = CallbackAddress(f"https://tpp.example{before}{call.target}", CallbackKind.OTHER)
+        assert verify_callback(
+            call, at=AT, receiver=CallbackReceiver([beside], keys=RECEIVER.keys, stripped_prefix=before)
+        )
+        with pytest.raises(CallbackRejected) as refused:
+            verify_callback(call, at=AT, receiver=own)
+        assert refused.value.code == "callback.address"

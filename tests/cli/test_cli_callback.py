@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tppkit.callbacks import (
     load_callback_key,
     verify_callback,
 )
+from tppkit.callbacks.attacks import ATTACKS
 from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected
 from tppkit.testpki import write_pki
@@ -179,8 +181,20 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
         (("listen", "--port", "-1"), 2),
         (("verify", "--url", "http://tpp.example/", "--public-key", "{pub}"), 2),
         (("verify", "--url", URL, "--public-key", "absent.pub"), 3),
-        (("verify", "--url", URL, "--public-key", "{key}"), 2),
+        (("verify", "--url", URL, "--public-key", "{key}"), 3),
+        (("verify", "--url", URL, "--public-key", "{damaged}"), 3),
+        (("sign", "--url", URL, "--key", "absent.key"), 3),
+        (("sign", "--url", URL, "--key", "{damaged}"), 3),
+        (("sign", "--url", URL, "--key", "-"), 3),  # which is empty
         (("sign", "--url", URL, "--key", "{rsa}"), 2),
+        (("sign", "--url", URL, "--key", "-", "--body", "-"), 2),
+        (("attack", "http://127.0.0.1:9/", "--key", "-", "--body", "-"), 2),
+        (("verify", "-", "--address", URL, "--public-key", "-"), 2),
+        (("verify", "--url", URL, "--body", "-", "--public-key", "live=-"), 2),
+        (("explain", "--url", URL, "--public-key", "-", "--other-key", "-"), 2),
+        (("listen", "--base-url", URL, "--public-key", "-", "--public-key", "-"), 2),
+        (("listen", "--forward-all"), 2),
+        (("attack", "http://127.0.0.1:0/", "--key", "{key}"), 2),
         (("attack", "http://192.0.2.1/", "--key", "{key}"), 2),
         (("attack", "http://bank.example/", "--key", "{key}"), 2),
         (("attack", "https://127.0.0.1/", "--key", "{key}"), 2),
@@ -195,8 +209,26 @@ def test_nothing_is_explained_of_what_holds(tppkit, parts):
 )
 def test_what_cannot_be_done_is_told_in_one_line(tppkit, certs, tmp_path, arguments, code):
     subprocess.run(["openssl", "genrsa", "-out", tmp_path / "rsa.key", "2048"], check=True, capture_output=True)
-    names = {"pub": certs / "callback-live.pub", "key": certs / "callback-live.key", "rsa": tmp_path / "rsa.key"}
+    damaged = tmp_path / "damaged.pem"
+    damaged.write_text("-----BEGIN PRIVATE KEY-----\nMDAw\n-----END PRIVATE KEY-----\n")
+    names = {
+        "damaged": damaged,
+        "pub": certs / "callback-live.pub",
+        "key": certs / "callback-live.key",
+        "rsa": tmp_path / "rsa.key",
+    }
     assert tppkit("callback", *[text.format(**names) for text in arguments]).exit_code == code
+
+
+def test_keys_are_read_from_standard_input(tppkit, certs):
+    private, public = ((certs / f"callback-live.{kind}").read_bytes() for kind in ("key", "pub"))
+    signed = tppkit(
+        "callback", "sign", "--key", "-", "--url", URL, "--request-id", "r-1", "--method", "GET", "--json", stdin=private
+    ).json  # fmt: skip
+    headers = dict(signed["headers"])
+    request = ("--url", URL, "--request-id", "r-1", "--method", "GET", "--signature", headers["signature"])
+    verified = tppkit("callback", "verify", *request, "--public-key", "live=-", "--json", stdin=public).json
+    assert (verified["verdict"], verified["key_name"]) == ("holds", "live")
 
 
 @contextmanager
@@ -292,6 +324,8 @@ def test_a_receiver_that_believes_everything_fails(tppkit, certs):
         "unsigned",
         "body-deep",
         "other-host",
+        "other-path",
+        "other-query",
         "forwarded-host",
         "requestid-reused",
     } <= failed
@@ -309,19 +343,26 @@ def test_a_receiver_that_refuses_everything_shows_nothing(tppkit, certs):
         told, as_json = tppkit(*command), tppkit(*command, "--json")
     assert (told.exit_code, as_json.exit_code, len(seen)) == (1, 1, 2)
     assert (as_json.json["verdict"], as_json.json["code"]) == ("fails", "attack.not-judged")
-    assert [row["passed"] for row in as_json.json["attacks"]] == [False] + [None] * 41
+    assert [row["passed"] for row in as_json.json["attacks"]] == [False] + [None] * (len(ATTACKS) - 1)
     lines = told.stdout.splitlines()
     assert lines[0].startswith("FAIL  good")
-    assert lines[-1] == "0 of 42 passed"
+    assert lines[-1] == f"0 of {len(ATTACKS)} passed"
     assert all("not judged" in line for line in lines[1:-1])
 
 
-@pytest.mark.parametrize(("path", "targets"), [("/hook/x?y=1", "/hook/x?y=1"), ("", "/cb/")])
-def test_everything_goes_to_the_path_of_the_url(tppkit, certs, path, targets):
+@pytest.mark.parametrize(
+    ("path", "targets", "beside"),
+    [
+        ("/hook/x?y=1", "/hook/x?y=1", ["/hook/not-ours-…", "/hook/x?y=1&not-ours=…"]),
+        ("", "/cb/", ["/cb/?not-ours=…", "/cb/not-ours-…"]),
+    ],
+)
+def test_everything_goes_to_the_path_of_the_url_or_beside_it(tppkit, certs, path, targets, beside):
     seen: list[ReceivedCallback] = []
     with receiving(None, seen) as port:
         url = f"http://127.0.0.1:{port}{path}"
         tppkit("callback", "attack", url, "--key", certs / "callback-live.key", "--signed-url", URL)
     assert len(seen) > 40
     encoded = "/" + targets[1:].replace("/", "%2F")
-    assert {call.target for call in seen} == {targets, encoded, "https://stranger.example/cb/"}
+    found = {re.sub(r"(?<=not-ours.)[0-9a-f]+$", "…", call.target) for call in seen}
+    assert found == {targets, encoded, *beside, "https://stranger.example/cb/"}

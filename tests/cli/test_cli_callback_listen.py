@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,8 @@ import pytest
 from programs import TPPKIT
 from tppkit.callbacks import ReceivedCallback, sign_callback
 from tppkit.cli.callback_kept import KeptCallbacks, load_kept
-from tppkit.cli.callback_sending import parse_place
-from tppkit.errors import ConfigurationError
+from tppkit.cli.callback_sending import parse_place, send_message
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.seals import load_private_key
 from tppkit.testpki import write_pki
 
@@ -159,12 +159,21 @@ def test_a_target_of_raw_utf8_is_taken_kept_explained_and_sent_again_as_it_came(
     [
         (b" /cb/ ", b" /cb/ x "), (b" /cb/ ", b" /cb/\t "), (b" /cb/ ", b"  /cb/ "), (b" /cb/ ", b" /cb/\x00 "), (b" /cb/ ", b" /cb/\x7f "),
         (b"Host: x", b"Content-Length: 1"),
+        (b"Host: x", b"no colon"), (b"Host: x", b"X A: b"), (b"Host: x", b": b"), (b"Host: x", b"\xe9: b"), (b"Host: x", b" b: c"),
+        (b"Host: x", b"From b"), (b"Host: x", b"Host: x\r\nFrom b"), (b"Host: x", b"Host : x"),
     ],
 )  # fmt: skip
 def test_what_could_be_read_in_two_ways_is_not_taken(certs, tmp_path, old, new):
     with listening(tmp_path, *keys(certs)) as listener:
         assert exchange(listener.port, signed(certs, "/cb/").replace(old, new, 1))[0] == 400
     assert list((tmp_path / "callbacks").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [b"multipart/form-data; boundary=x", b"message/rfc822"])
+def test_a_content_type_of_mail_is_a_header_like_others(certs, tmp_path, kind):
+    with listening(tmp_path, *keys(certs)) as listener:
+        message = signed(certs, "/cb/").replace(b"Host: x", b"Content-Type: " + kind, 1)
+        assert exchange(listener.port, message)[0] == 200
 
 
 def test_another_address_is_not_found(certs, tmp_path):
@@ -245,6 +254,44 @@ def test_a_local_address_that_is_dead_is_told(certs, tmp_path):
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
     with listening(tmp_path, *keys(certs), "--forward", url) as listener:
         assert exchange(listener.port, signed(certs, "/cb/"))[0] == 502
+
+
+@contextmanager
+def dripping(start: bytes, more: bytes) -> Iterator[str]:
+    """A local address whose answer never ends, though something of it comes all the time."""
+    over = threading.Event()
+
+    def answer() -> None:
+        with suppress(OSError), server.accept()[0] as connection:
+            connection.recv(65536)
+            connection.sendall(start)
+            while not over.wait(0.02):
+                connection.sendall(more)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join(20)
+
+
+@pytest.mark.parametrize(
+    ("start", "more"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 60000\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"x"),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+)
+def test_an_answer_that_never_ends_is_none(start, more):
+    with dripping(start, more) as url, pytest.raises(TransportError) as failed:
+        send_message(b"GET / HTTP/1.1\r\n\r\n", place=parse_place(url), timeout_s=0.3)
+    assert (failed.value.code, "more than 0.3 seconds" in failed.value.message) == ("transport.failed", True)
 
 
 @pytest.mark.parametrize(
@@ -345,7 +392,7 @@ def test_a_port_that_is_taken_is_told(tppkit):
 @pytest.mark.parametrize(
     "url",
     ["http://example.com/", "https://127.0.0.1/", "http://a@127.0.0.1/", "http://127.0.0.1/ x", "http://127.0.0.1:x/", "http:///", "",
-     "http://127.0.0.1/\r\nx:y", "http://[::1", "http://127.0.0.1.example.com/"],
+     "http://127.0.0.1/\r\nx:y", "http://[::1", "http://127.0.0.1.example.com/", "http://127.0.0.1:0/"],
 )  # fmt: skip
 def test_only_this_machine_is_sent_to(url):
     with pytest.raises(ConfigurationError) as refused:

@@ -100,7 +100,7 @@ def test_an_encrypted_key_is_read_with_its_password(tppkit, tmp_path, request_fi
 def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_path, request_file):
     (tmp_path / "bad.key").write_text("-----BEGIN PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END PRIVATE KEY-----\n")
     result = tppkit("seal", "sign", "--key", "bad.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/")
-    assert result.exit_code == 2
+    assert result.exit_code == 3
     assert "key.unreadable" in result.stderr
     assert "c2VjcmV0" not in result.stderr
 

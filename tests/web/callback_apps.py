@@ -24,8 +24,14 @@ from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.web import CallbackGate, CallbackMiddleware, WsgiCallbackMiddleware
 
 ORIGIN = "https://tpp.example"
+# Registered in plain UTF-8; on the wire in a form that can only be what stood there, as it is neither configured nor decoded.
+RAW_PATH, RAW_ON_WIRE = "/ž/", "/%c5%be/"
 PATHS = ("/cb/", "/a%2Fb/", "/%C5%BEalias/", "/q?kind=a%2Fb&x=%C5%BE")
-_ADDRESSES = [CallbackAddress(ORIGIN + prefix + path, CallbackKind.OTHER) for prefix in ("", "/app") for path in PATHS]
+_ADDRESSES = [
+    CallbackAddress(ORIGIN + prefix + path, CallbackKind.OTHER)
+    for prefix in ("", "/app")
+    for path in (*PATHS, RAW_PATH)
+]
 
 
 def receiver() -> CallbackReceiver:

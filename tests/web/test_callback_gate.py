@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -116,17 +118,20 @@ def test_a_repetition_is_acknowledged_and_not_handled_again():
     assert len(seen) == 1
 
 
-def test_the_same_request_is_not_begun_again_while_it_is_handled():
+def test_the_same_request_does_not_come_to_the_store_again_while_it_is_handled(tmp_path):
     inner: list[int] = []
+    store = SqliteStore(tmp_path / "inbox.sqlite", wait_s=0)  # the handler has its lock, so whoever asks it fails
+    store.create_tables()
 
     def again(*_: object) -> None:
         # The service signs what it repeats anew.
         repeated = sign_callback(SERVICE, request_id="r-1", method="POST", url="https://tpp.example/cb/", body=ACCESS)
-        inner.append(own.receive(callback()._replace(headers=repeated), LOCAL).status)
+        with ThreadPoolExecutor(1) as threads:
+            inner.append(threads.submit(own.receive, callback()._replace(headers=repeated), LOCAL).result(20).status)
 
-    own, refusals = gate(handler=again)
-    assert own.receive(callback(), LOCAL).status == 200
-    assert own.receive(callback(), LOCAL).status == 200
+    own, refusals = gate(store, handler=again)
+    assert [own.receive(callback(), LOCAL).status for _ in range(2)] == [200, 200]
+    store.close()
     assert (inner, refusals) == ([503], [])
 
 
@@ -200,10 +205,11 @@ def test_a_handler_that_fails_is_asked_again_whatever_it_raises(error):
     assert one.receive(callback(), LOCAL).status == 200
 
 
-def test_a_callback_that_somebody_else_has_is_asked_for_again():
-    one, refusals = gate(handler=lambda *_: inner.append(one.receive(callback(), LOCAL).status))
-    inner: list[int] = []
-    assert (one.receive(callback(), LOCAL).status, inner, refusals) == (200, [503], [])
+def test_a_callback_that_another_process_handles_is_asked_for_again_and_not_kept():
+    store, inner, kept = MemoryStore(), list[int](), list[Receipt]()
+    other, refusals = gate(store, handler=lambda *_: None, keep=kept.append)  # of a process with the same store
+    one, _ = gate(store, handler=lambda *_: inner.append(other.receive(callback(), LOCAL).status))
+    assert (one.receive(callback(), LOCAL).status, inner, refusals, kept) == (200, [503], [], [])
 
 
 def test_a_store_that_fails_acknowledges_nothing(tmp_path):
@@ -258,7 +264,17 @@ def test_the_log_tells_refusals_and_failures_apart(caplog, tmp_path):
         CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
         CallbackGate(Inbox(RECEIVER, SqliteStore(tmp_path / "absent" / "x"))).receive(callback(), LOCAL)
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
-    assert "callback.signature" in caplog.text
+    assert caplog.messages[0].startswith("callback from 127.0.0.1: 400: the signature ")
+    codes = ("[callback.signature]", "[inbox.unavailable]")
+    assert [message.count(code) for message, code in zip(caplog.messages, codes, strict=True)] == [1, 1]
+
+
+def test_the_log_names_the_kind_of_what_a_handler_raised(caplog):
+    def handler(*_: object) -> None:
+        raise ValueError("no account")
+
+    CallbackGate(Inbox(RECEIVER, MemoryStore()), handler=handler).receive(callback(), LOCAL)
+    assert caplog.messages == ["callback from 127.0.0.1: 503: no account [ValueError]"]
 
 
 @contextmanager
@@ -339,11 +355,34 @@ class AwaitedObject:
 
 
 @pytest.mark.parametrize("function", [coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject()])
-@pytest.mark.parametrize("name", ["handler", "login", "keep", "on_refusal"])
+@pytest.mark.parametrize("name", ["handler", "within", "login", "keep", "now", "on_refusal"])
 def test_a_function_that_a_blocking_gate_would_not_run_is_no_setting(name, function):
     with pytest.raises(ConfigurationError) as refused:
         gate(**{name: function})
     assert refused.value.code == "callback.function"
+
+
+@pytest.mark.parametrize("name", ["handler", "login", "keep", "within", "now", "on_refusal"])
+@pytest.mark.parametrize("own", [CallbackGate, AsyncCallbackGate])
+def test_what_is_no_function_is_no_setting(own, name, redis_url):
+    store = AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_kind_")
+    inbox = Inbox(RECEIVER, MemoryStore()) if own is CallbackGate else AsyncInbox(RECEIVER, store)
+    with pytest.raises(ConfigurationError) as refused:
+        own(inbox, **{name: 3})
+    assert (refused.value.code, f"{name} is a int" in refused.value.message) == ("callback.function", True)
+
+
+@pytest.mark.parametrize("own", [CallbackGate, AsyncCallbackGate])
+@pytest.mark.parametrize("name", ["inbox", "peers"])
+def test_a_setting_of_another_kind_is_refused(own, name, redis_url):
+    store = AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_kind_")
+    inboxes = {CallbackGate: Inbox(RECEIVER, MemoryStore()), AsyncCallbackGate: AsyncInbox(RECEIVER, store)}
+    right = {"inbox": inboxes[own]}
+    (others,) = (inbox for kind, inbox in inboxes.items() if kind is not own)
+    wrong = {"inbox": others, "peers": parse_networks(["203.0.113.0/28"])}
+    with pytest.raises(ConfigurationError) as refused:
+        own(**{**right, name: wrong[name]})
+    assert (refused.value.code, refused.value.message.startswith(f"{name} is a ")) == ("web.setting", True)
 
 
 @pytest.mark.parametrize("name", ["handler", "keep"])
@@ -393,7 +432,9 @@ def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler, redis_url
             refusals = Refusals()
             inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_wrong_{uuid4().hex}_"))
             one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
-            return (await one.receive(callback(), LOCAL)).status, refusals.code
+            status = (await one.receive(callback(), LOCAL)).status
+            one._sink._thread.begin(int).result(20)  # the sink has been told
+            return status, refusals.code
 
     assert asyncio.run(run()) == (503, "callback.function")
 
@@ -457,9 +498,44 @@ def test_the_awaited_gate_does_the_same(redis_url):
             statuses = [(await one.receive(call, LOCAL)).status for call in calls]
             scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
             body = (await one.receive(scanned, LOCAL)).body
+            one._sink._thread.begin(int).result(20)  # the sink has been told
             return statuses, seen, [refusals.code], body
 
     statuses, seen, codes, body = asyncio.run(run())
     assert statuses == [503, 200, 200, 400]
     assert seen == ["a", "a", "applied", "repeated", "l", "applied"]
     assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')
+
+
+def test_the_awaited_gate_asks_for_a_callback_again_that_somebody_else_has(redis_url):
+    async def run() -> tuple[int, list[int], list[Receipt], Refusals]:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            inner, kept, refusals = list[int](), list[Receipt](), Refusals()
+            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_busy_{uuid4().hex}_"))
+
+            async def handler(*_: object) -> None:
+                inner.append((await other.receive(callback(), LOCAL)).status)
+
+            other = AsyncCallbackGate(
+                inbox, handler=coroutine, keep=kept.append, on_refusal=refusals.append, now=lambda: AT
+            )
+            one = AsyncCallbackGate(inbox, handler=handler, now=lambda: AT)
+            return (await one.receive(callback(), LOCAL)).status, inner, kept, refusals
+
+    assert asyncio.run(run()) == (200, [503], [], [])
+
+
+def test_the_awaited_gate_tells_of_refusals_in_another_thread(redis_url):
+    async def run() -> list[int]:
+        async with redis.asyncio.Redis.from_url(redis_url) as client:
+            threads = list[int]()
+            one = AsyncCallbackGate(
+                AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix="gate_thread_")),
+                on_refusal=lambda _: threads.append(threading.get_ident()),
+            )
+            assert (await one.receive(callback()._replace(body=b"{}"), LOCAL)).status == 400
+            one._sink._thread.begin(int).result(20)
+            return threads
+
+    (thread,) = asyncio.run(run())
+    assert thread != threading.get_ident()

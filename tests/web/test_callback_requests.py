@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tppkit.callbacks import CallbackAddress, CallbackKind, parse_networks
 from tppkit.callbacks.addresses import AddressBook
-from tppkit.errors import CallbackRejected, FormatError
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
 from tppkit.web import AsgiSource, CallbackPeers, WsgiSource, callback_target
 
 
@@ -124,3 +124,11 @@ def test_a_target_that_is_put_together_again_finds_its_address(prefix):
 
 def test_a_target_that_is_no_path_is_nobodys():
     assert callback_target({"headers": [], "raw_path": b"*", "path": "*"}) is None
+
+
+@pytest.mark.parametrize("texts", [["203.0.113.0/28"], "203.0.113.0/28", [None]])
+@pytest.mark.parametrize("name", ["allowed", "trusted_proxies"])
+def test_networks_that_were_not_read_are_refused_where_they_are_given(name, texts):
+    with pytest.raises(ConfigurationError) as refused:
+        CallbackPeers(**{"allowed": (), name: texts})
+    assert refused.value.code == "callback.networks"

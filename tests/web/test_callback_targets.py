@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from callback_apps import ORIGIN, PATHS
+from callback_apps import ORIGIN, PATHS, RAW_ON_WIRE
 from callback_servers import Response, Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
@@ -61,6 +61,10 @@ BELOW_APP = {
     "waitress-stripped": Server(_WAITRESS, environment={"CALLBACK_PREFIX": "/app"}),
     "werkzeug": Server(("-c", _WERKZEUG + "DispatcherMiddleware(wsgi_rest, {{'/app': wsgi()}}))"), "/app"),
 }
+
+
+# What gives the decoded path only.
+NO_RAW_TARGET = {"granian-wsgi", "wsgiref"}
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +129,19 @@ def test_an_address_below_a_prefix_verifies(ports, server, path):
     url = f"{ORIGIN}/app{path}"
     response, request_id = call(ports[0][f"{server} below /app"], BELOW_APP[server].on_wire + path, url)
     assert (response.status, kept_url(ports[1], request_id)) == (200, url)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_the_url_in_the_very_spelling_on_the_wire_verifies_where_the_server_gives_it(ports, server):
+    url = ORIGIN + RAW_ON_WIRE
+    response, request_id = call(ports[0][server], RAW_ON_WIRE, url)
+    expected = (400, None) if server in NO_RAW_TARGET else (200, url)
+    assert (response.status, kept_url(ports[1], request_id)) == expected
+
+
+@pytest.mark.parametrize("server", BELOW_APP)
+def test_the_very_spelling_on_the_wire_verifies_below_a_prefix(ports, server):
+    url = f"{ORIGIN}/app{RAW_ON_WIRE}"
+    response, request_id = call(ports[0][f"{server} below /app"], BELOW_APP[server].on_wire + RAW_ON_WIRE, url)
+    expected = (400, None) if server in NO_RAW_TARGET else (200, url)
+    assert (response.status, kept_url(ports[1], request_id)) == expected

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import pytest
-from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
+import redis.asyncio
+from test_callback_gate import ACCESS, AT, RECEIVER, Refusals, callback
 
-from tppkit.callbacks import Inbox, VerifiedCallback
+from tppkit.callbacks import AsyncInbox, Inbox, VerifiedCallback
 from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.web import CallbackGate, CallbackMiddleware
+from tppkit.callbacks.stores.redis import AsyncRedisStore
+from tppkit.errors import ConfigurationError
+from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
+from tppkit.web.callback_refusing import RefusalSink
 
 
 class Application:
@@ -64,7 +70,13 @@ def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[st
     gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=refusals.append, **settings)
     middleware = CallbackMiddleware(application, gate=gate, timeout_s=timeout_s)
     asyncio.run(middleware(given, client.receive, client.send))
+    all_told(gate)
     return application.scopes, refusals
+
+
+def all_told(gate: CallbackGate) -> None:
+    """Wait until the sink has been told of every refusal."""
+    gate._sink._thread.begin(int).result(20)
 
 
 def test_a_callback_in_pieces_is_taken():
@@ -188,6 +200,7 @@ def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applicati
     statuses, other = asyncio.run(all_of_them())
     assert (statuses, other) == ([503] * 21, 200)
     assert begun == ["hangs", "well"]
+    all_told(gate)
     assert [refused.error.code for refused in refusals] == ["transport.timeout"]
 
 
@@ -208,4 +221,103 @@ def test_more_than_may_wait_are_asked_to_come_again():
         return [*await asyncio.gather(*waiting), last]
 
     assert asyncio.run(all_of_them()) == [200] * 5 + [503]
+    all_told(gate)
     assert [refused.error.code for refused in refusals] == ["transport.busy"]
+
+
+def test_a_sink_that_hangs_holds_up_neither_the_application_nor_who_is_refused():
+    go_on, here = threading.Event(), threading.get_ident()
+    threads = list[int]()
+
+    def sink(_: RefusedCallback) -> None:
+        threads.append(threading.get_ident())
+        go_on.wait(60)
+
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=sink, peers=CallbackPeers(()))
+    middleware = CallbackMiddleware(Application(), gate=gate)
+
+    async def all_of_them() -> list[int]:
+        async with asyncio.timeout(30):
+            return [await posted(middleware, f"r{number}") for number in range(5)]
+
+    try:
+        assert asyncio.run(all_of_them()) == [403] * 5
+    finally:
+        go_on.set()
+    all_told(gate)
+    assert len(threads) == 5
+    assert here not in threads
+
+
+def test_refusals_that_a_slow_sink_is_not_told_of_are_counted(caplog):
+    go_on, told = threading.Event(), list[RefusedCallback]()
+
+    def sink(refused: RefusedCallback) -> None:
+        go_on.wait(60)
+        told.append(refused)
+
+    slow = RefusalSink(sink)
+    refused = RefusedCallback(ValueError("x"), 503, AT, None)
+    for _ in range(1 + 256 + 3):
+        slow.tell_aside(refused)
+    go_on.set()
+    deadline = time.monotonic() + 20
+    while len(told) < 257 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert (len(told), caplog.messages) == (257, [])
+    slow.tell_aside(refused)
+    slow._thread.begin(int).result(20)
+    assert (len(told), caplog.messages) == (258, ["3 refused callbacks were not told: the sink takes too long"])
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
+def test_a_time_in_which_nothing_can_be_received_is_refused(timeout_s):
+    with pytest.raises(ConfigurationError) as refused:
+        run(scope(), Client(ACCESS), timeout_s=timeout_s)
+    assert refused.value.code == "web.setting"
+
+
+def test_what_is_no_gate_is_refused():
+    with pytest.raises(ConfigurationError) as refused:
+        CallbackMiddleware(Application(), gate=Inbox(RECEIVER, MemoryStore()))  # type: ignore[arg-type]
+    assert refused.value.code == "web.setting"
+
+
+def test_a_handler_that_ends_as_cancelled_ends_no_request():
+    def handler(*_: object) -> None:
+        raise asyncio.CancelledError
+
+    client = Client(ACCESS)
+    _, refusals = run(scope(), client, handler=handler)
+    assert (client.status, refusals.code) == (503, "callback.function")
+
+
+def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_is(redis_url):
+    async def all_of_them() -> tuple[list[int], Refusals, bool]:
+        async with redis.asyncio.Redis.from_url(redis_url) as store:
+            begun, refusals = asyncio.Event(), Refusals()
+
+            async def handler(got: VerifiedCallback, _: object) -> None:
+                begun.set()
+                waiting = asyncio.ensure_future(asyncio.Event().wait())
+                if got.request_id == "own":
+                    waiting.cancel()
+                await waiting
+
+            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(store, prefix=f"asgi_cancelled_{uuid4().hex}_"))
+            gate = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append)
+            statuses = [
+                await posted(CallbackMiddleware(Application(), gate=gate, timeout_s=timeout_s), request_id)
+                for request_id, timeout_s in (("own", 20.0), ("late", 0.1))
+            ]
+            begun.clear()
+            request = asyncio.create_task(posted(CallbackMiddleware(Application(), gate=gate), "gone"))
+            await begun.wait()
+            request.cancel()
+            await asyncio.wait([request])
+            gate._sink._thread.begin(int).result(20)
+            return statuses, refusals, request.cancelled()
+
+    statuses, refusals, cancelled = asyncio.run(all_of_them())
+    assert (statuses, cancelled) == ([503, 503], True)
+    assert [refused.error.code for refused in refusals] == ["callback.function", "transport.timeout"]

@@ -94,6 +94,11 @@ class Target:
         headers = (("requestid", request_id), ("signature", value), ("Content-Type", "application/json"))
         return ReceivedCallback(method, self.path if path is None else path, headers, body)
 
+    def url_of(self, path: str) -> str:
+        """The URL that a receiver would make of another path: with what a proxy takes off the front."""
+        before = self.signed_path.removesuffix(self.path) if self.signed_path.endswith(self.path) else ""
+        return self.origin + before + path
+
     def good_signature(self, attack: str) -> str:
         """The signature of the good callback with an attack's requestid."""
         return make_signature(self.key, signed_bytes(self.request_id(attack), "POST", self.url, self.body))
@@ -196,8 +201,18 @@ def _absolute(target: Target) -> tuple[ReceivedCallback, ...]:
 
 def _slash_encoded(target: Target) -> tuple[ReceivedCallback, ...]:
     path = target.path[:1] + target.path[1:].replace("/", "%2F")
-    before = target.signed_path.removesuffix(target.path) if target.signed_path.endswith(target.path) else ""
-    return (target.call("slash", url=target.origin + before + path, path=path),)
+    return (target.call("slash", url=target.url_of(path), path=path),)
+
+
+def _further_query(target: Target) -> tuple[ReceivedCallback, ...]:
+    path = f"{target.path}{'&' if '?' in target.path else '?'}not-ours={target.name}"
+    return (target.call("query", url=target.url_of(path), path=path),)
+
+
+def _sibling(target: Target) -> tuple[ReceivedCallback, ...]:
+    # Hyphens stand in no token, and the run's name in no path of anybody's.
+    path = target.path.partition("?")[0].rpartition("/")[0] + f"/not-ours-{target.name}"
+    return (target.call("sibling", url=target.url_of(path), path=path),)
 
 
 def _get_with_body(target: Target) -> tuple[ReceivedCallback, ...]:
@@ -245,6 +260,8 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("forwarded-host", "nor the header X-Forwarded-Host", _elsewhere("X-Forwarded-Host"), Answer.REFUSED),
     Attack("absolute-form", "nor the host of a whole URL in the first line", _absolute, Answer.REFUSED),
     Attack("slash-encoded", "an encoded slash is the same address or none, never an error", _slash_encoded, Answer.HANDLED),
+    Attack("other-query", "the address with a query of somebody's is not the address", _further_query, Answer.REFUSED),
+    Attack("other-path", "a path beside the address is not the address", _sibling, Answer.REFUSED),
     Attack("get-with-body", "a signed GET with a body is refused", _get_with_body, Answer.REFUSED),
     Attack("requestid-reused", "a requestid comes with other signed bytes only by mistake", _reused, Answer.REFUSED),
     Attack("stale", "a record that comes late or again is acknowledged or refused, never an error", _late, Answer.HANDLED),

@@ -13,7 +13,6 @@ import click
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit._clock import format_time, utc_now
-from tppkit._files import read_bounded
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
@@ -27,8 +26,9 @@ from tppkit.callbacks import (
     verify_callback,
 )
 from tppkit.cli.callback_attack import print_results, run_attacks
+from tppkit.cli.callback_heard import print_heard
 from tppkit.cli.callback_kept import KeptCallbacks, load_kept
-from tppkit.cli.callback_listen import Listener, base_addresses, print_heard
+from tppkit.cli.callback_listen import Listener, base_addresses
 from tppkit.cli.callback_listen import listen as serve_callbacks
 from tppkit.cli.callback_sending import parse_place, readdress, send_message
 from tppkit.cli.output import (
@@ -41,6 +41,7 @@ from tppkit.cli.output import (
     print_facts,
     print_json,
     read_input,
+    require_one_stdin,
     say_error,
 )  # fmt: skip
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
@@ -68,7 +69,12 @@ _request_options = (
     ),
 )  # fmt: skip
 _public_key_option = click.option(
-    "--public-key", "keys", required=True, multiple=True, metavar="[NAME=]FILE", help="A key of the service."
+    "--public-key",
+    "keys",
+    required=True,
+    multiple=True,
+    metavar="[NAME=]FILE",
+    help="A key of the service; - is standard input.",
 )
 
 
@@ -84,7 +90,7 @@ def callback() -> None:
 
 
 @callback.command()
-@click.option("--key", required=True, type=_file, help="The private key, on secp256r1, PEM.")
+@click.option("--key", required=True, metavar="FILE", help="The private key, on secp256r1, PEM; - is standard input.")
 @click.option("--method", default="POST", show_default=True, help="HTTP method.")
 @click.option("--url", required=True, help="The whole address, with https://.")
 @click.option("--body", metavar="FILE", help="The exact body; - is standard input.")
@@ -92,13 +98,14 @@ def callback() -> None:
 @click.option("--deterministic", is_flag=True, help="The same request gives the same signature.")
 @json_option
 def sign(
-    key: Path, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool, as_json: bool
+    key: str, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool, as_json: bool
 ) -> None:
     """Print the headers of a callback, one a line. Nothing is judged: it signs what a header can hold."""
     if request_id is not None and not _stands_in_header(request_id):
         raise click.UsageError(
             "--request-id is empty, or has control characters or outer spaces, which no header can hold"
         )
+    require_one_stdin(key, body)
     try:
         headers = sign_callback(
             _private_key(key), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
@@ -123,6 +130,7 @@ def verify(
     addresses: tuple[str, ...], keys: tuple[str, ...], at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Verify a callback: REQUEST is a file with a raw HTTP/1.1 request, or give its parts as options."""
+    require_one_stdin(request_file, body, *map(_key_file, keys))
     received = _received(request_file, method, url, request_id, signature, body)
     receiver = CallbackReceiver(_addresses(addresses, url), keys=[_public_key(text) for text in keys])
     try:
@@ -157,6 +165,7 @@ def explain(
     addresses: tuple[str, ...], keys: tuple[str, ...], other_keys: tuple[str, ...], at: datetime | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Say why a callback is refused: the bytes that were tried, the rule, the likely cause."""
+    require_one_stdin(request_file, body, *map(_key_file, (*keys, *other_keys)))
     received = _received(request_file, method, url, request_id, signature, body)
     receiver = CallbackReceiver(_addresses(addresses, url), keys=[_public_key(text) for text in keys])
     found = explain_callback(
@@ -185,18 +194,24 @@ def explain(
 
 @callback.command()
 @click.argument("url")
-@click.option("--key", required=True, type=_file, help="A private key whose public key the receiver believes.")
+@click.option(
+    "--key",
+    required=True,
+    metavar="FILE",
+    help="A private key whose public key the receiver believes; - is standard input.",
+)
 @click.option("--signed-url", help="The address as the receiver has it configured; URL with https by default.")
 @click.option(
     "--body", metavar="FILE", help="A body that the address takes; by default the body of an access that was granted."
 )
 @json_option
-def attack(url: str, key: Path, signed_url: str | None, body: str | None, as_json: bool) -> int:
+def attack(url: str, key: str, signed_url: str | None, body: str | None, as_json: bool) -> int:
     """Send nasty callbacks to one's own receiver and print pass or fail for each.
 
-    URL is where the receiver listens, http:// on this machine: other hosts are refused. All go to its path; without one, to the
-    path of --signed-url. When the good callback is not taken the others are not judged, and the exit code is 1.
+    URL is where the receiver listens, http:// on this machine: other hosts are refused. They go to its path, without one to the
+    path of --signed-url, and two go beside it. When the good callback is not taken the others are not judged, and the exit code is 1.
     """
+    require_one_stdin(key, body)
     results = run_attacks(url, key=_private_key(key), signed_url=signed_url, body=None if body is None else _body(body))
     return print_results(results, as_json=as_json)
 
@@ -236,6 +251,8 @@ def listen(
 
     Answers 200 to what holds, 400 or 404 to what does not, or what the address of --forward answers.
     """
+    if forward_all and forward is None:
+        raise click.UsageError("--forward-all needs --forward, the address where refused ones go")
     listener = Listener(
         receiver=_listening(keys, base_url, addresses), kept=KeptCallbacks(folder),
         forward=parse_place(forward) if forward else None, forward_all=forward_all, now=utc_now,
@@ -266,6 +283,7 @@ def replay(kept: str, url: str, remote: bool, folder: Path, as_json: bool) -> in
 
 
 def _listening(keys: tuple[str, ...], base_url: str | None, addresses: tuple[str, ...]) -> CallbackReceiver | None:
+    require_one_stdin(*map(_key_file, keys))
     own = [*(base_addresses(base_url) if base_url else ()), *map(_address, addresses)]
     if bool(keys) != bool(own):
         raise click.UsageError("give --public-key and --base-url (or --address), or neither: then nothing is verified")
@@ -317,10 +335,18 @@ def _address(text: str) -> CallbackAddress:
 
 
 def _public_key(text: str) -> CallbackKey:
-    name, separator, path = text.partition("=")
-    if not separator or "/" in name:
-        name, path = Path(text).stem, text
-    return load_callback_key(Path(path), name=name)
+    name, file = _named_key(text)
+    return load_callback_key(read_input(file, max_bytes=_MAX_KEY_BYTES), name=name)
+
+
+def _named_key(text: str) -> tuple[str, str]:
+    """Name and file of `[NAME=]FILE`."""
+    name, separator, file = text.partition("=")
+    return (name, file) if separator and "/" not in name else (Path(text).stem, text)
+
+
+def _key_file(text: str) -> str:
+    return _named_key(text)[1]
 
 
 def _stands_in_header(text: str) -> bool:
@@ -328,10 +354,10 @@ def _stands_in_header(text: str) -> bool:
     return bool(text) and text == text.strip() and all(c >= " " and c != "\x7f" for c in text)
 
 
-def _private_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    key = load_private_key(read_bounded(path, max_bytes=_MAX_KEY_BYTES))
+def _private_key(file: str) -> ec.EllipticCurvePrivateKey:
+    key = load_private_key(read_input(file, max_bytes=_MAX_KEY_BYTES))
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise ConfigurationError("callback-key.curve", f"{path} is not a private key on secp256r1")
+        raise ConfigurationError("callback-key.curve", f"{file} is not a private key on secp256r1")
     return key
 
 

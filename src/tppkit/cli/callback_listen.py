@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 import signal
 import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from email.errors import (
+    FirstHeaderLineIsContinuationDefect,
+    InvalidHeaderDefect,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import TCPServer
-from typing import Any, NamedTuple
-
-import click
+from typing import Any
 
 from tppkit._clock import Clock
 from tppkit._text import printable
@@ -25,9 +29,10 @@ from tppkit.callbacks import (
     VerifiedCallback,
     explain_callback,
 )
+from tppkit.cli.callback_heard import Heard
 from tppkit.cli.callback_kept import KeptCallbacks
 from tppkit.cli.callback_sending import Place, Reply, readdress, send_message
-from tppkit.cli.output import finding_object, say, say_error
+from tppkit.cli.output import say, say_error
 from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError, TransportError
 from tppkit.httpsig.wire import parse_request
 from tppkit.protocol.legacy.fields import MAX_BODY_BYTES
@@ -37,29 +42,13 @@ _REQUEST_S = 30.0  # what a whole request may take: one at a time is answered
 _DISCARDING_S = 1.0  # what is read behind a refusal
 _DISCARDED_BYTES = 2 * 1024 * 1024
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]")
+_LEFT_OUT = (
+    FirstHeaderLineIsContinuationDefect,
+    InvalidHeaderDefect,
+    MisplacedEnvelopeHeaderDefect,
+    MissingHeaderBodySeparatorDefect,
+)
 _UNKNOWN_ADDRESS = "callback.address"
-
-
-class Heard(NamedTuple):
-    """What became of one request.
-
-    Attributes:
-        number: in the folder.
-        received: the request.
-        verified: what was proven, or None.
-        findings: why it is refused and what may have caused it; empty where it holds, or where nothing was verified.
-        forwarded: what the local address answered, None where it was not asked.
-        failure: why the local address did not answer, or None.
-        answer: what the sender gets.
-    """
-
-    number: str
-    received: ReceivedCallback
-    verified: VerifiedCallback | None
-    findings: tuple[Finding, ...]
-    forwarded: Reply | None
-    failure: TransportError | None
-    answer: Reply
 
 
 class Listener:
@@ -229,7 +218,7 @@ class _Handler(BaseHTTPRequestHandler):
             return 411
         if len(words) != 3 or not (length.isascii() and length.isdecimal()):  # RFC 9112 section 3
             return 400
-        if any("\n" in value or "\r" in value for _, value in headers):
+        if _is_incomplete(self.headers) or any("\n" in value or "\r" in value for _, value in headers):
             return 400
         if len(length) > 9 or int(length) > MAX_BODY_BYTES:
             return 413
@@ -263,37 +252,6 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing: what came is shown in our own words."""
 
 
-def print_heard(heard: Heard, *, as_json: bool) -> None:
-    """One line a callback, and more below when it is refused; or one JSON object a line."""
-    click.echo(json.dumps(_object(heard)) if as_json else "\n".join(_lines(heard)))
-
-
-def _lines(heard: Heard) -> list[str]:
-    first = f"{heard.number}  {heard.received.method} {printable(heard.received.target[:200])}  {heard.answer.status}"
-    if heard.verified is not None:
-        event = heard.verified.event
-        what = type(event).__name__ if event else "no event"
-        lines = [f"{first}  verified by {heard.verified.key_name}: {what}"]
-    elif heard.findings:
-        lines = [f"{first}  refused"]
-    else:
-        lines = [f"{first}  not verified: no --public-key"]
-    lines += [f"  {finding.severity}: {printable(finding.message)} [{finding.code}]" for finding in heard.findings]
-    if heard.failure is not None:
-        lines.append(f"  {printable(heard.failure.message)} [{heard.failure.code}]")
-    return lines
-
-
-def _object(heard: Heard) -> dict[str, Any]:
-    return {
-        "id": heard.number,
-        "method": heard.received.method,
-        "target": heard.received.target,
-        "verdict": "holds" if heard.verified else "fails" if heard.findings else None,
-        "code": heard.findings[0].code if heard.findings else None,
-        "findings": [finding_object(finding) for finding in heard.findings],
-        "key_name": heard.verified.key_name if heard.verified else None,
-        "event": type(heard.verified.event).__name__ if heard.verified and heard.verified.event else None,
-        "forwarded": heard.forwarded.status if heard.forwarded else None,
-        "answered": heard.answer.status,
-    }
+def _is_incomplete(headers: Message) -> bool:
+    """Whether a line was left out that is no header field; the first without a name and colon takes all behind it along."""
+    return headers.get_unixfrom() is not None or any(isinstance(defect, _LEFT_OUT) for defect in headers.defects)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import socket
 import ssl
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -77,7 +80,7 @@ def parse_place(url: str, *, remote: bool = False) -> Place:
     except ValueError:
         parts, host, port = urlsplit(""), "", None
     if (
-        parts.scheme not in schemes or not host or parts.username is not None or parts.fragment
+        parts.scheme not in schemes or not host or port == 0 or parts.username is not None or parts.fragment
         or not (url.isascii() and url.isprintable()) or " " in url or not (remote or _is_here(host))
     ):  # fmt: skip
         where = " or ".join(f"{scheme}://" for scheme in schemes) + ("" if remote else " on this machine")
@@ -115,13 +118,16 @@ def send_message(message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S) 
     Args:
         message: the whole HTTP/1.1 message.
         place: where to.
-        timeout_s: how long each step may take.
+        timeout_s: how long connecting may take, and then all the rest together.
 
     Raises:
-        TransportError: `transport.failed`, nothing listens there or the answer is no HTTP.
+        TransportError: `transport.failed`, nothing listens there, the answer is no HTTP or takes too long.
     """
     try:
-        with socket.create_connection((place.host, place.port), timeout=timeout_s) as plain:
+        with (
+            socket.create_connection((place.host, place.port), timeout=timeout_s) as plain,
+            _ended_after(plain, timeout_s),
+        ):
             if not place.tls:
                 return _exchange(plain, message)
             with ssl.create_default_context().wrap_socket(plain, server_hostname=place.host) as protected:
@@ -129,6 +135,36 @@ def send_message(message: bytes, *, place: Place, timeout_s: float = TIMEOUT_S) 
     except (OSError, http.client.HTTPException) as e:
         reason = getattr(e, "strerror", None) or type(e).__name__
         raise TransportError("transport.failed", f"{place.authority} did not answer: {reason}") from e
+
+
+@contextmanager
+def _ended_after(connection: socket.socket, seconds: float) -> Iterator[None]:
+    """End a connection when its time is over: a socket's own timeout begins anew with each byte.
+
+    Raises:
+        TimeoutError: it was ended; what had been read until then is nothing.
+    """
+    over = threading.Event()
+
+    def end() -> None:
+        over.set()
+        with suppress(OSError):  # it has ended meanwhile
+            same.shutdown(socket.SHUT_RDWR)
+
+    with connection.dup() as same:  # TLS takes the connection's own descriptor away
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (OSError, http.client.HTTPException):
+            if not over.is_set():
+                raise
+        finally:
+            timer.cancel()
+            timer.join()  # it has its descriptor until then
+    if over.is_set():
+        raise TimeoutError(errno.ETIMEDOUT, f"it took more than {seconds:g} seconds")
 
 
 def _exchange(connection: socket.socket, message: bytes) -> Reply:

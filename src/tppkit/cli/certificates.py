@@ -12,7 +12,7 @@ from tppkit._files import read_bounded
 from tppkit._text import printable
 from tppkit.certificates import EidasCertificate, EidasRequest, Source, read_sources
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.cli.output import error_object, print_json, read_input, say, say_error
+from tppkit.cli.output import error_object, print_json, read_input, require_one_stdin, say, say_error
 from tppkit.errors import FormatError
 
 _MAX_PASSWORD_BYTES = 1024
@@ -100,8 +100,7 @@ def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_jso
     """
     if len(password_files) not in (0, 1, len(names)):
         raise click.UsageError(f"give --password-file once for all files, or {len(names)} times")
-    if names.count("-") > 1:
-        raise click.UsageError("standard input (-) can be read once")
+    require_one_stdin(*names)
     bundles = []
     name = ""
     try:

@@ -20,6 +20,8 @@ from tppkit.errors import ConfigurationError, Finding, FormatError, TppkitError,
 
 # What only writing fails with; an error of standard output names no file.
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
+# Settings to the library; to a command they are files that cannot be read.
+_UNREADABLE_KEYS = frozenset({"key.unreadable", "callback-key.unreadable"})
 HOLDS, DOES_NOT_HOLD, WRONG_USAGE, UNREADABLE = 0, 1, 2, 3
 
 
@@ -52,6 +54,19 @@ def read_input(name: str, *, max_bytes: int) -> bytes:
     if len(data) > max_bytes:
         raise FormatError("file.too-large", f"standard input has more than {max_bytes} bytes")
     return data
+
+
+def require_one_stdin(*names: str | None) -> None:
+    """Refuse to read standard input twice: whoever is second would get nothing.
+
+    Args:
+        names: files, or - for standard input; None: not given.
+
+    Raises:
+        click.UsageError: more than one is -.
+    """
+    if names.count("-") > 1:
+        raise click.UsageError("standard input (-) can be read once")
 
 
 def print_json(value: Any) -> None:
@@ -108,8 +123,8 @@ def told(error: Exception) -> TppkitError:
 
 
 def exit_code_of(error: TppkitError) -> int:
-    """2 for settings that cannot work, 1 for what does not hold, 3 for the rest."""
-    if isinstance(error, ConfigurationError):
+    """2 for settings that cannot work, 1 for what does not hold, 3 for the rest: what cannot be read."""
+    if isinstance(error, ConfigurationError) and error.code not in _UNREADABLE_KEYS:
         return WRONG_USAGE
     return DOES_NOT_HOLD if isinstance(error, VerificationError) else UNREADABLE
 

@@ -16,12 +16,8 @@ from tppkit.web.admitted import (
     verified_request,
 )
 from tppkit.web.authorize import Authorization, authorize, require_authorized
-from tppkit.web.callback_gate import (
-    AsyncCallbackGate,
-    CallbackGate,
-    RefusedCallback,
-    log_refused_callback,
-)
+from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
+from tppkit.web.callback_refusing import RefusedCallback, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers, callback_target
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware

@@ -5,8 +5,10 @@ A coroutine function that is called without being awaited does nothing and raise
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tppkit.callbacks.stores.driving import require_over
@@ -17,22 +19,55 @@ T = TypeVar("T")
 _NOT_RUN = (inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 
-def require_function(name: str, function: Callable[..., object] | None, *, awaited: bool) -> None:
-    """Refuse a function that would not run: a generator, or a coroutine function where nothing awaits it.
+def require_function(name: str, function: object, *, awaited: bool) -> None:
+    """Refuse what cannot be called, or would not run: a generator, or a coroutine function where nothing awaits it.
 
     Args:
         name: of the setting.
-        function: the setting, or None.
+        function: the setting.
         awaited: the gate awaits what the function gives.
 
     Raises:
         ConfigurationError: `callback.function`.
     """
+    if not callable(function):
+        raise ConfigurationError("callback.function", f"{name} is a {type(function).__name__} and no function")
     if would_not_run(function, awaited=awaited):
         raise ConfigurationError(
             "callback.function",
             f"{name} is a coroutine or generator function, which nobody would run: a coroutine function belongs to AsyncCallbackGate",
         )
+
+
+def require_functions(*, awaited: bool, **functions: object) -> None:
+    """`require_function` for each setting that is given.
+
+    Args:
+        awaited: the gate awaits what they give.
+        functions: settings by name; None: not given.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+    for name, function in functions.items():
+        if function is not None:
+            require_function(name, function, awaited=awaited)
+
+
+def require_kind(name: str, value: object, *kinds: type) -> None:
+    """Refuse a setting of another kind.
+
+    Args:
+        name: of the setting.
+        value: the setting.
+        kinds: what it may be.
+
+    Raises:
+        ConfigurationError: `web.setting`.
+    """
+    if not isinstance(value, kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise ConfigurationError("web.setting", f"{name} is a {type(value).__name__} and no {wanted}")
 
 
 def would_not_run(function: Callable[..., object] | None, *, awaited: bool) -> bool:
@@ -61,14 +96,11 @@ class OwnFunctions:
         """Call one.
 
         Raises:
-            ConfigurationError: `callback.function`, it gave something to be awaited or iterated.
+            ConfigurationError: `callback.function`, it gave something to be awaited or iterated, or ended as cancelled.
         """
-        try:
+        with self._remembering(function):
             result = function(*given)
             require_over(result)
-        except Exception as e:
-            self.error = e
-            raise
         return result
 
     async def await_one(self, function: Callable[..., Any], *given: object, optional: bool = False) -> Any:
@@ -80,9 +112,10 @@ class OwnFunctions:
             optional: it may also give its result at once.
 
         Raises:
-            ConfigurationError: `callback.function`, it gave something to be iterated, or nothing to be awaited.
+            ConfigurationError: `callback.function`, it gave something to be iterated, or nothing to be awaited, or ended as
+                cancelled though nobody cancels the request.
         """
-        try:
+        with self._remembering(function, task=asyncio.current_task()):
             result = function(*given)
             if inspect.isawaitable(result):
                 result = await result
@@ -92,10 +125,23 @@ class OwnFunctions:
                     f"{_name_of(function)} gave nothing to be awaited: give AsyncCallbackGate a coroutine function",
                 )
             require_over(result)
+        return result
+
+    @contextmanager
+    def _remembering(self, function: object, *, task: asyncio.Task[Any] | None = None) -> Iterator[None]:
+        try:
+            yield
+        except asyncio.CancelledError as e:
+            if task is not None and task.cancelling():
+                raise
+            # No Exception, so it would end the server's task as if the request had been cancelled.
+            self.error = ConfigurationError(
+                "callback.function", f"{_name_of(function)} ended as cancelled: was a task cancelled that it awaits?"
+            )
+            raise self.error from e
         except Exception as e:
             self.error = e
             raise
-        return result
 
 
 def _name_of(function: object) -> str:

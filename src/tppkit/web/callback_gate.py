@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
@@ -24,9 +22,17 @@ from tppkit.callbacks import (
 )
 from tppkit.callbacks.inbox import Handler, Transaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
-from tppkit.errors import CallbackRejected, FormatError, TransportError
 from tppkit.protocol.legacy import LoginRequest
-from tppkit.web.callback_functions import OwnFunctions, require_function
+from tppkit.web.callback_functions import OwnFunctions, require_function, require_functions, require_kind
+from tppkit.web.callback_refusing import (
+    AGAIN,
+    OnRefusal,
+    RefusalSink,
+    RefusedCallback,
+    answer_to,
+    log_refused_callback,
+    make_answer,
+)
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
 from tppkit.web.callback_threads import UnderWay
 from tppkit.web.refusing import Answer
@@ -38,60 +44,7 @@ Login = Callable[[VerifiedCallback], LoginRequest]
 AsyncLogin = Callable[[VerifiedCallback], LoginRequest | Awaitable[LoginRequest]]
 
 
-def _answer(status: int, body: bytes = b"") -> Answer:
-    fixed = (("content-length", str(len(body))), ("cache-control", "no-store"))
-    return Answer(status, (*fixed, ("content-type", "application/json")) if body else fixed, body)
-
-
-ACKNOWLEDGED = _answer(200)
-AGAIN = _answer(503)
-REFUSED = _answer(400)
-_REFUSED = {
-    "transport.timeout": _answer(408),
-    "transport.busy": AGAIN,
-    "callback.peer": _answer(403),
-    "callback.too-large": _answer(413),
-    "message.too-large": _answer(413),
-    "message.no-length": _answer(411),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedCallback:
-    """Everything about a request that was not acknowledged, for the log; not for the sender.
-
-    Attributes:
-        error: why, in full; what a handler raised, where it failed.
-        status: what was answered.
-        at: when, aware UTC.
-        peer: the connection's other end, or None.
-        received: the request for `explain_callback`; None when its body was not read.
-    """
-
-    error: Exception
-    status: int
-    at: datetime
-    peer: str | None
-    received: ReceivedCallback | None = field(default=None, repr=False)
-
-
-OnRefusal = Callable[[RefusedCallback], object]
-
-
-def log_refused_callback(refused: RefusedCallback) -> None:
-    """Write a refusal to the logger `tppkit.web`: what the sender did as a warning, what we did as an error."""
-    failed = refused.status >= 500
-    _LOG.log(
-        logging.ERROR if failed else logging.WARNING, "callback from %s: %d: %s [%s]",
-        refused.peer, refused.status, refused.error, getattr(refused.error, "code", type(refused.error).__name__),
-        exc_info=refused.error if failed else None,
-    )  # fmt: skip
-
-
-def _answer_to(error: Exception) -> Answer:
-    if not isinstance(error, CallbackRejected | FormatError | TransportError):
-        return AGAIN  # the store, the settings, or a mistake of ours
-    return _REFUSED.get(error.code, REFUSED)
+ACKNOWLEDGED = make_answer(200)
 
 
 class _Gate:
@@ -100,10 +53,11 @@ class _Gate:
     def __init__(
         self, inbox: Inbox | AsyncInbox, *, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
     ) -> None:
-        require_function("on_refusal", on_refusal, awaited=False)
+        require_kind("peers", peers, CallbackPeers, type(None))
+        require_function("now", now, awaited=False)
         self.receiver = inbox.receiver
         self.now = now
-        self._peers, self._on_refusal = peers, on_refusal
+        self._peers, self._sink = peers, RefusalSink(on_refusal)
 
     def find(self, source: Source) -> str | None:
         """The target, when it is one of the receiver's addresses; every other request is none of ours."""
@@ -141,12 +95,22 @@ class _Gate:
             received: the request, when its body was read.
             own: a function of the application raised it: whatever it is, it does not speak of the request.
         """
-        answer = AGAIN if own else _answer_to(error)
+        return self._refuse(self._sink.tell, error, source, received, own=own)
+
+    def refuse_aside(
+        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, own: bool = False
+    ) -> Answer:
+        """`refuse` on an event loop, which `on_refusal` must not hold up."""
+        return self._refuse(self._sink.tell_aside, error, source, received, own=own)
+
+    def _refuse(
+        self, tell: OnRefusal, error: Exception, source: Source, received: ReceivedCallback | None, *, own: bool
+    ) -> Answer:
+        answer = AGAIN if own else answer_to(error)
         try:
-            refused = RefusedCallback(error, answer.status, self.now(), source.address(), received)
-            OwnFunctions().call(self._on_refusal, refused)
+            tell(RefusedCallback(error, answer.status, self.now(), source.address(), received))
         except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
-            _LOG.exception("the sink of refused callbacks failed")
+            _LOG.exception("a refused callback could not be told")
         return answer
 
 
@@ -163,11 +127,13 @@ class CallbackGate(_Gate):
         keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
             process may have died the first time; where it fails nothing is acknowledged.
         peers: from where callbacks are taken; from everywhere without.
-        on_refusal: gets everything about each refusal. `explain_callback` takes long: do it elsewhere.
+        on_refusal: gets everything about each refusal, under ASGI in a thread; nobody waits for it there. `explain_callback` takes
+            long: do it elsewhere.
         now: the clock.
 
     Raises:
-        ConfigurationError: `callback.function`, a function would not run because it is a coroutine function.
+        ConfigurationError: `callback.function`, a function is none, or would not run because it is a coroutine function;
+            `web.setting`, inbox or peers are of another kind.
     """
 
     def __init__(
@@ -175,9 +141,9 @@ class CallbackGate(_Gate):
         keep: Keep | None = None, peers: CallbackPeers | None = None, on_refusal: OnRefusal = log_refused_callback,
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
+        require_kind("inbox", inbox, Inbox)
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
-        for name, function in (("handler", handler), ("login", login), ("keep", keep)):
-            require_function(name, function, awaited=False)
+        require_functions(awaited=False, handler=handler, within=within, login=login, keep=keep)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
         self._under_way = UnderWay()
 
@@ -202,7 +168,7 @@ class CallbackGate(_Gate):
                 own.call(self._keep, receipt)
             if self._login is None or receipt.callback.method != "GET":
                 return ACKNOWLEDGED
-            return _answer(200, own.call(self._login, receipt.callback).to_wire())
+            return make_answer(200, own.call(self._login, receipt.callback).to_wire())
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
             return self.refuse(e, source, received, own=e is own.error)
 
@@ -229,11 +195,12 @@ class AsyncCallbackGate(_Gate):
         login: see `CallbackGate`.
         keep: see `CallbackGate`.
         peers: see `CallbackGate`.
-        on_refusal: see `CallbackGate`; it is not awaited.
+        on_refusal: see `CallbackGate`; a plain function.
         now: the clock.
 
     Raises:
-        ConfigurationError: `callback.function`, a function would not run because it is a generator.
+        ConfigurationError: `callback.function`, a function is none, or would not run because it is a generator; `web.setting`,
+            inbox or peers are of another kind.
     """
 
     def __init__(
@@ -241,9 +208,10 @@ class AsyncCallbackGate(_Gate):
         login: AsyncLogin | None = None, keep: Keep | None = None, peers: CallbackPeers | None = None,
         on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
+        require_kind("inbox", inbox, AsyncInbox)
         super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
-        for name, function in (("handler", handler), ("login", login), ("keep", keep)):
-            require_function(name, function, awaited=True)
+        require_functions(awaited=True, handler=handler, login=login, keep=keep)
+        require_functions(awaited=False, within=within)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
 
     async def receive(self, received: ReceivedCallback, source: Source) -> Answer:
@@ -258,9 +226,9 @@ class AsyncCallbackGate(_Gate):
                 await own.await_one(self._keep, receipt, optional=True)
             if self._login is None or receipt.callback.method != "GET":
                 return ACKNOWLEDGED
-            return _answer(200, (await own.await_one(self._login, receipt.callback, optional=True)).to_wire())
+            return make_answer(200, (await own.await_one(self._login, receipt.callback, optional=True)).to_wire())
         except Exception as e:  # noqa: BLE001  # as above
-            return self.refuse(e, source, received, own=e is own.error)
+            return self.refuse_aside(e, source, received, own=e is own.error)
 
     async def _take(self, received: ReceivedCallback, own: OwnFunctions) -> Receipt:
         handler = self._handler

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 from urllib.parse import quote
 
+from tppkit._encoding import shown
 from tppkit.callbacks import verify_peer
 from tppkit.callbacks.peers import IpNetwork, parse_networks
-from tppkit.errors import FormatError
+from tppkit.errors import ConfigurationError, FormatError
 from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
@@ -24,11 +26,22 @@ class CallbackPeers:
         allowed: the service's networks.
         trusted_proxies: proxies of one's own, whose `X-Forwarded-For` counts.
         unix_socket: the server listens on a Unix socket, so that its other end is a trusted proxy on this machine.
+
+    Raises:
+        ConfigurationError: `callback.networks`, texts must be read with `parse_networks`.
     """
 
     allowed: Sequence[IpNetwork]
     trusted_proxies: Sequence[IpNetwork] = ()
     unix_socket: bool = False
+
+    def __post_init__(self) -> None:
+        for network in (*self.allowed, *self.trusted_proxies):
+            if not isinstance(network, IPv4Network | IPv6Network):
+                raise ConfigurationError(
+                    "callback.networks",
+                    f"{shown(str(network))} is a {type(network).__name__}: give parse_networks(...)",
+                )
 
     def require(self, source: Source) -> None:
         """Refuse a request of anybody else.

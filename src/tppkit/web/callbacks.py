@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import MutableMapping
+from math import inf
 from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
-from tppkit.errors import TransportError
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.web.callback_functions import require_kind
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.callback_threads import CallThreads
 from tppkit.web.message import Receive, read_body
@@ -23,17 +25,18 @@ THREADS = 16
 class CallbackMiddleware:
     """Stands before an ASGI application, on asyncio.
 
-    A blocking inbox works in threads of its own, so a handler that hangs holds up nothing of the application's. When the time is
+    A blocking inbox works in threads of its own, and so does what is told of refusals, so a handler or sink that hangs holds up
+    nothing of the application's. When the time is
     over the answer is 503, whatever the inbox does with the callback: if it still has its effect, its repetition is acknowledged.
 
     Args:
         app: the application.
         gate: what is done with callbacks.
-        timeout_s: how long reading, storing and handling may take together.
+        timeout_s: how long reading, storing and handling may take together; more than 0, and finite.
         threads: how many callbacks a blocking inbox handles at a time; four times as many may wait, more are answered 503.
 
     Raises:
-        ConfigurationError: `web.setting`, less than one.
+        ConfigurationError: `web.setting`, no time, less than one thread, or no gate.
     """
 
     def __init__(
@@ -44,6 +47,9 @@ class CallbackMiddleware:
         timeout_s: float = TIMEOUT_S,
         threads: int = THREADS,
     ) -> None:
+        require_kind("gate", gate, CallbackGate, AsyncCallbackGate)
+        if not 0 < timeout_s < inf:
+            raise ConfigurationError("web.setting", f"a timeout_s of {timeout_s} is no time to receive a callback in")
         self._app, self._gate, self._timeout_s = app, gate, timeout_s
         self._threads = CallThreads(threads)
 
@@ -65,9 +71,11 @@ class CallbackMiddleware:
                 received = ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, body)
                 return await self._receive(received, source)
         except TimeoutError as e:
-            return self._gate.refuse(_late(received, e, self._timeout_s), source, received, own=received is not None)
+            return self._gate.refuse_aside(
+                _late(received, e, self._timeout_s), source, received, own=received is not None
+            )
         except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
-            return self._gate.refuse(e, source, received)
+            return self._gate.refuse_aside(e, source, received)
 
     async def _receive(self, received: ReceivedCallback, source: AsgiSource) -> Answer:
         gate = self._gate

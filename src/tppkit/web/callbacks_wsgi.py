@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tppkit.callbacks import ReceivedCallback
+from tppkit.web.callback_functions import require_kind
 from tppkit.web.callback_gate import CallbackGate
 from tppkit.web.refusing import Answer
 from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
@@ -21,9 +22,13 @@ class WsgiCallbackMiddleware:
     Args:
         app: the application.
         gate: what is done with callbacks.
+
+    Raises:
+        ConfigurationError: `web.setting`, the gate is one to be awaited, or none.
     """
 
     def __init__(self, app: WsgiApp, *, gate: CallbackGate) -> None:
+        require_kind("gate", gate, CallbackGate)
         self._app, self._gate = app, gate
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
