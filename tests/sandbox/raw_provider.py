@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import httpx
 
-from tppkit.client.tls_context import make_context
+from tppkit.client.tls_context import IdentityContext, IdentityContexts
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki
@@ -39,7 +39,9 @@ def make_seal(issued: Issued) -> Seal:
 
 def tls_context(issued: Issued, pki: Pki) -> ssl.SSLContext:
     """Presents any certificate of a PKI to a server of `pki`, also one that an `Identity` would refuse."""
-    return make_context((issued.certificate, *issued.chain), issued.key, server_anchors=[pki.root.certificate])
+    # httpx sets protocols on a context with every connection, which a bare one of OpenSSL does not bear from several threads.
+    contexts = IdentityContexts((issued.certificate, *issued.chain), issued.key, server_anchors=[pki.root.certificate])
+    return IdentityContext(lambda: contexts)
 
 
 @dataclass

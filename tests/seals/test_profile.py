@@ -144,9 +144,7 @@ def require_refused(row: SealProfile | KeyIdStyle, **fields: Any) -> None:
 
 
 @pytest.mark.parametrize("row", [PSD2_V1, PSD2_V1.key_id], ids=["profile", "key_id"])
-@pytest.mark.parametrize(
-    "value", [object, 5, b"x", ["digest"], {"digest"}, ((1, 2, 3),), (("a", "b", "c"),)], ids=repr
-)
+@pytest.mark.parametrize("value", [object, 5, b"x", ["digest"], {"digest"}, ((1, 2, 3),), (("a", "b", "c"),)], ids=repr)
 def test_a_field_of_another_type_is_refused(row: SealProfile | KeyIdStyle, value: object) -> None:
     for field in fields(row):
         require_refused(row, **{field.name: value})
