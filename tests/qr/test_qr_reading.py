@@ -336,6 +336,12 @@ def test_what_says_how_a_jpegs_colours_are_written_is_kept(mode, progressive):
     assert read_picture(jpeg) == PAYMENT
 
 
+@pytest.mark.parametrize("padding", [b"\0", bytes(10), b"\xff\0", b"\xff\xff", b"pad"])
+def test_what_pads_the_segments_of_a_jpeg_is_passed_over(padding):
+    behind_first = 4 + int.from_bytes(JPEG[4:6], "big")
+    assert read_picture(JPEG[:behind_first] + padding + JPEG[behind_first:]) == PAYMENT
+
+
 @pytest.mark.parametrize(
     "broken",
     [

@@ -15,7 +15,7 @@ _MAX_CHUNKS = 10_000  # pixels come in chunks of 8 KiB and more; a million empty
 _PIXEL_CHUNKS = frozenset({b"IHDR", b"PLTE", b"tRNS", b"IDAT", b"IEND"})
 _MAX_SEGMENTS = 1_000  # 16 MiB of Exif are 256
 _MAX_SCANS = 64  # a progressive picture has about ten, and each goes over all pixels
-_MARKER = re.compile(rb"\xff+([\x01-\xfe])")
+_MARKER = re.compile(rb"\xff([\x01-\xfe])")
 _START_OF_SCAN, _COMMENT = 0xDA, 0xFE
 _WITHOUT_LENGTH = frozenset({0x01, *range(0xD0, 0xDA)})  # TEM, RST, SOI, EOI
 # APP0 (JFIF) and APP14 (Adobe) say how colours are written.
@@ -63,9 +63,9 @@ def _pixels_of_jpeg(jpeg: bytes) -> bytes:
         raise FormatError("qr.picture-too-large", f"the picture has more than {_MAX_SCANS} scans")
     kept, at = [jpeg[:2]], 2
     for _ in range(_MAX_SEGMENTS):
-        marker = _MARKER.match(jpeg, at)
+        marker = _MARKER.search(jpeg, at)  # some cameras pad segments
         if marker is None:
-            raise FormatError("qr.picture-malformed", f"the picture has no marker at byte {at}")
+            raise FormatError("qr.picture-malformed", f"the picture has no marker behind byte {at}")
         kind, begin = marker[1][0], marker.end()
         if kind == _START_OF_SCAN:
             return b"".join([*kept, jpeg[begin - 2 :]])
