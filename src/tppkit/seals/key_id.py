@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote, unquote, unquote_plus
@@ -77,10 +78,15 @@ _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
 _ONE_LINE = re.compile(rf"/(?={_TYPE})")
 # How it writes what is not printable ASCII, and from 3.0 on a slash.
-_WRITTEN = re.compile(r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\/")
+_WRITTEN = r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\(?P<slash>/)"
 _IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
 _ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
-_TO_ESCAPE = (re.compile(_IN_VALUE), re.compile(rf"{_ESCAPED}|{_IN_VALUE}"))
+# Each reads in one pass, so what came out of an escape is never read as one: as OpenSSL means it, as it stands, and both for those
+# who escape more in it.
+_READINGS = tuple([
+    re.compile("|".join(parts))
+    for parts in ((_WRITTEN, _IN_VALUE), (_WRITTEN, _ESCAPED, _IN_VALUE), (_IN_VALUE,), (_ESCAPED, _IN_VALUE))
+])  # fmt: skip
 # What RFC 4514 text needs and a quoted parameter can hold; a quote is always percent-encoded. A backslash is not where spaces are not:
 # WSO2 compares the text with the one that Java prints and decodes nothing.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
@@ -196,7 +202,9 @@ def _names(text: str) -> list[DistinguishedName]:
     """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one."""
     readings: list[DistinguishedName] = []
     failure: FormatError | None = None
-    decoded = (unquote(text, errors="replace"), text, unquote_plus(text, errors="replace"))
+    decoded = [text]
+    with suppress(UnicodeDecodeError):  # in which case the percent signs are the name's own
+        decoded = [unquote(text, errors="strict"), text, unquote_plus(text, errors="strict")]
     forms = [form for each in decoded for form in (_from_one_line(each) if each[:1] == "/" else (each,))]
     for form in dict.fromkeys(forms):
         try:
@@ -211,20 +219,22 @@ def _names(text: str) -> list[DistinguishedName]:
 def _from_one_line(text: str) -> list[str]:
     r"""OpenSSL's one line as RFC 4514 text: bytes beyond printable ASCII stand there as `\xHH`, a slash sometimes as `\/`.
 
-    Also read as it stands, and as those mean it who escape more in it.
+    Also read as it stands, and as those mean it who escape more in it. Bytes that are no UTF-8 give no reading.
     """
     parts = [part for part in _ONE_LINE.split(text) if part]
-    decoded = [_WRITTEN.sub(_meant, part) for part in parts]
-    return [
-        ",".join([pattern.sub(_escape, part) for part in reading])
-        for reading in (decoded, parts)
-        for pattern in _TO_ESCAPE
-    ]
-
-
-def _meant(found: re.Match[str]) -> str:
-    return bytes.fromhex(found["bytes"].replace("\\x", "")).decode("utf-8", "replace") if found["bytes"] else "/"
+    forms = []
+    for reading in _READINGS:
+        with suppress(UnicodeDecodeError):
+            forms.append(",".join([reading.sub(_escape, part) for part in parts]))
+    return forms
 
 
 def _escape(found: re.Match[str]) -> str:
+    r"""RFC 4514 text for what was found: `\xHH` becomes `\HH`, and so stays a part of the value whatever the byte is."""
+    if found.lastgroup == "bytes":
+        pairs = found[0].replace("x", "")
+        bytes.fromhex(pairs.replace("\\", "")).decode("utf-8")
+        return pairs
+    if found.lastgroup == "slash":
+        return "/"
     return f"\\{found[0]}" if len(found[0]) == 1 else found[0]
