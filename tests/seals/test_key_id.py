@@ -194,6 +194,24 @@ def test_in_one_line_bytes_that_are_no_utf_8_name_nobody(issuer: str) -> None:
     assert check(f"SN=9FA1,CA={issuer}", issued_by((NameOID.ORGANIZATION_NAME, "Köln"))) == "key-id.mismatch"
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("A\\/CN=B", "A/CN=B"), ("A\\+CN=B", "A+CN=B"), ("\\2C\\/CN=\\xC3\\xB6\\+CN=B", "\\2C/CN=ö+CN=B"),
+        ("A\\\\/CN=B", "A\\/CN=B"), ("A\\/C=DE\\/O=B", "A/C=DE/O=B"),
+    ],
+)  # fmt: skip
+def test_in_one_line_of_openssl_3_a_slash_behind_a_backslash_separates_nothing(written: str, value: str) -> None:
+    def of(*organizations: str) -> EidasCertificate:
+        values = [(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
+        return issued_by((NameOID.COUNTRY_NAME, "DE"), *values, (NameOID.COMMON_NAME, "CA"))
+
+    key_id = f"SN=9FA1,CA=/C=DE/O={written}/CN=CA"
+    assert check(key_id, of(value)) == "names it"
+    for other in (value.replace("/", ","), value.replace("+", ","), value.replace("2C", ","), f"{value}/CN=CA"):
+        assert other == value or check(key_id, of(other)) == "key-id.mismatch"
+
+
 @pytest.mark.parametrize("byte", ["\\xFF", "\\xFE", "%FF", "%FE", "\\xC3\\B6"])
 def test_in_one_line_bytes_that_are_no_utf_8_stand_for_no_character(byte: str) -> None:
     for character in ("\ufffd", "ö"):
@@ -229,7 +247,9 @@ def test_in_one_line_what_a_byte_stands_for_is_a_part_of_the_value(
 
 def test_in_one_line_a_backslash_joins_no_attributes() -> None:
     joined = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A,CN=x"))
-    assert check("SN=9FA1,CA=/C=DE/O=A\\/CN=x", joined) == "key-id.mismatch"
+    separate = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A"), (NameOID.COMMON_NAME, "x"))
+    for other in (joined, separate):
+        assert check("SN=9FA1,CA=/C=DE/O=A\\/CN=x", other) == "key-id.mismatch"
 
 
 @pytest.mark.parametrize(

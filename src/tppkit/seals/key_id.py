@@ -76,16 +76,19 @@ _TEXT = re.compile(r'[^"\x00-\x1f\x7f]{1,2048}')
 _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 # OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
-_ONE_LINE = re.compile(rf"/(?={_TYPE})")
-# How it writes what is not printable ASCII, and from 3.0 on a slash.
+_ONE_LINE = rf"/(?={_TYPE})"
+# How it writes what is not printable ASCII, and from 3.0 on a slash and a plus.
 _WRITTEN = r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\(?P<slash>/)"
 _IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
 _ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
-# Each reads in one pass, so what came out of an escape is never read as one: as OpenSSL means it, as it stands, and both for those
-# who escape more in it.
+# What separates attributes, and what is replaced in each. One pass, so what came out of an escape is never read as one: as OpenSSL
+# means it, as it stands, both for those who escape more in it, and last as 3.0 means it, with a slash that separates nothing.
 _READINGS = tuple([
-    re.compile("|".join(parts))
-    for parts in ((_WRITTEN, _IN_VALUE), (_WRITTEN, _ESCAPED, _IN_VALUE), (_IN_VALUE,), (_ESCAPED, _IN_VALUE))
+    (re.compile(separator), re.compile("|".join(parts)))
+    for separator, *parts in (
+        (_ONE_LINE, _WRITTEN, _IN_VALUE), (_ONE_LINE, _WRITTEN, _ESCAPED, _IN_VALUE), (_ONE_LINE, _IN_VALUE),
+        (_ONE_LINE, _ESCAPED, _IN_VALUE), (rf"(?<!\\){_ONE_LINE}", _WRITTEN, r"\\\+", _IN_VALUE),
+    )
 ])  # fmt: skip
 # What RFC 4514 text needs and a quoted parameter can hold; a quote is always percent-encoded. A backslash is not where spaces are not:
 # WSO2 compares the text with the one that Java prints and decodes nothing.
@@ -221,11 +224,10 @@ def _from_one_line(text: str) -> list[str]:
 
     Also read as it stands, and as those mean it who escape more in it. Bytes that are no UTF-8 give no reading.
     """
-    parts = [part for part in _ONE_LINE.split(text) if part]
     forms = []
-    for reading in _READINGS:
+    for separator, replaced in _READINGS:
         with suppress(UnicodeDecodeError):
-            forms.append(",".join([reading.sub(_escape, part) for part in parts]))
+            forms.append(",".join([replaced.sub(_escape, part) for part in separator.split(text) if part]))
     return forms
 
 
