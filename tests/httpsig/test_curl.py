@@ -81,6 +81,12 @@ def test_a_command_saved_with_other_line_ends_is_read_the_same() -> None:
     assert parse_curl(f"curl {URL} \\\r\n -d 'a\r\nb'\r\n").body == b"a\r\nb"
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n ", " \\\n\n", "\\\n \n", " \\ \n", "\n\n"])
+def test_a_line_end_without_a_backslash_ends_the_command(end: str) -> None:
+    assert code(f"curl {URL}{end}-d x=1") == "curl.shell"
+    assert parse_curl(f"\n curl {URL}{end.replace(chr(92), '')}").body == b""
+
+
 def test_data_joins_by_ampersands_and_json_does_not() -> None:
     assert parse_curl(f"curl {URL} -d a=1 --data-binary b=2 --data-urlencode 'c=ä+'").body == b"a=1&b=2&c=%C3%A4%2B"
     message = parse_curl(f"""curl {URL} --json '{{"a":' --json '1}}'""")
@@ -253,6 +259,7 @@ def _is_whole(raw: bytes) -> bool:
         ["-b", "a=b", "-H", "Cookie: c=d"], ["-b", "a=b", "-b", "c=d; e=f"], ["-A", "x", "-A", "y"], ["-A", "x", "-H", "User-Agent: z"],
         ["-e", "x", "-e", "y;auto"], ["--compressed"], ["--compressed", "-H", "Accept-Encoding: x"], ["-X", "get"], ["-G", "-d", ""],
         ["-G", "-I", "-d", "x"], ["-H", "Content-Type: a", "--json", "{}"],
+        ["-G", "--json", "{}"], ["-G", "-I", "-d", "a", "--json", "b"], ["-G", "--json", "1", "-H", "Accept: a", "-H", "Content-Type:"],
     ],
 )  # fmt: skip
 def test_curl_itself_sends_the_same(arguments: list[str]) -> None:
@@ -281,6 +288,21 @@ def require_same(arguments: list[str], address: str) -> None:
     assert sorted((n.lower(), v) for n, v in read.headers) == sorted(
         (n.lower(), v) for n, v in raw.headers if n.lower() not in own
     )
+
+
+@pytest.mark.skipif(CURL is None, reason="needs curl, the measure of this reader")
+@pytest.mark.parametrize(
+    "hosts",
+    [
+        ["Host: z", "Host: y"], ["Host: z", "host: z"], ["Host:", "Host: z"], ["Host:", "Host: z", "Host: y"], ["Host: z", "Host:"],
+        ["Host;", "Host: z"], ["X-A: b", "HOST: z", "X-A: b", "Host: y"],
+    ],
+)  # fmt: skip
+def test_curl_itself_sends_the_same_of_several_hosts(hosts: list[str]) -> None:
+    arguments = [word for host in hosts for word in ("-H", host)]
+    raw = parse_request(sent_by_curl(arguments, "http://{}/a"))
+    read = parse_curl(shlex.join(["curl", *arguments, "http://h/a"]))
+    assert [read.values(name) for name in ("host", "x-a")] == [raw.values(name) for name in ("host", "x-a")]
 
 
 def test_the_program_is_known_by_its_name_on_windows() -> None:

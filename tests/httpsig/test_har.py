@@ -85,6 +85,56 @@ def test_a_body_in_base64_is_decoded() -> None:
     assert parse_har(har(changed(postData=data))).body == b"\xff\x00"
 
 
+def sent(text: str, size: int, content_type: str, *lengths: str, **data: str) -> bytes:
+    rows = [("Signature", "a"), ("content-type", content_type), *(("Content-Length", length) for length in lengths)]
+    headers = [{"name": name, "value": value} for name, value in rows]
+    return har(changed(headers=headers, postData={"text": text} | data, bodySize=size))
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "content_type", "body"),
+    [
+        ('{"a":"é"}', 9, "application/json; charset=iso-8859-1", b'{"a":"\xe9"}'),
+        ('{"a":"é"}', 9, 'application/json;a=b;\tCharset="ISO-8859-15" ; c=d', b'{"a":"\xe9"}'),
+        ("ąé€", 3, "text/plain;charset=windows-1257", b"\xe0\xe9\x80"),
+        ("Ã©", 2, "text/plain;charset=iso-8859-1", "é".encode()),
+        ("é", 2, "text/plain;charset=iso-8859-1", "é".encode()),
+        ("é", -1, "text/plain;charset=iso-8859-1", "é".encode()),
+    ],
+)
+def test_a_body_that_the_exporter_decoded_is_encoded_as_it_was_sent(
+    text: str, size: int, content_type: str, body: bytes
+) -> None:
+    assert parse_har(sent(text, size, content_type)).body == body
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "content_type"),
+    [
+        ("abc", 10, "text/plain"), ("abc", 0, "text/plain"), ("abc", 2, "text/plain;charset=iso-8859-1"), ("é", 1, "text/plain"),
+        ("é€", 2, "text/plain;charset=iso-8859-1"), ("é", 1, "text/plain;charset=iso-8859-12"), ("é", 1, "text/plain;charset=zlib"),
+        ("é", 1, "text/plain;xcharset=iso-8859-1"), ("é" * 400_000, 400_000, "text/plain;charset=punycode"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("as_found", [False, True])
+def test_a_text_of_which_other_bytes_were_sent_is_refused(
+    text: str, size: int, content_type: str, as_found: bool
+) -> None:
+    with pytest.raises(FormatError) as caught:
+        parse_har(sent(text, size, content_type), as_found=as_found)
+    assert caught.value.code == "har.body"
+
+
+def test_bytes_of_which_others_were_sent_are_refused() -> None:
+    raw = sent(b64encode(b"abc").decode(), 10, "text/plain;charset=iso-8859-1", encoding="base64")
+    assert code(raw) == "har.body"
+
+
+def test_a_size_in_characters_is_passed_over_where_the_length_fits() -> None:
+    assert parse_har(sent("é", 1, "text/plain;charset=utf-8", "2")).body == "é".encode()
+    assert parse_har(sent("é", 1, "text/plain;charset=iso-8859-1", "1")).body == b"\xe9"
+
+
 def test_a_body_that_is_not_its_content_length_is_refused() -> None:
     rows = [*SIGNED["headers"], {"name": "Content-Length", "value": "3"}]
     assert code(har(changed(headers=rows))) == "message.length"

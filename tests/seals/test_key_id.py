@@ -194,9 +194,62 @@ def test_in_one_line_bytes_that_are_no_utf_8_name_nobody(issuer: str) -> None:
     assert check(f"SN=9FA1,CA={issuer}", issued_by((NameOID.ORGANIZATION_NAME, "Köln"))) == "key-id.mismatch"
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("A\\/CN=B", "A/CN=B"), ("A\\+CN=B", "A+CN=B"), ("\\2C\\/CN=\\xC3\\xB6\\+CN=B", "\\2C/CN=ö+CN=B"),
+        ("A\\\\/CN=B", "A\\/CN=B"), ("A\\/C=DE\\/O=B", "A/C=DE/O=B"),
+    ],
+)  # fmt: skip
+def test_in_one_line_of_openssl_3_a_slash_behind_a_backslash_separates_nothing(written: str, value: str) -> None:
+    def of(*organizations: str) -> EidasCertificate:
+        values = [(NameOID.ORGANIZATION_NAME, organization) for organization in organizations]
+        return issued_by((NameOID.COUNTRY_NAME, "DE"), *values, (NameOID.COMMON_NAME, "CA"))
+
+    key_id = f"SN=9FA1,CA=/C=DE/O={written}/CN=CA"
+    assert check(key_id, of(value)) == "names it"
+    for other in (value.replace("/", ","), value.replace("+", ","), value.replace("2C", ","), f"{value}/CN=CA"):
+        assert other == value or check(key_id, of(other)) == "key-id.mismatch"
+
+
+@pytest.mark.parametrize("byte", ["\\xFF", "\\xFE", "%FF", "%FE", "\\xC3\\B6"])
+def test_in_one_line_bytes_that_are_no_utf_8_stand_for_no_character(byte: str) -> None:
+    for character in ("\ufffd", "ö"):
+        assert (
+            check(f"SN=9FA1,CA=/O=K{byte}", issued_by((NameOID.ORGANIZATION_NAME, f"K{character}")))
+            == "key-id.mismatch"
+        )
+
+
+@pytest.mark.parametrize(
+    ("written", "value", "others"),
+    [
+        ("A\\x2CCN=B", "A,CN=B", ("A", "B")),
+        ("A\\x2bCN=B", "A+CN=B", ("A", "B")),
+        ("A\\x5C2CB", "A\\2CB", ("A,B",)),
+        ("A\\x5C\\x2FB", "A\\/B", ("A/B",)),
+        ("A\\x5CxC3\\x5CxB6", "A\\xC3\\xB6", ("Aö",)),
+        ("\\x230C0141", "#0C0141", ("A",)),
+        ("\\x22A\\x22", '"A"', ("A",)),
+    ],
+)
+def test_in_one_line_what_a_byte_stands_for_is_a_part_of_the_value(
+    written: str, value: str, others: tuple[str, ...]
+) -> None:
+    def of(organization: str, *names: str) -> EidasCertificate:
+        pairs = [(NameOID.COMMON_NAME, name) for name in (*names, "CA")]
+        return issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, organization), *pairs)
+
+    key_id = f"SN=9FA1,CA=/C=DE/O={written}/CN=CA"
+    assert check(key_id, of(value)) == "names it"
+    assert check(key_id, of(*others)) == "key-id.mismatch"
+
+
 def test_in_one_line_a_backslash_joins_no_attributes() -> None:
     joined = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A,CN=x"))
-    assert check("SN=9FA1,CA=/C=DE/O=A\\/CN=x", joined) == "key-id.mismatch"
+    separate = issued_by((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A"), (NameOID.COMMON_NAME, "x"))
+    for other in (joined, separate):
+        assert check("SN=9FA1,CA=/C=DE/O=A\\/CN=x", other) == "key-id.mismatch"
 
 
 @pytest.mark.parametrize(

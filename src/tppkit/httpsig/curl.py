@@ -247,15 +247,23 @@ def _headers(command: _Command, host: str, body: bytes | None) -> tuple[Header, 
     own = [*_own_headers(command, host, body)]
     return (
         *[header for header in own if header[0].lower() not in names],
-        *[(name, value) for name, value in given if value is not None],
+        *[(name, value) for name, value in _with_one_host(given) if value is not None],
     )
+
+
+def _with_one_host(given: list[tuple[str, str | None]]) -> list[tuple[str, str | None]]:
+    """Of several Host headers curl sends the first, unless that one takes its own away."""
+    hosts = [header for header in given if header[0].lower() == "host"]
+    if not hosts or hosts[0][1] is None:
+        return given
+    return [hosts[0], *[header for header in given if header[0].lower() != "host"]]
 
 
 def _own_headers(command: _Command, host: str, body: bytes | None) -> Iterator[Header]:
     """What curl writes by itself or for an option, unless a header of this name was given."""
     is_json = any(option == "--json" for option, _ in command.data)
     yield "Host", host
-    yield "Accept", "application/json" if is_json and body is not None else "*/*"
+    yield "Accept", "application/json" if is_json else "*/*"
     if command.user is not None:
         yield "Authorization", f"Basic {encode_base64(command.user)}"
     for name, value in (
@@ -269,8 +277,9 @@ def _own_headers(command: _Command, host: str, body: bytes | None) -> Iterator[H
             yield name, text
     if "--compressed" in command.switches:
         yield "Accept-Encoding", _ENCODINGS
-    if body is not None:
+    if is_json or body is not None:
         yield "Content-Type", "application/json" if is_json else "application/x-www-form-urlencoded"
+    if body is not None:
         yield "Content-Length", str(len(body))
 
 

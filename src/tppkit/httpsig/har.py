@@ -1,7 +1,7 @@
 """One request of a HAR file, as browsers, proxies and test tools export them.
 
-A HAR file holds a body as text, so a body that is no UTF-8 cannot be had back from it, and some exporters change line ends;
-where the request has a Content-Length, it is compared.
+A HAR file holds a body as text. Of a body that was no UTF-8 the bytes are had back where Content-Type names the character set and
+bodySize proves it. Some exporters change line ends; where the request has a Content-Length, it is compared.
 Source: HTTP Archive (HAR) 1.2, sections "entries", "request", "postData".
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from tppkit._encoding import decode_base64, parse_json, shown
@@ -22,6 +23,10 @@ MAX_ENTRIES = 10_000
 _MAX_DEPTH = 128  # an exporter writes the call stack of a page as nested objects
 _MAX_HEADERS = 256
 _LENGTH = re.compile("[0-9]{1,18}")
+# Of one byte a character each; others are not looked up, for some of Python's take time by the square of the length.
+_CHARACTER_SET = re.compile(
+    r';[ \t]*charset="?(iso-8859-(?:[1-9]|1[0-13-6])|windows-125[0-8])"?[ \t]*(?:;|\Z)', re.IGNORECASE
+)
 
 
 def parse_har(raw: bytes, *, entry: int | None = None, as_found: bool = False) -> Message:
@@ -129,21 +134,44 @@ def _body(request: Mapping[str, Any], headers: Iterable[Header]) -> bytes:
     text = data.get("text")
     if text is not None and not isinstance(text, str):
         raise FormatError("har.malformed", "postData.text is not a text")
+    size = request.get("bodySize")
+    sizes = [size] if isinstance(size, int) and size >= 0 else []  # -1 stands for unknown
+    lengths = [int(value) for value in _values(headers, "content-length") if _LENGTH.fullmatch(value)]
     if not text:
-        _require_no_body(data, request.get("bodySize"), headers, is_told=value is None or text is not None)
+        _require_no_body(data, [*sizes, *lengths], is_told=value is None or text is not None)
         return b""
-    return decode_base64(text, what="postData.text") if encoding else text.encode("utf-8")
+    body = decode_base64(text, what="postData.text") if encoding else text.encode("utf-8")
+    # Firefox counts characters in bodySize, so a Content-Length that fits counts as well.
+    if not sizes or len(body) in (*sizes, *lengths):
+        return body
+    return _encoded_as_sent("" if encoding else text, headers, size=sizes[0])
 
 
-def _require_no_body(data: Mapping[str, Any], size: object, headers: Iterable[Header], *, is_told: bool) -> None:
+def _encoded_as_sent(text: str, headers: Iterable[Header], *, size: int) -> bytes:
+    """The bytes of a body that the exporter decoded, in the character set that Content-Type names."""
+    for value in _values(headers, "content-type"):
+        if named := _CHARACTER_SET.search(value):
+            with suppress(UnicodeEncodeError):
+                body = text.encode(named[1])
+                if len(body) == size:
+                    return body
+    raise FormatError(
+        "har.body",
+        f"postData.text is not the body, of which {size} bytes were sent: the exporter decoded or changed it",
+    )
+
+
+def _require_no_body(data: Mapping[str, Any], lengths: list[int], *, is_told: bool) -> None:
     """Where there is no text, the file says that there was no body, and nothing else says that there was one."""
     if data.get("params"):
         raise FormatError("har.body", "postData holds the fields of a form and not the body's text")
-    lengths = [size] if isinstance(size, int) and size >= 0 else []  # -1 stands for unknown
-    lengths += [int(value) for name, value in headers if name.lower() == "content-length" and _LENGTH.fullmatch(value)]
     if any(lengths) or not (lengths or is_told):
         sent = f"{max(lengths)} bytes were sent" if lengths else "nothing says that there was none"
         raise FormatError("har.body", f"the HAR file does not hold the body, and {sent}; export with bodies")
+
+
+def _values(headers: Iterable[Header], name: str) -> list[str]:
+    return [value for given, value in headers if given.lower() == name]
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

@@ -16,7 +16,7 @@ MAX_WORDS = 4096
 
 # Alternatives that never start alike, so a text is read in one pass.
 _PIECE = re.compile(
-    r"(?P<space>(?:[ \t\n]|\r\n)+)"
+    r"(?P<space>[ \t]+)"
     r"|\\(?P<joined>\r?\n)"
     r"|'(?P<single>[^']*)'"
     r"|\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)'"
@@ -43,7 +43,8 @@ def parse_words(text: str) -> tuple[bytes, ...]:
         text: one command, over one line or several joined by a backslash.
 
     Raises:
-        FormatError: `curl.shell`, a quote is not closed, or a shell would expand or redirect something here.
+        FormatError: `curl.shell`, a quote is not closed, another command follows, or a shell would expand or redirect
+            something here.
     """
     if len(text) > MAX_COMMAND_LENGTH:
         raise FormatError("curl.shell", f"a command of {len(text)} characters is too long")
@@ -57,7 +58,8 @@ def parse_words(text: str) -> tuple[bytes, ...]:
             rest = shown(text[position : position + 20])
             raise FormatError(
                 "curl.shell",
-                f"at character {position} stands {rest}: a quote that is not closed, or shell syntax that is not read here",
+                f"at character {position} stands {rest}: a quote that is not closed, a line end without a backslash, at which the "
+                "command ends, or shell syntax that is not read here",
             )
         position = match.end()
         if match.lastgroup == "space":

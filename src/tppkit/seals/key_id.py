@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote, unquote, unquote_plus
@@ -75,12 +76,20 @@ _TEXT = re.compile(r'[^"\x00-\x1f\x7f]{1,2048}')
 _URL = re.compile(r"https?://[!#-\[\]-~]{1,2000}")
 # OpenSSL's one line, `/C=DE/O=Bank, Ltd/CN=CA`: a slash before each attribute; where none begins, a separator is part of a value.
 _TYPE = r"(?:[A-Za-z][A-Za-z0-9-]*|[0-9.]+)="
-_ONE_LINE = re.compile(rf"/(?={_TYPE})")
-# How it writes what is not printable ASCII, and from 3.0 on a slash.
-_WRITTEN = re.compile(r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\/")
+_ONE_LINE = rf"/(?={_TYPE})"
+# How it writes what is not printable ASCII, and from 3.0 on a slash and a plus.
+_WRITTEN = r"(?P<bytes>(?:\\x[0-9A-Fa-f]{2})+)|\\(?P<slash>/)"
 _IN_VALUE = rf'["<>;\\]|[,+](?! *{_TYPE})'
 _ESCAPED = r'\\(?:[ "#+,;<=>\\]|[0-9A-Fa-f]{2})'
-_TO_ESCAPE = (re.compile(_IN_VALUE), re.compile(rf"{_ESCAPED}|{_IN_VALUE}"))
+# What separates attributes, and what is replaced in each. One pass, so what came out of an escape is never read as one: as OpenSSL
+# means it, as it stands, both for those who escape more in it, and last as 3.0 means it, with a slash that separates nothing.
+_READINGS = tuple([
+    (re.compile(separator), re.compile("|".join(parts)))
+    for separator, *parts in (
+        (_ONE_LINE, _WRITTEN, _IN_VALUE), (_ONE_LINE, _WRITTEN, _ESCAPED, _IN_VALUE), (_ONE_LINE, _IN_VALUE),
+        (_ONE_LINE, _ESCAPED, _IN_VALUE), (rf"(?<!\\){_ONE_LINE}", _WRITTEN, r"\\\+", _IN_VALUE),
+    )
+])  # fmt: skip
 # What RFC 4514 text needs and a quoted parameter can hold; a quote is always percent-encoded. A backslash is not where spaces are not:
 # WSO2 compares the text with the one that Java prints and decodes nothing.
 _SAFE = ",=+#;<>/.:()-_*'@!&?$"
@@ -196,7 +205,9 @@ def _names(text: str) -> list[DistinguishedName]:
     """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one."""
     readings: list[DistinguishedName] = []
     failure: FormatError | None = None
-    decoded = (unquote(text, errors="replace"), text, unquote_plus(text, errors="replace"))
+    decoded = [text]
+    with suppress(UnicodeDecodeError):  # in which case the percent signs are the name's own
+        decoded = [unquote(text, errors="strict"), text, unquote_plus(text, errors="strict")]
     forms = [form for each in decoded for form in (_from_one_line(each) if each[:1] == "/" else (each,))]
     for form in dict.fromkeys(forms):
         try:
@@ -211,20 +222,21 @@ def _names(text: str) -> list[DistinguishedName]:
 def _from_one_line(text: str) -> list[str]:
     r"""OpenSSL's one line as RFC 4514 text: bytes beyond printable ASCII stand there as `\xHH`, a slash sometimes as `\/`.
 
-    Also read as it stands, and as those mean it who escape more in it.
+    Also read as it stands, and as those mean it who escape more in it. Bytes that are no UTF-8 give no reading.
     """
-    parts = [part for part in _ONE_LINE.split(text) if part]
-    decoded = [_WRITTEN.sub(_meant, part) for part in parts]
-    return [
-        ",".join([pattern.sub(_escape, part) for part in reading])
-        for reading in (decoded, parts)
-        for pattern in _TO_ESCAPE
-    ]
-
-
-def _meant(found: re.Match[str]) -> str:
-    return bytes.fromhex(found["bytes"].replace("\\x", "")).decode("utf-8", "replace") if found["bytes"] else "/"
+    forms = []
+    for separator, replaced in _READINGS:
+        with suppress(UnicodeDecodeError):
+            forms.append(",".join([replaced.sub(_escape, part) for part in separator.split(text) if part]))
+    return forms
 
 
 def _escape(found: re.Match[str]) -> str:
+    r"""RFC 4514 text for what was found: `\xHH` becomes `\HH`, and so stays a part of the value whatever the byte is."""
+    if found.lastgroup == "bytes":
+        pairs = found[0].replace("x", "")
+        bytes.fromhex(pairs.replace("\\", "")).decode("utf-8")
+        return pairs
+    if found.lastgroup == "slash":
+        return "/"
     return f"\\{found[0]}" if len(found[0]) == 1 else found[0]

@@ -18,6 +18,9 @@ ESCAPES = [
     ('{"a":"x=y"}', r'{"a":"x\u003dy"}', "json-unescaped", "json-html-escaped-gson"),
     (r'{"a":"\u00e9"}', r'{"a":"\u00E9"}', "json-escape-case", "json-escape-case"),
     (r'{"a": "\\/\" A/B"}', r'{"a": "\\\/\" A\/B"}', "json-unescaped", "json-slashes"),
+    (r'{"a":"\n"}', r'{"a":"\u000a"}', "json-unescaped", "json-long-escapes"),
+    (r'{"a":"\n\\"}', r'{"a":"\u000A\u005C"}', "json-unescaped", "json-long-escapes"),
+    (r'{"a":"\"\n\\n"}', r'{"a":"\u0022\n\\n"}', "json-unescaped", "json-long-escapes"),
     ('{"a":  "A/B", "é":1}', r'{"a":  "A\/B", "é":1}', "json-unescaped", "json-slashes"),
 ]
 
@@ -71,6 +74,8 @@ def test_escapes_and_white_space_together_are_two_causes(pki: Pki, sent: str, ha
         (r'{"a":"\q/B"}', r'{"a":"\q\/B"}'),
         (r'{"a":"A\\/B"}', '{"a":"A/B"}'),
         (r'{"a":"\\u0117"}', '{"a":"ė"}'),
+        (r'{"a":"\\n"}', r'{"a":"\\u000a"}'),
+        (r'{"a":"\n"}', r'{"a":"\u000d"}'),
     ],
 )
 def test_another_text_is_no_escape(pki: Pki, sent: str, hashed: str) -> None:

@@ -20,6 +20,7 @@ Change = Callable[[str], str]
 _ESCAPE = re.compile(r"\\(?:u[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[^u])")
 _ESCAPE_OR_SLASH = re.compile(r"\\.|/")
 _BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_SHORT = {'"': "0022", "\\": "005c", "b": "0008", "f": "000c", "n": "000a", "r": "000d", "t": "0009"}
 _HTML, _GSON = re.compile("[<>&\u2028\u2029]"), re.compile("[<>&='\u2028\u2029]")
 
 
@@ -33,7 +34,7 @@ def _row(name: str, cause: str, *changes: Change, mend: str = RAW) -> BodyMistak
             text = raw.decode("utf-8") if len(raw) <= MAX_JSON_BYTES else ""
         except UnicodeError:
             return
-        written = [changed for change in changes if (changed := change(text)) != text]
+        written = dict.fromkeys(changed for change in changes if (changed := change(text)) != text)
         if written and _is_json(raw):
             yield from (mark + changed.encode("utf-8") for changed in written)
 
@@ -78,6 +79,12 @@ def _unescaping(is_undone: Callable[[str, str], bool]) -> Change:
     return change
 
 
+def _lengthening(letters: str, write: Change = str.lower) -> Change:
+    r"""`\u` escapes in place of the short escapes of these letters, their digits written so."""
+    table = {f"\\{letter}": f"\\u{write(_SHORT[letter])}" for letter in letters}
+    return lambda text: _ESCAPE.sub(lambda match: table.get(match[0], match[0]), text)
+
+
 def _other_letters(write: Change) -> Change:
     """The hexadecimal digits of escapes in the other letters."""
     return lambda text: _ESCAPE.sub(
@@ -86,13 +93,15 @@ def _other_letters(write: Change) -> Change:
 
 
 JSON_ESCAPES: tuple[BodyMistake, ...] = (
-    _row("json-unescaped", "The body is JSON with escapes (\\/, \\u0026, \\u0117), and what was hashed has the characters themselves.",
+    _row("json-unescaped", "The body is JSON with escapes (\\/, \\u0117), and what was hashed has the characters or short escapes (\\n).",
          _unescaping(lambda escape, character: escape == "\\/"),
          _unescaping(lambda escape, character: escape[1] == "u" and character.isascii()),
          _unescaping(lambda escape, character: not character.isascii()),
          _unescaping(lambda escape, character: True)),
     _row("json-escaped", "The body is JSON with characters beyond ASCII, and what was hashed has them as \\u escapes.",
          _beyond_ascii_escaped),
+    _row("json-long-escapes", 'The body is JSON with short escapes (\\n, \\"), and what was hashed has them as \\u escapes.',
+         _lengthening('"'), _lengthening("bf"), _lengthening("".join(_SHORT)), _lengthening("".join(_SHORT), str.upper)),
     _row("json-slashes", "The body is JSON, and what was hashed has its slashes escaped (PHP's json_encode).",
          _slashes_escaped, lambda text: _beyond_ascii_escaped(_slashes_escaped(text))),
     _row("json-html-escaped", "The body is JSON, and what was hashed has <, > and & as \\u escapes (Go's encoding/json).",
