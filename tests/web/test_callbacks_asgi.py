@@ -249,6 +249,35 @@ def test_a_sink_that_hangs_holds_up_neither_the_application_nor_who_is_refused()
     assert here not in threads
 
 
+async def forged(middleware: CallbackMiddleware, request_id: str) -> int:
+    client = Client(b"{}")  # signed was another body
+    headers = [(name.encode(), value.encode()) for name, value in callback(request_id).headers]
+    await middleware({**scope(), "headers": headers}, client.receive, client.send)
+    return client.status
+
+
+def test_bad_signatures_and_a_sink_that_hangs_hold_up_no_genuine_callback():
+    go_on, refusals = threading.Event(), Refusals()
+
+    def sink(refused: RefusedCallback) -> None:
+        go_on.wait(60)
+        refusals.append(refused)
+
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=sink)
+    middleware = CallbackMiddleware(Application(), gate=gate, timeout_s=20.0, threads=2)
+
+    async def all_of_them() -> list[int]:
+        refused = [await forged(middleware, f"r{number}") for number in range(4)]
+        return [*refused, await posted(middleware, "genuine")]
+
+    try:
+        assert asyncio.run(all_of_them()) == [400] * 4 + [200]
+    finally:
+        go_on.set()
+    all_told(gate)
+    assert [refused.error.code for refused in refusals] == ["callback.signature"] * 4
+
+
 def test_refusals_that_a_slow_sink_is_not_told_of_are_counted(caplog):
     go_on, told = threading.Event(), list[RefusedCallback]()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -88,7 +89,7 @@ class RefusalSink:
         require_function("on_refusal", on_refusal, awaited=False)
         self._on_refusal = on_refusal
         self._thread = CallThreads(1, waiting=_WAITING)
-        self._untold = 0
+        self._lock, self._untold = threading.Lock(), 0
 
     def tell(self, refused: RefusedCallback) -> None:
         """Tell of a refusal; returns when the function does."""
@@ -98,16 +99,17 @@ class RefusalSink:
             _LOG.exception("the sink of refused callbacks failed")
 
     def tell_aside(self, refused: RefusedCallback) -> None:
-        """Tell of a refusal in a thread of the sink's own, from an event loop, where nothing may wait for it.
+        """Tell of a refusal in a thread of the sink's own, where nothing may wait for it: an event loop, and a gate's threads.
 
         When too many wait for that thread, the next ones are only counted, and their number is logged.
         """
-        try:
-            self._thread.begin(self._tell, refused, self._untold)
-        except TransportError:
-            self._untold += 1
-        else:
-            self._untold = 0
+        with self._lock:
+            try:
+                self._thread.begin(self._tell, refused, self._untold)
+            except TransportError:
+                self._untold += 1
+            else:
+                self._untold = 0
 
     def _tell(self, refused: RefusedCallback, untold: int) -> None:
         if untold:
