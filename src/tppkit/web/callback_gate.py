@@ -27,13 +27,13 @@ from tppkit.web.callback_functions import OwnFunctions, require_function, requir
 from tppkit.web.callback_refusing import (
     AGAIN,
     OnRefusal,
-    RefusalSink,
     RefusedCallback,
     answer_to,
     log_refused_callback,
     make_answer,
 )
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
+from tppkit.web.callback_sink import RefusalSink
 from tppkit.web.callback_threads import UnderWay
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import Source
