@@ -506,6 +506,19 @@ def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_device
     assert [device.closed for device in made] == [0, 1, 1, 1]
 
 
+def test_the_signer_in_use_stays_open_when_it_does_not_sign_for_the_new_certificate(
+    bank_pki: Pki, tmp_path: Path
+) -> None:
+    one = Device(bank_pki.qseal)
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
+    identity = Identity.from_files(**given, signer=lambda _: one)
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="new"))
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now())
+    assert (caught.value.code, one.closed) == ("seal.key-mismatch", 0)
+
+
 UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
     "of another organisation": (
         lambda pki: pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other"),

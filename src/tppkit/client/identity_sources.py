@@ -144,7 +144,8 @@ def _read_seal(
         try:
             return Seal(certificate, made, **options)
         except BaseException:
-            close_signer(made)
+            if present is None or made is not present.signer:
+                close_signer(made)
             raise
 
     return certificate, make
