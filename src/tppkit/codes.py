@@ -1898,6 +1898,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the signer signs only with await",
             "use the asynchronous client or call, or give the signer a function that blocks",
         ),
+        "signer.close": Code(
+            "the signer that a function made must be awaited to be closed, which nothing does",
+            "give the signer a close that blocks, or none",
+        ),
         "signer.failed": Code(
             "the signer raised an error of its own",
             "read the error below it; it says what the device or function met",

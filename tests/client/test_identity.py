@@ -506,6 +506,55 @@ def test_a_signer_that_does_not_sign_for_the_new_certificate_is_closed(in_device
     assert [device.closed for device in made] == [0, 1, 1, 1]
 
 
+def test_the_signer_in_use_stays_open_when_it_does_not_sign_for_the_new_certificate(
+    bank_pki: Pki, tmp_path: Path
+) -> None:
+    one = Device(bank_pki.qseal)
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
+    identity = Identity.from_files(**given, signer=lambda _: one)
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.issue_qseal(bank_pki.provider, label="new"))
+    with pytest.raises(ConfigurationError) as caught:
+        identity.reload(at=utc_now())
+    assert (caught.value.code, one.closed) == ("seal.key-mismatch", 0)
+
+
+def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki: Pki, tmp_path: Path) -> None:
+    class Awaited(KeySigner):
+        async def close(self) -> None: ...
+
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
+    with pytest.raises(ConfigurationError) as caught:
+        Identity.from_files(**given, signer=lambda _: Awaited(bank_pki.qseal.key))
+    assert caught.value.code == "signer.close"
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (OSError("PIN 123456"), "OSError"),
+        (ConfigurationError("signer.module", "the library is gone"), "the library is gone [signer.module]"),
+    ],
+)
+def test_what_closing_a_signer_raises_is_logged_without_foreign_text(
+    raised: Exception, told: str, bank_pki: Pki, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Stuck(KeySigner):
+        def close(self) -> None:
+            raise raised
+
+    keys = [bank_pki.qseal.key]
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=bank_pki.qseal)
+    given = {name: path for name, path in files(tmp_path).items() if name != "qseal_key"}
+    identity = Identity.from_files(**given, signer=lambda _: Stuck(keys[0]))
+    new = bank_pki.issue_qseal(bank_pki.provider, label="new")
+    keys[0] = new.key
+    replace_files(bank_pki, tmp_path, qwac=bank_pki.qwac, qseal=new)
+    assert identity.reload(at=utc_now()) is True
+    assert caplog.messages == [f"a signer that is not used any more was not closed: {told}"]
+
+
 UNFIT: dict[str, tuple[Callable[[Pki], Issued], int, str]] = {
     "of another organisation": (
         lambda pki: pki.issue_qseal(make_provider(organization_identifier="PSDDE-BAFIN-999999"), label="other"),

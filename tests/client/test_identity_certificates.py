@@ -99,6 +99,27 @@ def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) 
         assert order_chain(leaf, others) == tuple(authorities)
 
 
+def ended(certificate: EidasCertificate, pki: Pki) -> EidasCertificate:
+    """The same authority with the same key, ending a day ago."""
+    present = certificate.x509
+    builder = x509.CertificateBuilder().subject_name(present.subject).issuer_name(present.issuer)
+    builder = builder.public_key(present.public_key()).serial_number(4711)  # type: ignore[arg-type]
+    builder = builder.not_valid_before(utc_now() - timedelta(days=9)).not_valid_after(utc_now() - timedelta(days=1))
+    for extension in present.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    return EidasCertificate.from_der(builder.sign(pki.root.key, hashes.SHA256()).public_bytes(Encoding.DER))
+
+
+def test_of_two_certificates_of_one_authority_the_one_that_ends_last_is_sent(
+    bank_pki: Pki, bank_pki_folder: Path
+) -> None:
+    (issuer,) = bank_pki.qwac.chain
+    anchors = certificate_pem(bank_pki.root.certificate)
+    for others in ((ended(issuer, bank_pki), issuer), (issuer, ended(issuer, bank_pki))):
+        identity = Identity.from_memory(**in_pem(bank_pki.qwac, others), server_anchors=anchors)
+        assert chain_on_the_wire(identity, bank_pki_folder) == [bank_pki.qwac.certificate.der, issuer.der]
+
+
 def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:
     other = make_pki(at=utc_now(), seed=99)
     (issuer,), (namesake,) = bank_pki.qwac.chain, other.qwac.chain

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -235,7 +236,7 @@ def test_one_request_that_is_sent_from_two_sides_at_once_has_one_seal(
     with pytest.raises(RemoteProtocolError):
         redirected.end(library.Response(302, headers={"location": "/"}, request=first))
     failed.fail()
-    assert request.headers.raw == before
+    assert request.headers.raw == [*before, (b"X-Request-ID", first.headers["X-Request-ID"].encode())]
     for sent in (request, first):
         assert "trace" not in sent.extensions
         again, third = begin(auth, sent)
@@ -253,6 +254,27 @@ def test_a_request_that_is_sent_again_after_an_answer_may_be_what_was_sent(
 
     answers += driver.run(identity, send)
     driver.run(identity, send)
+    assert seals(server, 0) == seals(server, 1)
+    require_seal(server.message(1))
+
+
+@pytest.mark.parametrize("how", ["rebuilt", "pickled"])
+def test_a_request_that_was_copied_after_it_was_sent_has_the_same_id_and_seal(
+    how: str, driver: HttpDriver, identity: Identity, server: RogueBank, require_seal: Any
+) -> None:
+    auth, kept = SealAuth(identity, origin=server.url), []
+
+    def send(client: Any) -> Any:
+        kept.append(client.build_request("POST", server.url, content=b"{}"))
+        return client.send(kept[0], auth=auth)
+
+    def send_copy(client: Any) -> Any:
+        sent = kept[0]
+        copy = type(sent)(sent.method, sent.url, headers=sent.headers, content=sent.content)
+        return client.send(copy if how == "rebuilt" else pickle.loads(pickle.dumps(sent)), auth=auth)
+
+    driver.run(identity, send, send_copy)
+    assert server.message(0).values("X-Request-ID") == (kept[0].headers["X-Request-ID"],)
     assert seals(server, 0) == seals(server, 1)
     require_seal(server.message(1))
 

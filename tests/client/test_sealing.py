@@ -57,10 +57,10 @@ def sealing(identity: Identity, *, clock: list[datetime] | None = None, **option
 class Requests(Sealing):
     """Gives a new id where a test does not say which."""
 
-    def seal(self, message: Message, *, give_id: Callable[[], str] = lambda: str(uuid4())) -> Sealed:
+    def seal(self, message: Message, *, give_id: Callable[[str], str] = lambda _: str(uuid4())) -> Sealed:
         return super().seal(message, give_id=give_id)
 
-    async def seal_async(self, message: Message, *, give_id: Callable[[], str] = lambda: str(uuid4())) -> Sealed:
+    async def seal_async(self, message: Message, *, give_id: Callable[[str], str] = lambda _: str(uuid4())) -> Sealed:
         return await super().seal_async(message, give_id=give_id)
 
 
@@ -393,7 +393,7 @@ def test_what_is_added_makes_the_request_verify(bank_pki: Pki) -> None:
 def test_a_request_without_an_id_gets_one_under_the_dialects_name(bank_pki: Pki) -> None:
     covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
     ready = sealing_in(bank_pki, replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id"))
-    sealed = ready.seal(Message("POST", "/x", (), b""), give_id=lambda: ID)
+    sealed = ready.seal(Message("POST", "/x", (), b""), give_id=lambda _: ID)
     assert sealed.request_id == (("x-other-id", ID),)
 
 
@@ -404,7 +404,7 @@ def test_an_id_that_is_another_one_on_the_wire_is_refused(given: bool, rid: str,
     ready.seal(message(b"1", rid="abc"))
     other = message(b"2", rid=rid) if given else Message("POST", "/x", (), b"2")
     with pytest.raises(LocalProtocolError) as caught:
-        ready.seal(other, give_id=lambda: rid)
+        ready.seal(other, give_id=lambda _: rid)
     assert caught.value.code == "seal.request-id-malformed"
 
 

@@ -433,7 +433,7 @@ def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler, redis_url
             inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_wrong_{uuid4().hex}_"))
             one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
             status = (await one.receive(callback(), LOCAL)).status
-            one._sink._thread.begin(int).result(20)  # the sink has been told
+            assert one._sink.wait(20) == 0
             return status, refusals.code
 
     assert asyncio.run(run()) == (503, "callback.function")
@@ -498,7 +498,7 @@ def test_the_awaited_gate_does_the_same(redis_url):
             statuses = [(await one.receive(call, LOCAL)).status for call in calls]
             scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
             body = (await one.receive(scanned, LOCAL)).body
-            one._sink._thread.begin(int).result(20)  # the sink has been told
+            assert one._sink.wait(20) == 0
             return statuses, seen, [refusals.code], body
 
     statuses, seen, codes, body = asyncio.run(run())
@@ -534,7 +534,7 @@ def test_the_awaited_gate_tells_of_refusals_in_another_thread(redis_url):
                 on_refusal=lambda _: threads.append(threading.get_ident()),
             )
             assert (await one.receive(callback()._replace(body=b"{}"), LOCAL)).status == 400
-            one._sink._thread.begin(int).result(20)
+            assert one._sink.wait(20) == 0
             return threads
 
     (thread,) = asyncio.run(run())

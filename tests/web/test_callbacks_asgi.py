@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import redis.asyncio
-from test_callback_gate import ACCESS, AT, RECEIVER, Refusals, callback
+from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
 
 from tppkit.callbacks import AsyncInbox, Inbox, VerifiedCallback
 from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.callbacks.stores.redis import AsyncRedisStore
 from tppkit.errors import ConfigurationError
 from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
-from tppkit.web.callback_refusing import RefusalSink
 
 
 class Application:
@@ -74,9 +72,9 @@ def run(given: dict[str, Any], client: Client, **settings: Any) -> tuple[list[st
     return application.scopes, refusals
 
 
-def all_told(gate: CallbackGate) -> None:
+def all_told(gate: CallbackGate | AsyncCallbackGate) -> None:
     """Wait until the sink has been told of every refusal."""
-    gate._sink._thread.begin(int).result(20)
+    assert gate._sink.wait(20) == 0
 
 
 def test_a_callback_in_pieces_is_taken():
@@ -249,25 +247,33 @@ def test_a_sink_that_hangs_holds_up_neither_the_application_nor_who_is_refused()
     assert here not in threads
 
 
-def test_refusals_that_a_slow_sink_is_not_told_of_are_counted(caplog):
-    go_on, told = threading.Event(), list[RefusedCallback]()
+async def forged(middleware: CallbackMiddleware, request_id: str) -> int:
+    client = Client(b"{}")  # signed was another body
+    headers = [(name.encode(), value.encode()) for name, value in callback(request_id).headers]
+    await middleware({**scope(), "headers": headers}, client.receive, client.send)
+    return client.status
+
+
+def test_bad_signatures_and_a_sink_that_hangs_hold_up_no_genuine_callback():
+    go_on, refusals = threading.Event(), Refusals()
 
     def sink(refused: RefusedCallback) -> None:
         go_on.wait(60)
-        told.append(refused)
+        refusals.append(refused)
 
-    slow = RefusalSink(sink)
-    refused = RefusedCallback(ValueError("x"), 503, AT, None)
-    for _ in range(1 + 256 + 3):
-        slow.tell_aside(refused)
-    go_on.set()
-    deadline = time.monotonic() + 20
-    while len(told) < 257 and time.monotonic() < deadline:
-        time.sleep(0.001)
-    assert (len(told), caplog.messages) == (257, [])
-    slow.tell_aside(refused)
-    slow._thread.begin(int).result(20)
-    assert (len(told), caplog.messages) == (258, ["3 refused callbacks were not told: the sink takes too long"])
+    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), on_refusal=sink)
+    middleware = CallbackMiddleware(Application(), gate=gate, timeout_s=20.0, threads=2)
+
+    async def all_of_them() -> list[int]:
+        refused = [await forged(middleware, f"r{number}") for number in range(4)]
+        return [*refused, await posted(middleware, "genuine")]
+
+    try:
+        assert asyncio.run(all_of_them()) == [400] * 4 + [200]
+    finally:
+        go_on.set()
+    all_told(gate)
+    assert [refused.error.code for refused in refusals] == ["callback.signature"] * 4
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, float("nan"), float("inf")])
@@ -315,7 +321,7 @@ def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_i
             await begun.wait()
             request.cancel()
             await asyncio.wait([request])
-            gate._sink._thread.begin(int).result(20)
+            all_told(gate)
             return statuses, refusals, request.cancelled()
 
     statuses, refusals, cancelled = asyncio.run(all_of_them())

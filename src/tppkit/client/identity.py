@@ -130,12 +130,12 @@ class Identity:
             qwac_password: of `qwac_key`, where it is another one.
             qseal_password: of `qseal_key`, where it is another one.
             signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
-                when there is a new one that fits and is valid.
+                when there is a new one that fits and is valid. What it makes is closed when it is used no more, where it has `close`.
             options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
 
         Raises:
             FormatError: `file.*`, `certificate.*`, `key.*`, `profile.key`.
-            ConfigurationError: `identity.incomplete`, `key.unreadable`, those of `Seal`, and those of `Identity`.
+            ConfigurationError: `identity.incomplete`, `key.unreadable`, `signer.close`, those of `Seal`, and those of `Identity`.
         """
         paths = {
             "QWAC": qwac,

@@ -77,6 +77,8 @@ class IdentityCertificates:
 def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate]) -> tuple[EidasCertificate, ...]:
     """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
 
+    Of several certificates of one authority (a renewed one keeps its key) the one that ends last is taken.
+
     Args:
         certificate: whose authorities are wanted.
         others: certificates in any order.
@@ -87,7 +89,7 @@ def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate
     chain = []
     while issuers := [other for other in left if _is_issuer(other, certificate)]:
         named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
-        certificate = (named or issuers)[0]
+        certificate = max(named or issuers, key=lambda issuer: issuer.not_after)
         left.remove(certificate)
         chain.append(certificate)
     return tuple(chain)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import binascii
+import inspect
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
@@ -17,12 +19,13 @@ from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
 from tppkit.client.identity_certificates import IdentityCertificates, order_chain
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.signers import Signer, load_pkcs12, load_private_key
 from tppkit.seals import Seal, SealProfile
 from tppkit.seals.sign import require_seal_type
 
+_LOG = logging.getLogger("tppkit.client")
 Password = bytes | Callable[[], bytes] | None
 SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
 
@@ -79,7 +82,7 @@ class Material:
         certificates: of the identity.
         qwac_key: the private key of the QWAC.
         make_seal: makes the seal, given the one in use, which is taken again where its certificate stays; None when only reading.
-            Raises as `Seal`; a device or service is asked here only.
+            Raises as `Seal`, and `signer.close`; a device or service is asked here only.
         made_signer: the seal's signer is made for it by a function of the caller's.
     """
 
@@ -141,21 +144,36 @@ def _read_seal(
         if not callable(signer):
             return Seal(certificate, signer, **options)
         made = signer(certificate)
+        _require_close(made)
         try:
             return Seal(certificate, made, **options)
         except BaseException:
-            close_signer(made)
+            if present is None or made is not present.signer:
+                close_signer(made)
             raise
 
     return certificate, make
 
 
+def _require_close(signer: Signer) -> None:
+    """A `close` that must be awaited would do nothing, because nothing awaits it."""
+    if inspect.iscoroutinefunction(getattr(signer, "close", None)):
+        raise ConfigurationError(
+            "signer.close", f"the close of {type(signer).__name__} is a coroutine function, which nobody would await"
+        )
+
+
 def close_signer(signer: Signer) -> None:
-    """End what a signer holds open, where it has `close`; whatever that raises, it is not used any more."""
+    """End what a signer holds open, where it has `close`; what that raises is logged, without a text that may hold secrets."""
     close = getattr(signer, "close", None)
     if callable(close):
-        with suppress(Exception):
+        try:
             close()
+        except Exception as e:  # noqa: BLE001  # of the caller's or a device's; the signer is not used any more
+            _LOG.warning(
+                "a signer that is not used any more was not closed: %s",
+                e if isinstance(e, TppkitError) else type(e).__name__,
+            )
 
 
 def _read_pair(

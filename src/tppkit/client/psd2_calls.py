@@ -111,13 +111,15 @@ class Psd2Calls:
         """
         if not call.endpoint.signed:
             return call
-        return _with_seal(call, self._sealing.seal(call.message, give_id=lambda: call.request_id).headers)
+        return _with_seal(call, self._sealing.seal(call.message, give_id=lambda _: call.request_id).headers)
 
     async def seal_async(self, call: Call[Model]) -> Call[Model]:
         """The same, awaiting the signer."""
         if not call.endpoint.signed:
             return call
-        return _with_seal(call, (await self._sealing.seal_async(call.message, give_id=lambda: call.request_id)).headers)
+        return _with_seal(
+            call, (await self._sealing.seal_async(call.message, give_id=lambda _: call.request_id)).headers
+        )
 
 
 def _with_seal(call: Call[Model], headers: tuple[Header, ...]) -> Call[Model]:

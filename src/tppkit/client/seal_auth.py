@@ -32,7 +32,6 @@ else:
 
 
 _SEAL = "tppkit.seal"  # in the extensions of a request that is sent: the headers that sealing wrote into it
-_ID = "tppkit.request-id"  # in those of a request that came without an id: the one it got
 _noting = Lock()
 
 
@@ -45,7 +44,8 @@ class SealAuth(_Auth):
     refused. `SealedRequests` says how long requests are known; a request object that is sent after that is sealed anew under its id.
 
     What is sent is a copy (`response.request`), so one request object may be sent from several threads and tasks at once. The caller's
-    own is left as it is, but for a note of the id that it got.
+    own is left as it is, but for the id that it got: that is written into its headers, so a request that is copied from it, or
+    pickled, has it too.
 
     Args:
         identity: whose seal signs; a renewed identity signs with its new seal.
@@ -84,7 +84,9 @@ class SealAuth(_Auth):
         self._require_origin(request)
         request.read()
         message = _message(request)
-        sent = _sealed_copy(request, message, self._sealing.seal(message, give_id=lambda: self._id_of(request)))
+        sent = _sealed_copy(
+            request, message, self._sealing.seal(message, give_id=lambda header: self._id_of(request, header))
+        )
         extensions = sent.extensions
         sent.extensions = {**extensions, "trace": _guard(sent, extensions.get("trace"))}
         try:
@@ -97,7 +99,7 @@ class SealAuth(_Auth):
         self._require_origin(request)
         await request.aread()
         message = _message(request)
-        sealed = await self._sealing.seal_async(message, give_id=lambda: self._id_of(request))
+        sealed = await self._sealing.seal_async(message, give_id=lambda header: self._id_of(request, header))
         sent = _sealed_copy(request, message, sealed)
         extensions = sent.extensions
         sent.extensions = {**extensions, "trace": _async_guard(sent, extensions.get("trace"))}
@@ -106,13 +108,12 @@ class SealAuth(_Auth):
         finally:
             sent.extensions = extensions
 
-    def _id_of(self, request: Any) -> str:
-        """The id of a request that came without one: made by who sends it first, and noted for who sends it at once or again."""
-        new = request.extensions.get(_ID) or str(self._new_request_id())
+    def _id_of(self, request: Any, header: str) -> str:
+        """The id of a request that came without one: of who sends it first, and written into it for who sends it at once or again."""
+        new = str(self._new_request_id())
         with _noting:
-            request.extensions = {_ID: new, **request.extensions}
-            noted: str = request.extensions[_ID]
-        return noted
+            written: str = request.headers.setdefault(header, new)
+        return written
 
     def _require_origin(self, request: Any) -> None:
         """The address and the Host header, which a library writes unless the caller has, are of the origin."""
@@ -140,7 +141,11 @@ def _sealed_copy(request: Any, message: Message, sealed: Sealed) -> Any:
     """What is sent: a request of the same library, with headers and extensions of its own."""
     fields = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in message.headers + sealed.headers]
     extensions = {**request.extensions, _SEAL: sealed.seal}
-    copy = type(request)(request.method, request.url, headers=fields, stream=request.stream, extensions=extensions)
+    kind = type(request)
+    stream = kind(
+        request.method, request.url, content=request.content
+    ).stream  # that of a request from a pickle is gone
+    copy = kind(request.method, request.url, headers=fields, stream=stream, extensions=extensions)
     copy.read()  # from memory
     return copy
 

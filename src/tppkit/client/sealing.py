@@ -87,12 +87,12 @@ class Sealing:
             self._require_origin(identity.seal)
         self._requests = SealedRequests()
 
-    def seal(self, message: Message, *, give_id: Callable[[], str]) -> Sealed:
+    def seal(self, message: Message, *, give_id: Callable[[str], str]) -> Sealed:
         """Seal a request: its id and Date where it has none, digest, signature and certificate.
 
         Args:
             message: the request, without a seal.
-            give_id: gives the id of a request without one.
+            give_id: gives the id of a request without one, for the name of its header.
 
         Returns:
             Headers to add. Of a request that was sealed before, the same ones, until its signature has expired.
@@ -119,7 +119,7 @@ class Sealing:
         self._requests.fill(request, headers)
         return ready.sealed_as(request)
 
-    async def seal_async(self, message: Message, *, give_id: Callable[[], str]) -> Sealed:
+    async def seal_async(self, message: Message, *, give_id: Callable[[str], str]) -> Sealed:
         """The same, awaiting the signer."""
         ready = self._prepare(message, give_id)
         prepared, request = ready.prepared, ready.request
@@ -135,7 +135,7 @@ class Sealing:
         self._requests.fill(request, headers)
         return ready.sealed_as(request)
 
-    def _prepare(self, message: Message, give_id: Callable[[], str]) -> _Ready:
+    def _prepare(self, message: Message, give_id: Callable[[str], str]) -> _Ready:
         seal = self._identity.seal
         if seal is None:
             raise LocalProtocolError(
@@ -146,8 +146,9 @@ class Sealing:
         ids = message.values(name)
         added: Headers = ()
         if not ids:
-            ids = (give_id(),)
-            added = (("X-Request-ID" if name == "x-request-id" else name, ids[0]),)
+            header = "X-Request-ID" if name == "x-request-id" else name
+            ids = (give_id(header),)
+            added = ((header, ids[0]),)
             message = message.with_headers(*added)
         for request_id in ids:
             _require_id(request_id)

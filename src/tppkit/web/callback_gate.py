@@ -27,13 +27,13 @@ from tppkit.web.callback_functions import OwnFunctions, require_function, requir
 from tppkit.web.callback_refusing import (
     AGAIN,
     OnRefusal,
-    RefusalSink,
     RefusedCallback,
     answer_to,
     log_refused_callback,
     make_answer,
 )
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
+from tppkit.web.callback_sink import RefusalSink
 from tppkit.web.callback_threads import UnderWay
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import Source
@@ -85,8 +85,9 @@ class _Gate:
             )  # fmt: skip
 
     def refuse(
-        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, own: bool = False
-    ) -> Answer:
+        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, own: bool = False,
+        aside: bool = False,
+    ) -> Answer:  # fmt: skip
         """Tell the log everything and the sender nothing.
 
         Args:
@@ -94,18 +95,9 @@ class _Gate:
             source: what the server tells of it.
             received: the request, when its body was read.
             own: a function of the application raised it: whatever it is, it does not speak of the request.
+            aside: `on_refusal` is called in a thread of its own, and nothing waits for it.
         """
-        return self._refuse(self._sink.tell, error, source, received, own=own)
-
-    def refuse_aside(
-        self, error: Exception, source: Source, received: ReceivedCallback | None = None, *, own: bool = False
-    ) -> Answer:
-        """`refuse` on an event loop, which `on_refusal` must not hold up."""
-        return self._refuse(self._sink.tell_aside, error, source, received, own=own)
-
-    def _refuse(
-        self, tell: OnRefusal, error: Exception, source: Source, received: ReceivedCallback | None, *, own: bool
-    ) -> Answer:
+        tell = self._sink.tell_aside if aside else self._sink.tell
         answer = AGAIN if own else answer_to(error)
         try:
             tell(RefusedCallback(error, answer.status, self.now(), source.address(), received))
@@ -127,8 +119,8 @@ class CallbackGate(_Gate):
         keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
             process may have died the first time; where it fails nothing is acknowledged.
         peers: from where callbacks are taken; from everywhere without.
-        on_refusal: gets everything about each refusal, under ASGI in a thread; nobody waits for it there. `explain_callback` takes
-            long: do it elsewhere.
+        on_refusal: gets everything about each refusal, under ASGI in a thread of its own; nobody waits for it there.
+            `explain_callback` takes long: do it elsewhere.
         now: the clock.
 
     Raises:
@@ -147,17 +139,18 @@ class CallbackGate(_Gate):
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
         self._under_way = UnderWay()
 
-    def receive(self, received: ReceivedCallback, source: Source) -> Answer:
+    def receive(self, received: ReceivedCallback, source: Source, *, aside: bool = False) -> Answer:
         """Take a request that came to one of the addresses, whole; while it is under way, the same again is answered 503 at once.
 
         Args:
             received: the request, exactly as it came.
             source: what the server tells of it.
+            aside: a refusal is told in a thread of its own, so that who is refused waits for no sink; as under ASGI.
         """
         with self._under_way.begun(received) as new:
-            return self._receive(received, source) if new else AGAIN
+            return self._receive(received, source, aside=aside) if new else AGAIN
 
-    def _receive(self, received: ReceivedCallback, source: Source) -> Answer:
+    def _receive(self, received: ReceivedCallback, source: Source, *, aside: bool) -> Answer:
         own = OwnFunctions()
         try:
             receipt = self._take(received, own)
@@ -170,7 +163,7 @@ class CallbackGate(_Gate):
                 return ACKNOWLEDGED
             return make_answer(200, own.call(self._login, receipt.callback).to_wire())
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
-            return self.refuse(e, source, received, own=e is own.error)
+            return self.refuse(e, source, received, own=e is own.error, aside=aside)
 
     def _take(self, received: ReceivedCallback, own: OwnFunctions) -> Receipt:
         handler = self._handler
@@ -228,7 +221,7 @@ class AsyncCallbackGate(_Gate):
                 return ACKNOWLEDGED
             return make_answer(200, (await own.await_one(self._login, receipt.callback, optional=True)).to_wire())
         except Exception as e:  # noqa: BLE001  # as above
-            return self.refuse_aside(e, source, received, own=e is own.error)
+            return self.refuse(e, source, received, own=e is own.error, aside=True)
 
     async def _take(self, received: ReceivedCallback, own: OwnFunctions) -> Receipt:
         handler = self._handler

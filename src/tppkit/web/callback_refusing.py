@@ -9,12 +9,9 @@ from datetime import datetime
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import CallbackRejected, FormatError, TppkitError, TransportError
-from tppkit.web.callback_functions import OwnFunctions, require_function
-from tppkit.web.callback_threads import CallThreads
 from tppkit.web.refusing import Answer
 
 _LOG = logging.getLogger("tppkit.web")
-_WAITING = 256  # refusals that wait for the sink's thread, each with a body of 64 KiB at most
 
 
 def make_answer(status: int, body: bytes = b"") -> Answer:
@@ -72,44 +69,3 @@ def log_refused_callback(refused: RefusedCallback) -> None:
         refused.peer, refused.status, error if isinstance(error, TppkitError) else f"{error} [{type(error).__name__}]",
         exc_info=error if failed else None,
     )  # fmt: skip
-
-
-class RefusalSink:
-    """The application's function that gets refusals; what it raises is logged and changes no answer.
-
-    Args:
-        on_refusal: the function.
-
-    Raises:
-        ConfigurationError: `callback.function`.
-    """
-
-    def __init__(self, on_refusal: OnRefusal) -> None:
-        require_function("on_refusal", on_refusal, awaited=False)
-        self._on_refusal = on_refusal
-        self._thread = CallThreads(1, waiting=_WAITING)
-        self._untold = 0
-
-    def tell(self, refused: RefusedCallback) -> None:
-        """Tell of a refusal; returns when the function does."""
-        try:
-            OwnFunctions().call(self._on_refusal, refused)
-        except Exception:  # noqa: BLE001  # the application's own function
-            _LOG.exception("the sink of refused callbacks failed")
-
-    def tell_aside(self, refused: RefusedCallback) -> None:
-        """Tell of a refusal in a thread of the sink's own, from an event loop, where nothing may wait for it.
-
-        When too many wait for that thread, the next ones are only counted, and their number is logged.
-        """
-        try:
-            self._thread.begin(self._tell, refused, self._untold)
-        except TransportError:
-            self._untold += 1
-        else:
-            self._untold = 0
-
-    def _tell(self, refused: RefusedCallback, untold: int) -> None:
-        if untold:
-            _LOG.error("%d refused callbacks were not told: the sink takes too long", untold)
-        self.tell(refused)

@@ -24,29 +24,20 @@ class CallThreads:
     """Runs blocking calls, so many at a time.
 
     Args:
-        size: how many threads, at least one.
-        waiting: how many calls may wait, those that nobody awaits any more among them; four for each thread by default.
+        size: how many threads, at least one; four times as many calls may wait, those that nobody awaits any more among them.
 
     Raises:
         ConfigurationError: `web.setting`.
     """
 
-    def __init__(self, size: int, *, waiting: int | None = None) -> None:
+    def __init__(self, size: int) -> None:
         if size < 1:
             raise ConfigurationError("web.setting", f"{size} threads handle no callback: give one at least")
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="tppkit-callbacks")
-        self._free = threading.BoundedSemaphore(size + (size * _QUEUED if waiting is None else waiting))
+        self._free = threading.BoundedSemaphore(size + size * _QUEUED)
 
     async def run(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function in a thread. A call that is cancelled while it waits is not begun; one that has begun goes on.
-
-        Raises:
-            TransportError: `transport.busy`, too many calls are under way.
-        """
-        return await asyncio.wrap_future(self.begin(function, *args, **kwargs))
-
-    def begin(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """`run` for whoever does not wait.
 
         Raises:
             TransportError: `transport.busy`, too many calls are under way.
@@ -60,7 +51,7 @@ class CallThreads:
         except BaseException:
             self._free.release()
             raise
-        return future
+        return await asyncio.wrap_future(future)
 
     def _work(self, future: Future[T], call: Callable[[], T]) -> None:
         # The executor's own future would leave its queue uncounted when it is cancelled: this one's place is free when it is taken out.

@@ -25,9 +25,9 @@ THREADS = 16
 class CallbackMiddleware:
     """Stands before an ASGI application, on asyncio.
 
-    A blocking inbox works in threads of its own, and so does what is told of refusals, so a handler or sink that hangs holds up
-    nothing of the application's. When the time is
-    over the answer is 503, whatever the inbox does with the callback: if it still has its effect, its repetition is acknowledged.
+    A blocking inbox works in threads of its own, and `on_refusal` in another one, so a handler or sink that hangs holds up nothing of
+    the application's, and a sink no callback either. When the time is over the answer is 503, whatever the inbox does with the callback:
+    if it still has its effect, its repetition is acknowledged.
 
     Args:
         app: the application.
@@ -71,17 +71,16 @@ class CallbackMiddleware:
                 received = ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, body)
                 return await self._receive(received, source)
         except TimeoutError as e:
-            return self._gate.refuse_aside(
-                _late(received, e, self._timeout_s), source, received, own=received is not None
-            )
+            late = _late(received, e, self._timeout_s)
+            return self._gate.refuse(late, source, received, own=received is not None, aside=True)
         except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
-            return self._gate.refuse_aside(e, source, received)
+            return self._gate.refuse(e, source, received, aside=True)
 
     async def _receive(self, received: ReceivedCallback, source: AsgiSource) -> Answer:
         gate = self._gate
         if isinstance(gate, AsyncCallbackGate):
             return await gate.receive(received, source)
-        return await self._threads.run(gate.receive, received, source)
+        return await self._threads.run(gate.receive, received, source, aside=True)
 
 
 def _late(received: ReceivedCallback | None, cause: TimeoutError, timeout_s: float) -> TransportError:

@@ -1,0 +1,138 @@
+"""The application's function that gets refused callbacks: called at once, or aside, where nothing may wait for it."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+
+from tppkit.web.callback_functions import OwnFunctions, require_function
+from tppkit.web.callback_refusing import OnRefusal, RefusedCallback
+
+_LOG = logging.getLogger("tppkit.web")
+_WAITING = 256  # refusals that wait behind the one that is told, each with a body of 64 KiB at most
+_END_S = 1.0  # how long the end of the process waits for all sinks
+
+
+class RefusalSink:
+    """Tells the application's function of refusals; what it raises is logged and changes no answer.
+
+    Args:
+        on_refusal: the function.
+
+    Raises:
+        ConfigurationError: `callback.function`.
+    """
+
+    def __init__(self, on_refusal: OnRefusal) -> None:
+        require_function("on_refusal", on_refusal, awaited=False)
+        self._on_refusal = on_refusal
+        self._begin()
+        _SINKS.add(weakref.ref(self, _SINKS.discard))
+
+    def _begin(self) -> None:
+        """Nothing waits; also in a child, which has none of its parent's threads: what waited there is told there."""
+        self._changed = threading.Condition()
+        self._waiting = deque[Callable[[], None]]()  # the first is being told, in a thread that ends when none is left
+        self._untold, self._full = 0, False
+
+    def tell(self, refused: RefusedCallback) -> None:
+        """Tell of a refusal; returns when the function does."""
+        try:
+            OwnFunctions().call(self._on_refusal, refused)
+        except Exception:  # noqa: BLE001  # the application's own function
+            _LOG.exception("the sink of refused callbacks failed")
+
+    def tell_aside(self, refused: RefusedCallback) -> None:
+        """Tell of a refusal in a thread of the sink's own, one after another.
+
+        When too many wait, that is logged once, and further ones are only counted; their number is logged when there is room again. The
+        end of the process waits a second for the sinks, and logs how many refusals it leaves untold.
+
+        Raises:
+            RuntimeError: no thread can be started, or the interpreter ends.
+        """
+        with self._changed:
+            if len(self._waiting) > _WAITING:
+                self._untold += 1
+                if not self._full:
+                    self._full = True
+                    # Aside too: what the sink hangs in may be a log.
+                    _begin_thread(lambda: _LOG.error("refused callbacks are not told: %d wait for the sink", _WAITING))
+                return
+            if not self._waiting:
+                _begin_thread(self._work)  # it waits for the lock
+            self._waiting.append(partial(copy_context().run, self._tell, refused, self._untold))
+            self._untold = 0
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait until all that is told aside is told.
+
+        Args:
+            timeout_s: for how long.
+
+        Returns:
+            How many refusals are not told yet.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, timeout_s)
+            return len(self._waiting) + self._untold
+
+    def _work(self) -> None:
+        with self._changed:
+            call: Callable[[], None] | None = self._waiting[0]
+        while call is not None:
+            call()
+            call = self._next()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._changed:
+            self._waiting.popleft()
+            if self._waiting:
+                return self._waiting[0]
+            self._full = False
+            self._changed.notify_all()
+            return None
+
+    def _tell(self, refused: RefusedCallback, untold: int) -> None:
+        try:
+            if untold:
+                _LOG.error("%d refused callbacks were not told: the sink takes too long", untold)
+            self.tell(refused)
+        except BaseException:  # noqa: BLE001  # a SystemExit would end the thread for those that wait
+            _LOG.exception("the sink of refused callbacks failed")
+
+
+def _begin_thread(work: Callable[[], None]) -> None:
+    """No end of the process waits for a daemon, whatever it hangs in."""
+    threading.Thread(target=work, name="tppkit-refusals", daemon=True).start()
+
+
+# One hook for all sinks, none of which it keeps alive. It takes no lock, which a child could inherit taken: a copy is made in one step.
+_SINKS = set[weakref.ref[RefusalSink]]()
+
+
+def _begin_in_child() -> None:
+    for one in _SINKS.copy():
+        sink = one()
+        if sink is not None:
+            sink._begin()
+
+
+def _end() -> None:
+    deadline = time.monotonic() + _END_S
+    sinks = [sink for one in _SINKS.copy() if (sink := one()) is not None]
+    untold = sum([sink.wait(max(0.0, deadline - time.monotonic())) for sink in sinks])
+    if untold:
+        _LOG.error("%d refused callbacks were not told: the process ends", untold)
+
+
+os.register_at_fork(after_in_child=_begin_in_child)
+atexit.register(_end)

@@ -1,0 +1,127 @@
+"""The sink of refused callbacks, told aside: what it may hold up, and what becomes of refusals for which there is no room."""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+import pytest
+
+from tppkit.web import RefusedCallback
+from tppkit.web.callback_sink import RefusalSink
+
+REFUSED = RefusedCallback(ValueError("x"), 503, datetime(2026, 6, 1, tzinfo=UTC), None)
+
+
+def test_what_a_slow_sink_is_not_told_of_is_logged_at_once_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    go_on, told = threading.Event(), list[RefusedCallback]()
+
+    def slow(refused: RefusedCallback) -> None:
+        go_on.wait(60)
+        told.append(refused)
+
+    sink = RefusalSink(slow)
+    for _ in range(1 + 256 + 3):
+        sink.tell_aside(REFUSED)
+    deadline = time.monotonic() + 20
+    while not caplog.messages and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert caplog.messages == ["refused callbacks are not told: 256 wait for the sink"]
+    go_on.set()
+    assert (sink.wait(20), len(told)) == (3, 257)
+    sink.tell_aside(REFUSED)
+    assert (sink.wait(20), len(told)) == (0, 258)
+    assert caplog.messages[1:] == ["3 refused callbacks were not told: the sink takes too long"]
+
+
+@pytest.mark.parametrize("raised", [ValueError, SystemExit])
+def test_a_sink_that_raises_is_told_of_the_next_refusal(
+    raised: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    told, go_on = list[RefusedCallback](), threading.Event()
+
+    def fails(refused: RefusedCallback) -> None:
+        go_on.wait(60)
+        told.append(refused)
+        raise raised
+
+    sink = RefusalSink(fails)
+    sink.tell_aside(REFUSED)
+    sink.tell_aside(REFUSED)
+    go_on.set()
+    assert (sink.wait(20), len(told)) == (0, 2)
+    assert caplog.messages == ["the sink of refused callbacks failed"] * 2
+
+
+def test_what_is_told_by_many_threads_is_told_once_each() -> None:
+    told = list[RefusedCallback]()
+    sink = RefusalSink(told.append)
+    threads = [threading.Thread(target=lambda: [sink.tell_aside(REFUSED) for _ in range(30)]) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert (sink.wait(20), len(told)) == (0, 240)
+
+
+def test_a_sink_that_is_forked_in_use_goes_on_in_both_processes() -> None:
+    inside, go_on, told = threading.Event(), threading.Event(), list[RefusedCallback]()
+
+    def slow(refused: RefusedCallback) -> None:
+        inside.set()
+        go_on.wait(60)
+        told.append(refused)
+
+    sink = RefusalSink(slow)
+    sink.tell_aside(REFUSED)
+    assert inside.wait(30)
+    forked = multiprocessing.get_context("fork")
+    results = forked.Queue()
+
+    def work() -> None:
+        go_on.set()
+        sink.tell_aside(REFUSED)
+        results.put((sink.wait(20), len(told)))
+
+    process = forked.Process(target=work)
+    process.start()
+    assert results.get(timeout=30) == (0, 1)
+    process.join(30)
+    assert process.exitcode == 0
+    go_on.set()
+    assert (sink.wait(20), len(told)) == (0, 1)
+
+
+PROGRAM = """
+import sys, threading, time
+from datetime import UTC, datetime
+from tppkit.web import RefusedCallback
+from tppkit.web.callback_sink import RefusalSink
+
+def sink(refused):
+    if "hangs" in sys.argv:
+        threading.Event().wait()
+    time.sleep(0.01)
+    print("told", flush=True)
+
+sink = RefusalSink(sink)
+for _ in range(3):
+    sink.tell_aside(RefusedCallback(ValueError("x"), 503, datetime.now(UTC), None))
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "printed", "logged"),
+    [
+        ("well", "told\n" * 3, ""),
+        ("hangs", "", "3 refused callbacks were not told: the process ends\n"),
+    ],
+)
+def test_a_process_ends_when_its_sink_is_told_or_soon(how: str, printed: str, logged: str) -> None:
+    command = [sys.executable, "-c", PROGRAM, how]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert (ended.stdout, ended.stderr) == (printed, logged)
