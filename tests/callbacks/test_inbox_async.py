@@ -26,7 +26,7 @@ from tppkit.callbacks.stores.redis import AsyncRedisStore
 from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 
-SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 STORES = ("postgresql", "sqlalchemy", "redis")
 TRANSACTIONAL = ("postgresql", "sqlalchemy")
 
@@ -411,9 +411,9 @@ def test_a_store_that_fails_behind_a_claim_takes_no_attempt(run, store: str, pos
             await inbox.accept(login(f"r{n}"), at=AT)
         for n in range(12):
             with pytest.raises(InboxError):
-                await inbox.work(cut, at=AT + n * 10 * SECOND)
+                await inbox.work(cut, at=AT + n * HOUR)  # the longest pause of `Retries`
         assert await inbox.failed() == []
-        worked = await inbox.work(case.handler, at=AT + 12 * 10 * SECOND)
+        worked = await inbox.work(case.handler, at=AT + 12 * HOUR)
         assert [one.outcome for one in worked] == [Outcome.APPLIED] * 3
         assert sorted(await case.effects()) == ["r0", "r1", "r2"]
 

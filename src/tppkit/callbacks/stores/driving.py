@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tppkit.callbacks.stores.entry import Entry
 from tppkit.callbacks.stores.store import AsyncEffect, Effect
@@ -42,6 +42,26 @@ class TransactionEnded(EffectFailed):
     def __init__(self, error: Exception, entry: Entry) -> None:
         super().__init__(error)
         self.entry = entry
+
+
+class Called(Generic[T]):
+    """An effect that knows whether it was called.
+
+    Args:
+        effect: what is called.
+    """
+
+    def __init__(self, effect: Callable[[Entry, Any], T]) -> None:
+        self._effect, self._is = effect, False
+
+    def __call__(self, entry: Entry, connection: Any) -> T:
+        """Call it."""
+        self._is = True
+        return self._effect(entry, connection)
+
+    def reason(self, error: Exception) -> str | None:
+        """As by EffectFailed what the store failed by behind a call; None: there was no call."""
+        return EffectFailed(error).reason if self._is else None
 
 
 def cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
