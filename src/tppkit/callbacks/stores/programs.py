@@ -225,7 +225,7 @@ class Programs:
             except InboxError as e:
                 _require_held(e)
                 yield Mark.UNDO
-                yield self._unclaimed(one, State.WAITING, retry(1) or at)
+                yield self._unclaimed(one, State.WAITING, retry(0) or at)
                 yield Mark.KEEP
                 outcome = Outcome.BUSY
             outcomes.append(outcome)
@@ -245,7 +245,7 @@ class Programs:
             return
         for one in taken:
             state = State.WAITING if is_spent(one._replace(lapsed=True), retry) else State.CLAIMED
-            yield self._unclaimed(one, state, retry(1) or at)
+            yield self._unclaimed(one, state, retry(0) or at)
 
     def _attempted(self, taken: Taken, reason: str, retry: Retry) -> Statement:
         due_at = retry(taken.attempt)
