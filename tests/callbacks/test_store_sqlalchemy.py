@@ -167,21 +167,24 @@ def test_an_engine_that_commits_each_statement_is_refused_before_anything_is_wri
 
 def test_a_store_over_an_engine_that_commits_each_statement_loses_no_effect(make_session: sessionmaker[Session]):
     engine = make_session.kw["bind"].execution_options(isolation_level="AUTOCOMMIT")
-    store, usual = (SqlalchemyStore(make, prefix=new_prefix("auto")) for make in (sessionmaker(engine), make_session))
-    if engine.dialect.name == "sqlite":  # the store itself begins a transaction there
-        store.create_tables()
-        inbox = Inbox(receiver(), store)
-        with pytest.raises(LookupError):
-            inbox.handle(outcome("r1"), pay_and_fail, at=AT)
-        assert payments(make_session) == []
-        assert inbox.handle(outcome("r1"), pay, at=AT).outcome is Outcome.APPLIED
-        return
-    usual.create_tables()
-    for act in (store.create_tables, lambda: Inbox(receiver(), store).handle(outcome("r1"), pay, at=AT)):
-        with pytest.raises(ConfigurationError) as caught:
-            act()
-        assert caught.value.code == "inbox.no-transaction"
+    store = SqlalchemyStore(sessionmaker(engine), prefix=new_prefix("auto"))
+    store.create_tables()  # the store itself sees to a transaction
+    inbox = Inbox(receiver(), store)
+    with pytest.raises(LookupError):
+        inbox.handle(outcome("r1"), pay_and_fail, at=AT)
     assert payments(make_session) == []
+    assert inbox.handle(outcome("r1"), pay, at=AT).outcome is Outcome.APPLIED
+    assert payments(make_session) == ["r1"]
+
+
+def test_a_session_on_a_connection_that_commits_each_statement_is_refused(postgresql_url: str):
+    engine = create_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        store = SqlalchemyStore(sessionmaker(bind=connection), prefix=new_prefix("auto"))
+        with pytest.raises(ConfigurationError) as caught:
+            store.create_tables()
+    engine.dispose()
+    assert caught.value.code == "inbox.no-transaction"
 
 
 def pay_and_fail(callback: Any, session: Session) -> None:

@@ -26,6 +26,9 @@ except ImportError as e:
 if TYPE_CHECKING:  # needs greenlet at run time, which only async sessions do
     from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
+# As an option it holds before the transaction begins: PostgreSQL takes the statement only before every query, and an application's
+# sessions may send one when they begin, for row-level security.
+_READ_COMMITTED = {"isolation_level": "READ COMMITTED"}
 _clause: Callable[[str], TextClause] = lru_cache(maxsize=256)(text)
 
 
@@ -94,7 +97,7 @@ class SqlalchemyStore(SqlStore):
     """A store behind SQLAlchemy sessions.
 
     Handlers get the `Session` and must not commit; `once` takes the caller's. The store's own transactions in PostgreSQL are READ
-    COMMITTED, whatever the engine's level; the caller's keep theirs.
+    COMMITTED, whatever the engine's level, AUTOCOMMIT included; the caller's keep theirs.
 
     Args:
         make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
@@ -103,8 +106,8 @@ class SqlalchemyStore(SqlStore):
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.dialect`; `extra.missing` when the module is imported; later
-            `inbox.no-transaction`, the engine or session has the isolation level AUTOCOMMIT; `inbox.transaction-open`, the
-            session is bound to a connection with a transaction.
+            `inbox.no-transaction`, the caller's session has the isolation level AUTOCOMMIT, or its engine; `inbox.transaction-open`,
+            the session is bound to a connection with a transaction.
     """
 
     def __init__(self, make_session: Callable[[], Session], *, prefix: str = "tppkit_inbox_") -> None:
@@ -116,9 +119,9 @@ class SqlalchemyStore(SqlStore):
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
-            _require_idle(session)
-            _begin(session.connection(), begin)
-            _require_transaction(session.connection())
+            connection = session.connection(execution_options=_options(session))
+            _begin(connection, begin)
+            _require_transaction(connection)
             yield _Session(session)
 
     def _reading(self) -> AbstractContextManager[_Session]:
@@ -146,8 +149,7 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
     async def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
-                _require_idle(session.sync_session)
-                connection = await session.connection()
+                connection = await session.connection(execution_options=_options(session.sync_session))
                 await connection.run_sync(_begin, begin)
                 await connection.run_sync(_require_transaction)
                 yield _AsyncSession(session)
@@ -180,16 +182,25 @@ def _require_whole(session: Session, nested: SessionTransaction | None) -> None:
         raise transaction_ended()
 
 
-def _require_idle(session: Session) -> None:
-    # A session that is bound to a connection joins the transaction on it and commits nothing.
+def _options(session: Session) -> dict[str, Any]:
+    """What the connection of the store's own transaction is to have before it begins; the pool takes it back.
+
+    Raises:
+        ConfigurationError: `inbox.transaction-open`.
+    """
     bind = session.get_bind()
-    if isinstance(bind, Connection) and bind.in_transaction():
-        raise transaction_open()
+    if isinstance(bind, Connection):
+        # Then a session joins the transaction on it and commits nothing. And its options would stay as they are set here.
+        if bind.in_transaction():
+            raise transaction_open()
+        return {}
+    return _READ_COMMITTED if bind.dialect.name == Dialect.POSTGRESQL else {}
 
 
 def _begin(connection: Connection, begin: str) -> None:
     if connection.dialect.name == Dialect.POSTGRESQL:
-        connection.exec_driver_sql(READ_COMMITTED)
+        if connection.get_execution_options().get("isolation_level") != _READ_COMMITTED["isolation_level"]:
+            connection.exec_driver_sql(READ_COMMITTED)
         return
     # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
     # one that begins by reading could fail where it comes to write.
