@@ -17,7 +17,7 @@ from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statemen
 from tppkit.errors import ConfigurationError, InboxError
 
 try:
-    from sqlalchemy import Connection, TextClause, text
+    from sqlalchemy import Connection, NestedTransaction, RootTransaction, TextClause, text
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.orm import Session, SessionTransaction
 except ImportError as e:
@@ -32,10 +32,42 @@ _READ_COMMITTED = {"isolation_level": "READ COMMITTED"}
 _clause: Callable[[str], TextClause] = lru_cache(maxsize=256)(text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Where a savepoint was set: the transactions of a session, and those of its connection, which a handler can end too."""
+
+    session: Session
+    connection: Connection
+    root: SessionTransaction | None
+    own_root: RootTransaction | None
+    own_nested: NestedTransaction | None
+
+    @classmethod
+    def of(cls, connection: Connection, session: Session) -> _Point:
+        own = connection.get_transaction(), connection.get_nested_transaction()
+        return cls(session, connection, session.get_transaction(), *own)
+
+    def require(self, mark: Mark, nested: SessionTransaction | None) -> None:
+        """Refuse to go on where the handler ended one of them, or to keep what cannot be committed."""
+        if self.session.get_transaction() is not self.root or self.connection.get_transaction() is not self.own_root:
+            raise transaction_ended()
+        # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
+        if mark is Mark.KEEP and not self.session.is_active:
+            raise transaction_aborted()
+        if nested is not None and self._is_ended(mark, nested):
+            raise transaction_ended()
+
+    def _is_ended(self, mark: Mark, nested: SessionTransaction) -> bool:
+        """Whether the savepoint around the handler is, by commit() or rollback() of its own."""
+        if not nested.is_active:
+            return mark is Mark.KEEP  # a flush that failed undid it, which is as good
+        return self.own_nested is not None and not self.own_nested.is_active
+
+
 @dataclass(slots=True)
 class _Session:
     connection: Session
-    root: SessionTransaction | None = None
+    point: _Point | None = None
     nested: SessionTransaction | None = None
 
     def execute(self, statement: Statement) -> Rows:
@@ -50,12 +82,11 @@ class _Session:
         # The session has to know: it takes back the state of its objects as well.
         if mark is Mark.SET:
             self.nested = self.connection.begin_nested()
-            self.root = self.connection.get_transaction()
+            self.point = _Point.of(self.connection.connection(), self.connection)
             return
-        if self.connection.get_transaction() is not self.root:
-            raise transaction_ended()
+        if self.point is not None:
+            self.point.require(mark, self.nested)
         if mark is Mark.KEEP:
-            _require_whole(self.connection, self.nested)
             self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
         if self.nested is not None:
             with _told():
@@ -66,7 +97,7 @@ class _Session:
 @dataclass(slots=True)
 class _AsyncSession:
     connection: AsyncSession
-    root: AsyncSessionTransaction | None = None
+    point: _Point | None = None
     nested: AsyncSessionTransaction | None = None
 
     async def execute(self, statement: Statement) -> Rows:
@@ -80,12 +111,12 @@ class _AsyncSession:
     async def mark(self, mark: Mark) -> None:
         if mark is Mark.SET:
             self.nested = await self.connection.begin_nested()
-            self.root = self.connection.get_transaction()
+            own = await self.connection.connection()
+            self.point = await own.run_sync(_Point.of, self.connection.sync_session)
             return
-        if self.connection.get_transaction() is not self.root:
-            raise transaction_ended()
+        if self.point is not None:
+            self.point.require(mark, self.nested.sync_transaction if self.nested else None)
         if mark is Mark.KEEP:
-            _require_whole(self.connection.sync_session, self.nested.sync_transaction if self.nested else None)
             await self.connection.flush()  # as above
         if self.nested is not None:
             with _told():
@@ -170,16 +201,6 @@ def _dialect(name: str) -> Dialect:
         raise ConfigurationError(
             "inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(Dialect)}"
         ) from e
-
-
-def _require_whole(session: Session, nested: SessionTransaction | None) -> None:
-    # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
-    if not session.is_active:
-        raise transaction_aborted()
-    if (
-        nested is not None and not nested.is_active
-    ):  # the savepoint around the handler, by commit() or rollback() of its own
-        raise transaction_ended()
 
 
 def _options(session: Session) -> dict[str, Any]:
