@@ -26,7 +26,7 @@ from tppkit.callbacks.stores.redis import AsyncRedisStore
 from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 
-SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+SECOND, MINUTE, HOUR, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 STORES = ("postgresql", "sqlalchemy", "redis")
 TRANSACTIONAL = ("postgresql", "sqlalchemy")
 
@@ -312,6 +312,61 @@ def test_a_callback_that_fails_in_a_worker_spoils_no_other(run):
     run(scenario)
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_a_handler_that_ends_as_cancelled_fails_alone(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        for n in range(3):
+            await inbox.accept(login(f"r{n}"), at=AT + n * SECOND)
+
+        async def second_awaits_what_was_cancelled(callback: VerifiedCallback, connection: Any) -> None:
+            await case.handler(callback, connection)
+            if callback.request_id == "r1":
+                task = asyncio.ensure_future(asyncio.sleep(60))
+                task.cancel()
+                await task
+
+        worked = await inbox.work(second_awaits_what_was_cancelled, at=AT + MINUTE)
+        assert [one.outcome for one in worked] == ["applied", "failed", "applied"]
+        assert [one.reason for one in await inbox.failed()] == ["ConfigurationError [callback.function]"]
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_worker_that_is_cancelled_during_a_handler_ends_as_cancelled(run):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        await inbox.accept(login("r1"), at=AT)
+        begun = asyncio.Event()
+
+        async def hangs(callback: VerifiedCallback, connection: Any) -> None:
+            begun.set()
+            await asyncio.sleep(60)
+
+        worker = asyncio.ensure_future(inbox.work(hangs, at=AT))
+        await begun.wait()
+        worker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+        assert await inbox.failed() == []
+
+    run(scenario)
+
+
+@pytest.mark.filterwarnings("ignore:transaction already deassociated")  # SQLAlchemy tells it in its own way
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize("store", ["sqlalchemy"])
+def test_a_handler_that_ends_the_transaction_of_the_sessions_connection_is_found_out(run, end: str):
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        async def ends(callback: VerifiedCallback, session: Any) -> None:
+            await getattr(await session.connection(), end)()
+
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle(login("r1"), ends, at=AT)
+        assert caught.value.code == "inbox.handler-committed"
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("store", TRANSACTIONAL)
 def test_a_connection_that_commits_each_statement_is_no_transaction(run):
     async def scenario(inbox: AsyncInbox, case: Case) -> None:
@@ -411,9 +466,9 @@ def test_a_store_that_fails_behind_a_claim_takes_no_attempt(run, store: str, pos
             await inbox.accept(login(f"r{n}"), at=AT)
         for n in range(12):
             with pytest.raises(InboxError):
-                await inbox.work(cut, at=AT + n * 10 * SECOND)
+                await inbox.work(cut, at=AT + n * HOUR)  # the longest pause of `Retries`
         assert await inbox.failed() == []
-        worked = await inbox.work(case.handler, at=AT + 12 * 10 * SECOND)
+        worked = await inbox.work(case.handler, at=AT + 12 * HOUR)
         assert [one.outcome for one in worked] == [Outcome.APPLIED] * 3
         assert sorted(await case.effects()) == ["r0", "r1", "r2"]
 

@@ -13,9 +13,9 @@ from typing import Any
 import psycopg
 import pytest
 from inboxes import AT, login, new_prefix, outcome, postgresql_case, receiver
-from sqlalchemy import create_engine, text
-from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
-from sqlalchemy.orm import sessionmaker
+from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import NullPool
 
 from tppkit.callbacks import AsyncInbox, Inbox, Outcome
@@ -123,3 +123,64 @@ def test_an_awaited_stores_own_transactions_are_read_committed(postgresql_url: s
 
     asyncio.run(scenario())
     assert seen == ["read committed"]
+
+
+class Tenants(Session):
+    """The application's sessions: each says whose rows it may see, as row-level security has it."""
+
+
+@event.listens_for(Tenants, "after_begin")
+def say_whose(session: Session, transaction: object, connection: Connection) -> None:
+    connection.execute(text("SELECT set_config('app.tenant', '7', true)"))
+
+
+SEEN = text("SELECT current_setting('transaction_isolation'), current_setting('app.tenant')")
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+@pytest.mark.parametrize("level", LEVELS)
+def test_sessions_that_ask_something_when_they_begin_are_read_committed_too(
+    postgresql_url: str, level: str, awaited: bool
+):
+    prefix, address = new_prefix("level"), postgresql_url.replace("postgresql:", "postgresql+psycopg:")
+    postgresql_case(postgresql_url, prefix)
+    seen: list[Any] = []
+
+    def look(callback: Any, session: Session) -> None:
+        seen.append(tuple(session.execute(SEEN).one()))
+
+    async def look_too(callback: Any, session: AsyncSession) -> None:
+        seen.append(tuple((await session.execute(SEEN)).one()))
+
+    async def scenario() -> None:
+        engine = create_async_engine(address, isolation_level=level.upper())
+        make = async_sessionmaker(engine, sync_session_class=Tenants)
+        inbox = AsyncInbox(receiver(), AsyncSqlalchemyStore(make, prefix=prefix))
+        assert (await inbox.handle(login("r1"), look_too, at=AT)).outcome is Outcome.APPLIED
+        async with make() as session:  # the same connection of the pool
+            await look_too(None, session)
+        await engine.dispose()
+
+    if awaited:
+        asyncio.run(scenario())
+    else:
+        engine = create_engine(address, isolation_level=level.upper())
+        make = sessionmaker(engine, class_=Tenants)
+        inbox = Inbox(receiver(), SqlalchemyStore(make, prefix=prefix))
+        assert inbox.handle(login("r1"), look, at=AT).outcome is Outcome.APPLIED
+        with make() as session:
+            look(None, session)
+        engine.dispose()
+    assert seen == [("read committed", "7"), (level, "7")]
+
+
+def test_a_connection_that_sessions_are_bound_to_keeps_its_level(postgresql_url: str):
+    prefix, seen = new_prefix("level"), list[Any]()
+    postgresql_case(postgresql_url, prefix)
+    engine = create_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="SERIALIZABLE")
+    with engine.connect() as connection:
+        inbox = Inbox(receiver(), SqlalchemyStore(sessionmaker(bind=connection), prefix=prefix))
+        inbox.handle(login("r1"), lambda _, session: seen.append(session.scalar(text(LEVEL))), at=AT)
+        seen.append(connection.scalar(text(LEVEL)))
+    engine.dispose()
+    assert seen == ["read committed", "serializable"]

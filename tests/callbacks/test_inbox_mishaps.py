@@ -1,9 +1,11 @@
-"""What is no attempt: a store that fails behind a claim, and a handler that ends the transaction of others."""
+"""What is an attempt and what is none: a store that fails behind a claim, and a handler that ends the transaction of others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+import asyncio
+import select
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 from inboxes import AT, Case, located, login, new_prefix, open_case, outcome, receiver
 from sqlalchemy import text
 
-from tppkit.callbacks import Inbox, InboxSettings, Retries, VerifiedCallback
+from tppkit.callbacks import AsyncInbox, Inbox, InboxSettings, Retries, VerifiedCallback
 from tppkit.callbacks.inbox_settings import DEFAULTS
+from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore, PostgresqlStore
 from tppkit.errors import ConfigurationError, InboxError
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -81,29 +84,102 @@ def cutting(case: Case, url: str, name: str, whose: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_one_that_the_store_fails_by_is_not_given_up_and_holds_up_no_other(name: str, case: Case, postgresql_url: str):
-    inbox, cut = accepted(case), cutting(case, postgresql_url, name, "r1")
-    done = dict[str, str]()
-    for n in range(14):
+def test_one_that_costs_the_store_its_connection_fails_after_its_attempts_and_holds_up_no_other(
+    name: str, case: Case, postgresql_url: str
+):
+    inbox = accepted(case, settings=InboxSettings(retries=Retries(attempts=3)))
+    cut, done, runs = cutting(case, postgresql_url, name, "r1"), dict[str, str](), list[str]()
+
+    def counted(callback: VerifiedCallback, connection: Any) -> None:
+        runs.append(callback.request_id)
+        cut(callback, connection)
+
+    for n in range(8):
         with suppress(InboxError):
-            done |= told(inbox.work(cut, at=AT + n * MINUTE))
+            done |= told(inbox.work(counted, at=AT + n * MINUTE))
     assert done == {"r0": "applied", "r2": "applied"}
+    assert runs.count("r1") == 4  # among others it was nobody's attempt
+    (failure,) = inbox.failed()
+    assert (failure.entry.request_id, failure.attempts, failure.due_at) == ("r1", 3, None)
+    assert failure.reason == "InboxError [inbox.unavailable]"
+    assert inbox.release(failure, at=AT + 8 * MINUTE)
+    assert told(inbox.work(case.handler, at=AT + 8 * MINUTE)) == {"r1": "applied"}
+    assert sorted(case.effects()) == ["t0 1", "t1 1", "t2 1"]
+
+
+def broken_off(connection: Any) -> None:
+    """Wait until the server gives a connection up that does nothing in its transaction."""
+    assert select.select([connection.fileno()], [], [], 20)[0]
+
+
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_handler_that_is_always_slower_than_the_server_bears_fails_after_its_attempts(
+    postgresql_url: str, awaited: bool
+):
+    prefix, calls = new_prefix("mishap"), list[str]()
+    short = "-c idle_in_transaction_session_timeout=20ms"
+    store = PostgresqlStore(lambda: psycopg.connect(postgresql_url, options=short), prefix=prefix)
+    store.create_tables()
+    settings = InboxSettings(retries=Retries(attempts=2))
+    inbox = Inbox(receiver(), store, settings=settings)
+    inbox.accept(login("r1"), at=AT)
+
+    @asynccontextmanager
+    async def connect() -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        async with await psycopg.AsyncConnection.connect(postgresql_url, options=short) as connection:
+            yield connection
+
+    def slow(callback: VerifiedCallback, connection: Any) -> None:
+        calls.append(callback.request_id)
+        broken_off(connection)
+
+    async def slow_too(callback: VerifiedCallback, connection: Any) -> None:
+        slow(callback, connection)
+
+    for n in range(3):
+        with suppress(InboxError):
+            if awaited:
+                twin = AsyncInbox(receiver(), AsyncPostgresqlStore(connect, prefix=prefix), settings=settings)
+                asyncio.run(twin.work(slow_too, at=AT + n * MINUTE))
+            else:
+                inbox.work(slow, at=AT + n * MINUTE)
+    assert calls == ["r1", "r1"]
+    assert [(one.attempts, one.due_at) for one in inbox.failed()] == [(2, None)]
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_a_store_that_fails_ten_times_behind_well_handlers_gives_nobody_up(name: str, case: Case, postgresql_url: str):
+    inbox, breaks, done = accepted(case), list[str](), dict[str, str]()
+
+    def handler(callback: VerifiedCallback, connection: Any) -> None:
+        cut = len(breaks) < 10  # whoever it is
+        if cut:
+            breaks.append(callback.request_id)
+        cutting(case, postgresql_url, name, callback.request_id if cut else "")(callback, connection)
+
+    for n in range(20):
+        with suppress(InboxError):
+            done |= told(inbox.work(handler, at=AT + n * MINUTE))
+    assert len(breaks) == 10
+    assert done == dict.fromkeys(("r0", "r1", "r2"), "applied")
     assert inbox.failed() == []
-    assert told(inbox.work(case.handler, at=AT + 14 * MINUTE)) == {"r1": "applied"}
     assert sorted(case.effects()) == ["t0 1", "t1 1", "t2 1"]
 
 
 @pytest.mark.parametrize("name", SERVED)
-def test_one_that_was_released_is_not_given_up_because_the_store_fails(name: str, case: Case, postgresql_url: str):
+def test_one_that_was_released_is_not_given_up_because_the_store_fails_by_another(
+    name: str, case: Case, postgresql_url: str
+):
     def fails(*_: object) -> None:
         raise LookupError
 
     inbox = accepted(case, settings=InboxSettings(retries=Retries(attempts=1)))
     assert told(inbox.work(fails, at=AT)) == dict.fromkeys(("r0", "r1", "r2"), "failed")
-    assert inbox.release(inbox.failed()[0], at=AT)
+    for failure in inbox.failed()[:2]:
+        assert inbox.release(failure, at=AT)
     with pytest.raises(InboxError):
-        inbox.work(cutting(case, postgresql_url, name, "r0"), at=AT)
-    assert told(inbox.work(case.handler, at=AT + PAUSE)) == {"r0": "applied"}
+        inbox.work(cutting(case, postgresql_url, name, "r1"), at=AT)
+    assert told(inbox.work(case.handler, at=AT + PAUSE)) == {"r0": "applied", "r1": "applied"}
 
 
 def ending(case: Case, name: str, end: str) -> Any:

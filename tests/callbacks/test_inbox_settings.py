@@ -216,6 +216,10 @@ def test_retries_wait_twice_as_long_each_time_up_to_a_limit_and_then_end():
     assert waits == [AT + n * SECOND for n in (10, 20, 40, 60, 60)] + [None, None]
 
 
+def test_what_was_no_attempt_waits_as_after_the_first():
+    assert Retries(first=10 * SECOND, attempts=1).due_at(0, at=AT) == AT + 10 * SECOND
+
+
 def test_endless_retries_stay_within_the_calendar():
     retries = Retries(first=timedelta(days=10**6), longest=timedelta.max, attempts=10**6)
     assert retries.due_at(10**5, at=AT) == datetime.max.replace(tzinfo=UTC)

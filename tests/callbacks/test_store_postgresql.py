@@ -19,7 +19,7 @@ import pytest
 from inboxes import AT, Case, login, new_prefix, open_case, outcome, postgresql_case, receiver
 from psycopg.rows import dict_row
 
-from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retries, VerifiedCallback
 from tppkit.callbacks.inbox import Handler
 from tppkit.callbacks.stores.postgresql import PostgresqlStore
 from tppkit.errors import ConfigurationError, InboxError
@@ -338,11 +338,13 @@ def test_a_delivery_does_not_wait_for_a_handler_that_hangs(inbox: Inbox, case: C
     assert told == ["no lock met" if (way, held) == ("accept", "r0") else "55P03"]
 
 
+@pytest.mark.parametrize("attempts", [10, 1])  # the last may be the first: what is held was no attempt
 @pytest.mark.parametrize("name", ["postgresql", "sqlalchemy-postgresql"])
-def test_a_worker_leaves_what_a_handler_that_hangs_holds_and_goes_on(postgresql_url: str, name: str):
+def test_a_worker_leaves_what_a_handler_that_hangs_holds_and_goes_on(postgresql_url: str, name: str, attempts: int):
+    settings = InboxSettings(retries=Retries(attempts=attempts))
     url = postgresql_url if name == "postgresql" else postgresql_url.replace("postgresql:", "postgresql+psycopg:")
     with open_case(name, url, new_prefix("pgheld")) as case:
-        inbox, told = Inbox(receiver(), case.store), list[tuple[str, Outcome]]()
+        inbox, told = Inbox(receiver(), case.store, settings=settings), list[tuple[str, Outcome]]()
         for request_id, record, ver in (("r2", "t1", 2), ("r3", "t3", 1), ("r4", "t1", 3), ("r5", "t5", 1)):
             inbox.accept(outcome(request_id, record=record, ver=ver), at=AT)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from inboxes import AT, login, new_prefix, outcome, receiver
 from sqlalchemy import create_engine, create_mock_engine, event, select, text
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
 from tppkit.callbacks import Inbox, Outcome
@@ -167,21 +167,24 @@ def test_an_engine_that_commits_each_statement_is_refused_before_anything_is_wri
 
 def test_a_store_over_an_engine_that_commits_each_statement_loses_no_effect(make_session: sessionmaker[Session]):
     engine = make_session.kw["bind"].execution_options(isolation_level="AUTOCOMMIT")
-    store, usual = (SqlalchemyStore(make, prefix=new_prefix("auto")) for make in (sessionmaker(engine), make_session))
-    if engine.dialect.name == "sqlite":  # the store itself begins a transaction there
-        store.create_tables()
-        inbox = Inbox(receiver(), store)
-        with pytest.raises(LookupError):
-            inbox.handle(outcome("r1"), pay_and_fail, at=AT)
-        assert payments(make_session) == []
-        assert inbox.handle(outcome("r1"), pay, at=AT).outcome is Outcome.APPLIED
-        return
-    usual.create_tables()
-    for act in (store.create_tables, lambda: Inbox(receiver(), store).handle(outcome("r1"), pay, at=AT)):
-        with pytest.raises(ConfigurationError) as caught:
-            act()
-        assert caught.value.code == "inbox.no-transaction"
+    store = SqlalchemyStore(sessionmaker(engine), prefix=new_prefix("auto"))
+    store.create_tables()  # the store itself sees to a transaction
+    inbox = Inbox(receiver(), store)
+    with pytest.raises(LookupError):
+        inbox.handle(outcome("r1"), pay_and_fail, at=AT)
     assert payments(make_session) == []
+    assert inbox.handle(outcome("r1"), pay, at=AT).outcome is Outcome.APPLIED
+    assert payments(make_session) == ["r1"]
+
+
+def test_a_session_on_a_connection_that_commits_each_statement_is_refused(postgresql_url: str):
+    engine = create_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        store = SqlalchemyStore(sessionmaker(bind=connection), prefix=new_prefix("auto"))
+        with pytest.raises(ConfigurationError) as caught:
+            store.create_tables()
+    engine.dispose()
+    assert caught.value.code == "inbox.no-transaction"
 
 
 def pay_and_fail(callback: Any, session: Session) -> None:
@@ -307,3 +310,57 @@ def test_a_handler_that_ends_the_savepoint_around_it_is_found_out(
         inbox.handle(outcome("r1"), ends, at=AT)
     assert caught.value.code == "inbox.handler-committed"
     assert payments(make_session) == []
+
+
+ENDS = {
+    "commit": lambda connection: connection.commit(),
+    "rollback": lambda connection: connection.rollback(),
+    "savepoint's commit": lambda connection: connection.get_nested_transaction().commit(),
+    "savepoint's rollback": lambda connection: connection.get_nested_transaction().rollback(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:transaction already deassociated")  # SQLAlchemy tells it in its own way
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_handler_that_ends_a_transaction_of_the_sessions_connection_is_found_out(
+    inbox: Inbox, make_session: sessionmaker[Session], end: str, raises: bool
+):
+    def ends(callback: Any, session: Session) -> None:
+        pay(callback, session)
+        session.flush()
+        if callback.request_id == "r2":
+            ENDS[end](session.connection())
+            if raises:
+                raise LookupError
+
+    calls = [outcome(f"r{n}", record=f"t{n}") for n in range(1, 4)]
+    with pytest.raises(ConfigurationError) as caught:
+        inbox.handle_all(calls, ends, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    told = [(one.entry.request_id, one.reason) for one in inbox.failed()]
+    # What it committed stays, the done marks included.
+    assert told == ([] if end == "commit" else [("r2", "ConfigurationError [inbox.handler-committed]")])
+    answers = [one.outcome for one in inbox.handle_all(calls, pay, at=AT)]  # type: ignore[union-attr]
+    assert answers[1] == ("repeated" if end == "commit" else "applied")
+    assert payments(make_session) == ["r1", "r2", "r3"]
+
+
+def test_a_connection_that_the_server_ends_is_no_fault_of_the_handler(postgresql_url: str):
+    prefix, engine = new_prefix("orm"), create_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
+    store = SqlalchemyStore(sessionmaker(engine), prefix=prefix)
+    store.create_tables()
+    inbox = Inbox(receiver(), store)
+
+    def cut(callback: Any, session: Session) -> None:
+        own = session.scalar(text("SELECT pg_backend_pid()"))
+        with engine.connect() as other:
+            other.execute(text("SELECT pg_terminate_backend(:own)"), {"own": own})
+        session.execute(text("SELECT 1"))
+
+    with pytest.raises(OperationalError):
+        inbox.handle(login("r1"), cut, at=AT)
+    with pytest.raises(InboxError):
+        inbox.handle_all([login("r2"), login("r3")], cut, at=AT)
+    assert [one.entry.request_id for one in inbox.failed()] == ["r1"]
+    engine.dispose()

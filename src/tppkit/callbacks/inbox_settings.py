@@ -174,10 +174,10 @@ class Retries:
             raise ConfigurationError("inbox.setting", f"{self.attempts} attempts are not above zero")
 
     def due_at(self, attempt: int, *, at: datetime) -> datetime | None:
-        """When to try again after an attempt (from 1) failed."""
+        """When to try again after an attempt (from 1) failed; after what was none (0), once the first wait is over."""
         if attempt >= self.attempts:
             return None
-        doublings = min(attempt - 1, 40)  # the longest wait is reached long before
+        doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached long before
         try:
             return shift(at, min(self.first * 2**doublings, self.longest))
         except OverflowError:

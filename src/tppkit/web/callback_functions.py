@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import require_over
+from tppkit.callbacks.stores.driving import own_cancellation, require_over
 from tppkit.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -130,15 +130,8 @@ class OwnFunctions:
     @contextmanager
     def _remembering(self, function: object, *, task: asyncio.Task[Any] | None = None) -> Iterator[None]:
         try:
-            yield
-        except asyncio.CancelledError as e:
-            if task is not None and task.cancelling():
-                raise
-            # No Exception, so it would end the server's task as if the request had been cancelled.
-            self.error = ConfigurationError(
-                "callback.function", f"{_name_of(function)} ended as cancelled: was a task cancelled that it awaits?"
-            )
-            raise self.error from e
+            with own_cancellation(_name_of(function), task):
+                yield
         except Exception as e:
             self.error = e
             raise

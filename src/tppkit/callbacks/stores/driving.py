@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Generator
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
 from tppkit.callbacks.stores.entry import Entry
 from tppkit.callbacks.stores.store import AsyncEffect, Effect
@@ -42,6 +44,26 @@ class TransactionEnded(EffectFailed):
     def __init__(self, error: Exception, entry: Entry) -> None:
         super().__init__(error)
         self.entry = entry
+
+
+class Called(Generic[T]):
+    """An effect that knows whether it was called.
+
+    Args:
+        effect: what is called.
+    """
+
+    def __init__(self, effect: Callable[[Entry, Any], T]) -> None:
+        self._effect, self._is = effect, False
+
+    def __call__(self, entry: Entry, connection: Any) -> T:
+        """Call it."""
+        self._is = True
+        return self._effect(entry, connection)
+
+    def reason(self, error: Exception) -> str | None:
+        """As by EffectFailed what the store failed by behind a call; None: there was no call."""
+        return EffectFailed(error).reason if self._is else None
 
 
 def cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:
@@ -95,14 +117,36 @@ async def have_effect_async(effect: AsyncEffect, entry: Entry, connection: Any) 
     """Call an effect and await it.
 
     Raises:
-        ConfigurationError: `callback.function`, it gave nothing to be awaited.
+        ConfigurationError: `callback.function`, it gave nothing to be awaited, or ended as cancelled by itself.
     """
-    result = effect(entry, connection)
-    if not inspect.isawaitable(result):
+    with own_cancellation("a handler", asyncio.current_task()):
+        result = effect(entry, connection)
+        if not inspect.isawaitable(result):
+            raise ConfigurationError(
+                "callback.function", "a handler gave nothing to be awaited: AsyncInbox takes coroutine functions"
+            )
+        require_over(await result)
+
+
+@contextmanager
+def own_cancellation(name: str, task: asyncio.Task[Any] | None) -> Iterator[None]:
+    """Take a function's own CancelledError for its failure: it is no Exception, so it would end whoever awaits the function.
+
+    Args:
+        name: of the function.
+        task: in which it runs; None: in none.
+
+    Raises:
+        ConfigurationError: `callback.function`, it ended as cancelled though nobody cancels the task.
+    """
+    try:
+        yield
+    except asyncio.CancelledError as e:
+        if task is not None and task.cancelling():
+            raise
         raise ConfigurationError(
-            "callback.function", "a handler gave nothing to be awaited: AsyncInbox takes coroutine functions"
-        )
-    require_over(await result)
+            "callback.function", f"{name} ended as cancelled: was a task cancelled that it awaits?"
+        ) from e
 
 
 def require_over(result: object) -> None:

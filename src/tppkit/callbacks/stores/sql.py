@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import EffectFailed, TransactionEnded, drive, drive_async
+from tppkit.callbacks.stores.driving import Called, EffectFailed, TransactionEnded, drive, drive_async
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 from tppkit.callbacks.stores.programs import Program, Programs
 from tppkit.callbacks.stores.sessions import (
@@ -119,12 +119,13 @@ class SqlStore(ABC):
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `Store.resume`; as by `run_all`."""
+        called = Called(effect)
         try:
-            outcomes = self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+            outcomes = self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, called)
         except TransactionEnded as e:
             ended = e
-        except InboxError:
-            self._afterwards(self._programs.put_back(taken, at=at, retry=retry))
+        except InboxError as e:
+            self._afterwards(self._programs.put_back(taken, at=at, retry=retry, reason=called.reason(e)))
             raise
         else:
             if rest := taken[len(outcomes) :]:
@@ -250,12 +251,13 @@ class AsyncSqlStore(ABC):
 
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
         """See `SqlStore.resume`."""
+        called = Called(effect)
         try:
-            outcomes = await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, effect)
+            outcomes = await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, called)
         except TransactionEnded as e:
             ended = e
-        except InboxError:
-            await self._afterwards(self._programs.put_back(taken, at=at, retry=retry))
+        except InboxError as e:
+            await self._afterwards(self._programs.put_back(taken, at=at, retry=retry, reason=called.reason(e)))
             raise
         else:
             if rest := taken[len(outcomes) :]:

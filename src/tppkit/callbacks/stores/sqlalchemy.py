@@ -17,7 +17,7 @@ from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statemen
 from tppkit.errors import ConfigurationError, InboxError
 
 try:
-    from sqlalchemy import Connection, TextClause, text
+    from sqlalchemy import Connection, NestedTransaction, RootTransaction, TextClause, text
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.orm import Session, SessionTransaction
 except ImportError as e:
@@ -26,13 +26,48 @@ except ImportError as e:
 if TYPE_CHECKING:  # needs greenlet at run time, which only async sessions do
     from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
+# As an option it holds before the transaction begins: PostgreSQL takes the statement only before every query, and an application's
+# sessions may send one when they begin, for row-level security.
+_READ_COMMITTED = {"isolation_level": "READ COMMITTED"}
 _clause: Callable[[str], TextClause] = lru_cache(maxsize=256)(text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Where a savepoint was set: the transactions of a session, and those of its connection, which a handler can end too."""
+
+    session: Session
+    connection: Connection
+    root: SessionTransaction | None
+    own_root: RootTransaction | None
+    own_nested: NestedTransaction | None
+
+    @classmethod
+    def of(cls, connection: Connection, session: Session) -> _Point:
+        own = connection.get_transaction(), connection.get_nested_transaction()
+        return cls(session, connection, session.get_transaction(), *own)
+
+    def require(self, mark: Mark, nested: SessionTransaction | None) -> None:
+        """Refuse to go on where the handler ended one of them, or to keep what cannot be committed."""
+        if self.session.get_transaction() is not self.root or self.connection.get_transaction() is not self.own_root:
+            raise transaction_ended()
+        # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
+        if mark is Mark.KEEP and not self.session.is_active:
+            raise transaction_aborted()
+        if nested is not None and self._is_ended(mark, nested):
+            raise transaction_ended()
+
+    def _is_ended(self, mark: Mark, nested: SessionTransaction) -> bool:
+        """Whether the savepoint around the handler is, by commit() or rollback() of its own."""
+        if not nested.is_active:
+            return mark is Mark.KEEP  # a flush that failed undid it, which is as good
+        return self.own_nested is not None and not self.own_nested.is_active
 
 
 @dataclass(slots=True)
 class _Session:
     connection: Session
-    root: SessionTransaction | None = None
+    point: _Point | None = None
     nested: SessionTransaction | None = None
 
     def execute(self, statement: Statement) -> Rows:
@@ -47,12 +82,11 @@ class _Session:
         # The session has to know: it takes back the state of its objects as well.
         if mark is Mark.SET:
             self.nested = self.connection.begin_nested()
-            self.root = self.connection.get_transaction()
+            self.point = _Point.of(self.connection.connection(), self.connection)
             return
-        if self.connection.get_transaction() is not self.root:
-            raise transaction_ended()
+        if self.point is not None:
+            self.point.require(mark, self.nested)
         if mark is Mark.KEEP:
-            _require_whole(self.connection, self.nested)
             self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
         if self.nested is not None:
             with _told():
@@ -63,7 +97,7 @@ class _Session:
 @dataclass(slots=True)
 class _AsyncSession:
     connection: AsyncSession
-    root: AsyncSessionTransaction | None = None
+    point: _Point | None = None
     nested: AsyncSessionTransaction | None = None
 
     async def execute(self, statement: Statement) -> Rows:
@@ -77,12 +111,12 @@ class _AsyncSession:
     async def mark(self, mark: Mark) -> None:
         if mark is Mark.SET:
             self.nested = await self.connection.begin_nested()
-            self.root = self.connection.get_transaction()
+            own = await self.connection.connection()
+            self.point = await own.run_sync(_Point.of, self.connection.sync_session)
             return
-        if self.connection.get_transaction() is not self.root:
-            raise transaction_ended()
+        if self.point is not None:
+            self.point.require(mark, self.nested.sync_transaction if self.nested else None)
         if mark is Mark.KEEP:
-            _require_whole(self.connection.sync_session, self.nested.sync_transaction if self.nested else None)
             await self.connection.flush()  # as above
         if self.nested is not None:
             with _told():
@@ -94,7 +128,7 @@ class SqlalchemyStore(SqlStore):
     """A store behind SQLAlchemy sessions.
 
     Handlers get the `Session` and must not commit; `once` takes the caller's. The store's own transactions in PostgreSQL are READ
-    COMMITTED, whatever the engine's level; the caller's keep theirs.
+    COMMITTED, whatever the engine's level, AUTOCOMMIT included; the caller's keep theirs.
 
     Args:
         make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
@@ -103,8 +137,8 @@ class SqlalchemyStore(SqlStore):
 
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.dialect`; `extra.missing` when the module is imported; later
-            `inbox.no-transaction`, the engine or session has the isolation level AUTOCOMMIT; `inbox.transaction-open`, the
-            session is bound to a connection with a transaction.
+            `inbox.no-transaction`, the caller's session has the isolation level AUTOCOMMIT, or its engine; `inbox.transaction-open`,
+            the session is bound to a connection with a transaction.
     """
 
     def __init__(self, make_session: Callable[[], Session], *, prefix: str = "tppkit_inbox_") -> None:
@@ -116,9 +150,9 @@ class SqlalchemyStore(SqlStore):
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
-            _require_idle(session)
-            _begin(session.connection(), begin)
-            _require_transaction(session.connection())
+            connection = session.connection(execution_options=_options(session))
+            _begin(connection, begin)
+            _require_transaction(connection)
             yield _Session(session)
 
     def _reading(self) -> AbstractContextManager[_Session]:
@@ -146,8 +180,7 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
     async def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
-                _require_idle(session.sync_session)
-                connection = await session.connection()
+                connection = await session.connection(execution_options=_options(session.sync_session))
                 await connection.run_sync(_begin, begin)
                 await connection.run_sync(_require_transaction)
                 yield _AsyncSession(session)
@@ -170,26 +203,25 @@ def _dialect(name: str) -> Dialect:
         ) from e
 
 
-def _require_whole(session: Session, nested: SessionTransaction | None) -> None:
-    # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
-    if not session.is_active:
-        raise transaction_aborted()
-    if (
-        nested is not None and not nested.is_active
-    ):  # the savepoint around the handler, by commit() or rollback() of its own
-        raise transaction_ended()
+def _options(session: Session) -> dict[str, Any]:
+    """What the connection of the store's own transaction is to have before it begins; the pool takes it back.
 
-
-def _require_idle(session: Session) -> None:
-    # A session that is bound to a connection joins the transaction on it and commits nothing.
+    Raises:
+        ConfigurationError: `inbox.transaction-open`.
+    """
     bind = session.get_bind()
-    if isinstance(bind, Connection) and bind.in_transaction():
-        raise transaction_open()
+    if isinstance(bind, Connection):
+        # Then a session joins the transaction on it and commits nothing. And its options would stay as they are set here.
+        if bind.in_transaction():
+            raise transaction_open()
+        return {}
+    return _READ_COMMITTED if bind.dialect.name == Dialect.POSTGRESQL else {}
 
 
 def _begin(connection: Connection, begin: str) -> None:
     if connection.dialect.name == Dialect.POSTGRESQL:
-        connection.exec_driver_sql(READ_COMMITTED)
+        if connection.get_execution_options().get("isolation_level") != _READ_COMMITTED["isolation_level"]:
+            connection.exec_driver_sql(READ_COMMITTED)
         return
     # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
     # one that begins by reading could fail where it comes to write.

@@ -99,7 +99,7 @@ class Statements:
             for become in (
                 "state = 'failed', reason = :reason",
                 "state = 'failed', reason = :reason, attempts = attempts - 1",
-                "state = :state, attempts = attempts - 1",
+                "state = :state, attempts = attempts - :given_back",
             )
         )
         self.oldest = self._text(

@@ -14,7 +14,7 @@ from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Pr
 # The store's connection or session is the second argument; None where there is no transaction to share.
 Effect = Callable[[Entry, Any], object]
 AsyncEffect = Callable[[Entry, Any], Awaitable[object]]
-# After the n-th failed attempt: when to try again, or None for never.
+# After the n-th failed attempt: when to try again, or None for never. After the 0th, which was none: always a time.
 Retry = Callable[[int], datetime | None]
 
 
