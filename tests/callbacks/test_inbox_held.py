@@ -16,11 +16,12 @@ import pytest
 from inboxes import AT, login, new_prefix, open_case, outcome, postgresql_case, receiver
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from tppkit.callbacks import AsyncInbox, Inbox, Outcome, VerifiedCallback
+from tppkit.callbacks import AsyncInbox, Inbox, InboxSettings, Outcome, Retention, Retries, VerifiedCallback
 from tppkit.callbacks.stores import AsyncStore
 from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore, PostgresqlStore
 from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore
 
+DAY = timedelta(days=1)
 BATCH = [
     outcome("b1", record="t1"), outcome("held", record="h"), outcome("b2", record="h", ver=2), outcome("b3", record="t3"),
     login("b4"),
@@ -92,6 +93,28 @@ def test_a_purge_leaves_what_a_handler_that_hangs_holds(postgresql_url: str, nam
         inbox.handle(outcome("r9", record="held", ver=2), hangs, at=late)
         assert forgotten == [3]  # both callbacks, and the one record
         assert inbox.handle(outcome("r8", record="held", ver=1), case.handler, at=late).outcome is Outcome.STALE
+
+
+@pytest.mark.parametrize("name", ["postgresql", "sqlalchemy-postgresql"])
+def test_a_purge_discards_what_nobody_holds_and_leaves_the_rest(postgresql_url: str, name: str):
+    url = postgresql_url if name == "postgresql" else orm(postgresql_url)
+    late, settings = AT + DAY, InboxSettings(retention=Retention(failed=DAY / 2), retries=Retries(attempts=1))
+    with open_case(name, url, new_prefix("purge")) as case, ThreadPoolExecutor(1) as thread:
+        inbox = Inbox(receiver(), case.store, settings=settings)
+
+        def fails(*_: object) -> None:
+            raise LookupError
+
+        def hangs(*_: object) -> None:
+            thread.submit(inbox.purge, at=late).result(20)
+            assert [failure.entry.request_id for failure in inbox.failed()] == ["held"]
+            raise LookupError
+
+        inbox.handle_all([login("held"), login("free")], fails, at=AT)
+        with pytest.raises(LookupError):
+            inbox.handle(login("held"), hangs, at=late)
+        inbox.purge(at=late)
+        assert inbox.failed() == []
 
 
 def patient(url: str, prefix: str) -> PostgresqlStore:

@@ -270,6 +270,12 @@ class Programs:
         rows: Rows = yield from self._hurried(_one(self._sql.discard, values))
         return bool(rows)
 
+    def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> Program[int]:
+        """Mark at most `limit` entries done that failed for good and were received before a time; says how many."""
+        values = {"before": microseconds(before), "at": microseconds(at), "limit": limit}
+        rows: Rows = yield Statement(self._sql.discard_failed, values)
+        return len(rows)
+
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> Program[int]:
         """Forget at most `limit` rows of each table; says how many."""
         done: Rows = yield Statement(self._sql.purge_done, {"before": microseconds(lifetimes.done), "limit": limit})

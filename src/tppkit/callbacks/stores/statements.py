@@ -20,6 +20,7 @@ SCHEMA_VERSION = 2
 READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
+_DONE = "state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
 
 
 class Dialect(StrEnum):
@@ -86,8 +87,7 @@ class Statements:
         self.advance = self._text(_ADVANCE)
         self.version = self._text("SELECT version, content FROM {versions} WHERE subject = :subject")
         self.finish = self._text(
-            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
-            " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
+            f"UPDATE {{callbacks}} SET {_DONE} WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
         # Another who has the row meanwhile decides about it.
         self.fail, self.give_up, self.put_back = (
@@ -123,10 +123,14 @@ class Statements:
             "UPDATE {callbacks} SET state = 'waiting', due_at = :at WHERE key = :key AND state = 'failed' RETURNING 1"
         )
         self.discard = self._text(
-            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
-            " WHERE key = :key AND attempts = :attempts AND state = 'failed' RETURNING 1"
+            f"UPDATE {{callbacks}} SET {_DONE} WHERE key = :key AND attempts = :attempts AND state = 'failed' RETURNING 1"
         )
         # What somebody has is left to the next purge.
+        self.discard_failed = self._text(
+            "WITH picked AS (SELECT key FROM {callbacks} WHERE state = 'failed' AND due_at IS NULL AND received_at < :before"
+            f" ORDER BY received_at LIMIT :limit {locking})"
+            f" UPDATE {{callbacks}} SET {_DONE} WHERE key IN (SELECT key FROM picked) RETURNING 1"
+        )
         self.purge_done, self.purge_versions = (
             self._text(
                 f"WITH picked AS (SELECT {key} FROM {{{table}}} WHERE {since} < :before ORDER BY {since} LIMIT :limit {locking})"
@@ -154,8 +158,7 @@ _UNLESS_HELD = (
 _ONCE = (
     "INSERT INTO {callbacks} (key, digest, request_id, received_at, state, attempts, done_at)"
     " VALUES (:key, :digest, :request_id, :at, 'done', 1, :at)"
-    " ON CONFLICT (key) DO UPDATE SET state = 'done', attempts = {callbacks}.attempts + 1, due_at = NULL, done_at = :at,"
-    " body = NULL, signature = NULL, url = NULL" + _UNLESS_HELD + " RETURNING 1"
+    f" ON CONFLICT (key) DO UPDATE SET {_DONE}, attempts = {{callbacks}}.attempts + 1" + _UNLESS_HELD + " RETURNING 1"
 )
 _FAIL_AGAIN = (
     " ON CONFLICT (key) DO UPDATE SET state = 'failed', attempts = {callbacks}.attempts + 1, due_at = excluded.due_at,"
