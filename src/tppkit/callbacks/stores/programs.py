@@ -54,8 +54,9 @@ class Programs:
         Raises:
             ConfigurationError: `inbox.schema`, the tables are of a version that this program does not know.
         """
-        known: Rows = yield Statement(self._sql.has_schema, {})
-        rows: Rows = (yield Statement(self._sql.schema, {})) if known else ()
+        found: Rows = yield Statement(self._sql.tables, {})
+        there = {name for (name,) in found}
+        rows: Rows = (yield Statement(self._sql.schema, {})) if self._sql.schema_table in there else ()
         if not rows:
             return False
         version = rows[0][0]
@@ -63,7 +64,7 @@ class Programs:
             raise ConfigurationError(
                 "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
             )
-        return bool(version == SCHEMA_VERSION)
+        return version == SCHEMA_VERSION and there == self._sql.all_tables
 
     def create_tables(self) -> Program[None]:
         """Create what is absent, and bring tables of version 1 up to date.

@@ -52,7 +52,7 @@ class Statements:
     def __init__(self, dialect: Dialect, *, prefix: str, pyformat: bool = False) -> None:
         if not _PREFIX.fullmatch(prefix):
             raise ConfigurationError("inbox.prefix", f"{prefix[:40]!r} cannot begin the name of a table")
-        self._names = {"callbacks": f"{prefix}callbacks", "versions": f"{prefix}versions", "schema": f"{prefix}schema"}
+        self._names = {table: f"{prefix}{table}" for table in ("callbacks", "versions", "schema")}
         self._pyformat = pyformat
         locking = "FOR UPDATE SKIP LOCKED" if dialect is Dialect.POSTGRESQL else ""
         # Whoever has a row may hang: nobody must wait as long as that. Where the caller set a limit, it stays.
@@ -61,14 +61,15 @@ class Statements:
         self.hurry = self._text(hurry) if postgresql else ""
         self.wait_again = "SELECT set_config('lock_timeout', '0', true)"
         self.create = tuple(map(self._text, _tables(dialect)))
-        # An absent table would spoil PostgreSQL's transaction, so it is looked for first.
-        self.has_schema = self._text(
-            "SELECT 1 WHERE to_regclass('{schema}') IS NOT NULL"
+        # An absent table would spoil PostgreSQL's transaction, so they are looked for first.
+        self.tables = self._text(
+            "SELECT name FROM (VALUES ('{callbacks}'), ('{versions}'), ('{schema}')) AS named (name) WHERE to_regclass(name) IS NOT NULL"
             if postgresql
-            else "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{schema}'"
+            else "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('{callbacks}', '{versions}', '{schema}')"
         )
         # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
         self.create_alone = "SELECT pg_advisory_xact_lock(1953525867)" if postgresql else ""
+        self.schema_table, self.all_tables = self._names["schema"], frozenset(self._names.values())
         self.schema = self._text("SELECT version FROM {schema}")
         self.set_schema = self._text(
             "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
