@@ -7,10 +7,11 @@ node of a cluster.
 
 from __future__ import annotations
 
+# A server that is full refuses what takes room only as a script's first write, so what frees some comes first.
 _DONE = """
 local function done(key, member, at)
-  redis.call('HSET', key, 'state', 'done')
   redis.call('HDEL', key, 'url', 'body', 'signature', 'due')
+  redis.call('HSET', key, 'state', 'done')
   redis.call('ZREM', KEYS[2], member)
   redis.call('ZADD', KEYS[3], at, member)
 end
@@ -144,12 +145,24 @@ end
 
 # prefix of hashes, limit, and of the last that is known: received at, member
 FAILED = """
+local function is_behind(member, last)  -- as Redis sorts, by bytes; Lua's < goes by the server's locale
+  for n = 1, #member do
+    if member:byte(n) ~= last:byte(n) then return member:byte(n) > last:byte(n) end
+  end
+  return false
+end
 local place = 0
-if ARGV[3] then
-  local mark = ARGV[4] .. '+'  -- sorts directly behind that member, whether it is still there or not
-  redis.call('ZADD', KEYS[4], ARGV[3], mark)
-  place = redis.call('ZRANK', KEYS[4], mark)
-  redis.call('ZREM', KEYS[4], mark)
+if ARGV[3] then  -- that member may be there no more, so the place behind it is searched for among those of its moment
+  place = redis.call('ZCOUNT', KEYS[4], '-inf', '(' .. ARGV[3])
+  local last = redis.call('ZCOUNT', KEYS[4], '-inf', ARGV[3])
+  while place < last do
+    local middle = math.floor((place + last) / 2)
+    if is_behind(redis.call('ZRANGE', KEYS[4], middle, middle)[1], ARGV[4]) then
+      last = middle
+    else
+      place = middle + 1
+    end
+  end
 end
 local failed = {}
 while #failed < tonumber(ARGV[2]) do
