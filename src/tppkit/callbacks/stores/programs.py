@@ -142,8 +142,8 @@ class Programs:
         return some(entries, at=at, retry=retry)
 
     def _by_record(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
-        """Two batches with the same records come to them in one order, so that one waits for the other instead of both."""
-        by_record = sorted(range(len(entries)), key=lambda n: _record(entries[n]))
+        """Two batches with the same callbacks or records come to them in one order, so that one waits for the other instead of both."""
+        by_record = sorted(range(len(entries)), key=lambda n: _place(entries[n]))
         outcomes = yield from self._some([entries[n] for n in by_record], at=at, retry=retry)
         return [outcome for _, outcome in sorted(zip(by_record, outcomes, strict=True))]
 
@@ -324,9 +324,10 @@ def _require_held(error: InboxError) -> None:
         raise error
 
 
-def _record(entry: Entry) -> bytes:
-    """What orders entries by the record they are about; where there is none, by themselves."""
-    return entry.key if entry.order is None else entry.order.subject
+def _place(entry: Entry) -> tuple[bytes, int, bytes]:
+    """What orders entries by the record they are about, and those of one by version; where there is none, by themselves."""
+    subject, version = (entry.key, 0) if entry.order is None else entry.order[:2]
+    return subject, version, entry.key
 
 
 def _claim(taken: Taken) -> dict[str, Any]:
