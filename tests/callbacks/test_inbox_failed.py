@@ -16,6 +16,7 @@ from inboxes import AT, STORES, Case, grant, located, login, new_prefix, open_ca
 
 from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries
 from tppkit.callbacks.stores import Failure
+from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import ConfigurationError
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
@@ -157,7 +158,7 @@ def test_a_purge_discards_what_failed_for_good_where_it_is_told_to(case: Case):
     retention, retries = Retention(failed=30 * DAY), Retries(attempts=1)
     once, often = (Inbox(receiver(), case.store, settings=one) for one in (
         InboxSettings(retention=retention, retries=retries), InboxSettings(retention=retention)))  # fmt: skip
-    once.handle_all([login(f"r{number}") for number in range(120)], raising, at=AT)  # more than a page
+    once.handle_all([login(f"r{number}") for number in range(120)], raising, at=AT)
     fail(often, 200)  # tried again by itself
     fail(once, 201, after=DAY)
     once.purge(at=AT + 30 * DAY)
@@ -165,6 +166,34 @@ def test_a_purge_discards_what_failed_for_good_where_it_is_told_to(case: Case):
     once.purge(at=AT + 30 * DAY + SECOND)
     assert names(once.failed()) == ["r200", "r201"]
     assert once.purge(at=AT + 37 * DAY + 2 * SECOND) == 120
+
+
+def test_a_batch_of_a_purge_is_bounded_and_passes_over_what_is_tried_again(case: Case):
+    fail(Inbox(receiver(), case.store), 0)  # before the others, tried again
+    once = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=1)))
+    for number in range(1, 6):
+        fail(once, number, after=SECOND)
+    late = AT + DAY
+    assert [case.store.discard_failed(before=late, at=late, limit=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert names(once.failed()) == ["r0"]
+
+
+def test_a_purge_discards_many_with_one_commit(tmp_path: Path):
+    path, commits = tmp_path / "inbox.sqlite", list[str]()
+
+    def counting(connection: sqlite3.Connection) -> None:
+        connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
+
+    store = SqliteStore(path, on_connect=counting)
+    store.create_tables()
+    settings = InboxSettings(retention=Retention(failed=DAY), retries=Retries(attempts=1))
+    inbox = Inbox(receiver(), store, settings=settings)
+    inbox.handle_all([login(f"r{number}") for number in range(120)], raising, at=AT)
+    commits.clear()
+    inbox.purge(at=AT + 2 * DAY)
+    assert inbox.failed() == []
+    store.close()
+    assert 0 < len(commits) <= 4  # the batch, the next that finds nothing, what is forgotten, and this look
 
 
 def test_a_retention_of_nothing_is_refused():

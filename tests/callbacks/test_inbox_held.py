@@ -13,14 +13,15 @@ from typing import Any
 
 import psycopg
 import pytest
-from inboxes import AT, login, new_prefix, open_case, outcome, postgresql_case, receiver
+from inboxes import AT, grant, login, new_prefix, open_case, outcome, postgresql_case, receiver
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 
-from tppkit.callbacks import AsyncInbox, Inbox, Outcome, VerifiedCallback
+from tppkit.callbacks import AsyncInbox, Inbox, InboxSettings, Outcome, Retention, Retries, VerifiedCallback
 from tppkit.callbacks.stores import AsyncStore
 from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore, PostgresqlStore
 from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore
 
+DAY = timedelta(days=1)
 BATCH = [
     outcome("b1", record="t1"), outcome("held", record="h"), outcome("b2", record="h", ver=2), outcome("b3", record="t3"),
     login("b4"),
@@ -94,6 +95,28 @@ def test_a_purge_leaves_what_a_handler_that_hangs_holds(postgresql_url: str, nam
         assert inbox.handle(outcome("r8", record="held", ver=1), case.handler, at=late).outcome is Outcome.STALE
 
 
+@pytest.mark.parametrize("name", ["postgresql", "sqlalchemy-postgresql"])
+def test_a_purge_discards_what_nobody_holds_and_leaves_the_rest(postgresql_url: str, name: str):
+    url = postgresql_url if name == "postgresql" else orm(postgresql_url)
+    late, settings = AT + DAY, InboxSettings(retention=Retention(failed=DAY / 2), retries=Retries(attempts=1))
+    with open_case(name, url, new_prefix("purge")) as case, ThreadPoolExecutor(1) as thread:
+        inbox = Inbox(receiver(), case.store, settings=settings)
+
+        def fails(*_: object) -> None:
+            raise LookupError
+
+        def hangs(*_: object) -> None:
+            thread.submit(inbox.purge, at=late).result(20)
+            assert [failure.entry.request_id for failure in inbox.failed()] == ["held"]
+            raise LookupError
+
+        inbox.handle_all([login("held"), login("free")], fails, at=AT)
+        with pytest.raises(LookupError):
+            inbox.handle(login("held"), hangs, at=late)
+        inbox.purge(at=late)
+        assert inbox.failed() == []
+
+
 def patient(url: str, prefix: str) -> PostgresqlStore:
     """Waits for whom it meets, but finds out soon where both would."""
     options = "-c lock_timeout=60s -c deadlock_timeout=20ms"
@@ -145,10 +168,18 @@ def test_batches_with_the_same_records_in_another_order_wait_for_each_other(post
     assert answers == ([Outcome.APPLIED] * 3, [Outcome.APPLIED] * 3)
 
 
+def test_batches_with_several_callbacks_of_a_record_in_another_order_wait_for_each_other(postgresql_url: str):
+    calls = [outcome("p1", ver=1), outcome("p2", ver=2), grant("g1"), grant("g2"), grant("g3")]
+    one, other = meet(postgresql_url, new_prefix("meet"), calls, calls[::-1])
+    first = [Outcome.APPLIED] * 3 + [Outcome.STALE] * 2
+    assert sorted(one) == sorted(first)
+    assert other == [Outcome.REPEATED] * 5
+
+
 def test_batches_that_wait_for_each_other_lose_one_callback_and_not_all(postgresql_url: str):
     prefix = new_prefix("meet")
     calls = [outcome("p1", ver=1), outcome("p2", ver=2)]
-    one, other = meet(postgresql_url, prefix, calls, calls[::-1])
+    one, other = meet(postgresql_url, prefix, calls, calls[1:])
     assert [*one, *other].count(Outcome.BUSY) == 1
     inbox = Inbox(receiver(), patient(postgresql_url, prefix))
     again = [one.outcome for one in inbox.handle_all(calls, lambda *_: None, at=AT)]  # type: ignore[union-attr]

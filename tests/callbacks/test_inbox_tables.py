@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from inboxes import AT, Case, located, login, new_prefix, open_case, receiver
+from inboxes import AT, Case, located, login, new_prefix, open_case, outcome, receiver
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import sessionmaker
@@ -104,16 +104,32 @@ def test_tables_that_are_in_use_are_changed_within_a_second_or_not_at_all(name: 
         assert Inbox(receiver(), case.store).accept(login("r1"), at=AT).outcome is Outcome.STORED
 
 
-def test_tables_of_a_later_version_are_refused_and_left_alone(place: tuple[str, str, str]):
+@contextmanager
+def beside(place: tuple[str, str, str]) -> Iterator[tuple[Any, str]]:
+    """A connection to where the tables are, and their prefix."""
     name, location, prefix = place
-    with open_case(*place):
-        pass
     if "postgresql" in name:
         connection: Any = psycopg.connect(location.replace("postgresql+psycopg:", "postgresql:"), autocommit=True)
     else:
         connection = sqlite3.connect(location.removeprefix("sqlite:///"), isolation_level=None)
-    own = "tppkit_inbox_" if name == "sqlite" else prefix
-    with closing(connection), impatient(*place) as store:
+    with closing(connection):
+        yield connection, "tppkit_inbox_" if name == "sqlite" else prefix
+
+
+@pytest.mark.parametrize("lost", ["callbacks", "versions", "schema"])
+def test_a_table_that_is_absent_beside_the_others_is_created(place: tuple[str, str, str], lost: str):
+    with open_case(*place) as case, beside(place) as (connection, own):
+        connection.execute(f"DROP TABLE {own}{lost}")
+        case.store.create_tables()  # type: ignore[attr-defined]
+        assert Inbox(receiver(), case.store).handle(outcome("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+        with impatient(*place) as store:
+            store.create_tables()
+
+
+def test_tables_of_a_later_version_are_refused_and_left_alone(place: tuple[str, str, str]):
+    with open_case(*place):
+        pass
+    with beside(place) as (connection, own), impatient(*place) as store:
         connection.execute(f"UPDATE {own}schema SET version = 99")
         connection.execute(f"DROP INDEX {own}callbacks_due")
         with pytest.raises(ConfigurationError) as caught:

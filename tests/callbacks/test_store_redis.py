@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 
 import pytest
 import redis
 from inboxes import AT, Case, login, new_prefix, outcome, receiver, redis_case
 
-from tppkit.callbacks import Inbox, Outcome, VerifiedCallback
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries, VerifiedCallback
 from tppkit.callbacks.stores.redis import RedisStore
 from tppkit.errors import ConfigurationError, InboxError
 
@@ -112,6 +113,66 @@ def test_nothing_of_url_and_body_stays_behind_when_it_is_done(redis_url: str, pr
     with redis.Redis.from_url(redis_url) as client:
         (key,) = client.scan_iter(f"{prefix}c:*")
         assert not {b"url", b"body", b"signature"} & client.hgetall(key).keys()
+
+
+@contextmanager
+def full(url: str) -> Iterator[None]:
+    """A server that takes nothing more."""
+    with redis.Redis.from_url(url) as client:
+        client.config_set("maxmemory-policy", "noeviction")
+        client.config_set("maxmemory", 1)
+        try:
+            yield
+        finally:
+            client.config_set("maxmemory", 0)
+
+
+def test_what_failed_can_be_seen_and_put_away_where_the_server_is_full(redis_url: str, case: Case):
+    settings = InboxSettings(retries=Retries(attempts=1), retention=Retention(failed=DAY))
+    inbox = Inbox(receiver(), case.store, settings=settings)
+
+    def fails(*_: object) -> None:
+        raise LookupError
+
+    inbox.handle_all([login(f"r{n}") for n in range(5)], fails, at=AT)
+    with full(redis_url):
+        with pytest.raises(InboxError):
+            inbox.accept(login("r9"), at=AT)
+        first = inbox.failed(limit=3)
+        second = inbox.failed(limit=3, after=first[-1])
+        assert len({failure.entry.key for failure in (*first, *second)}) == 5
+        assert inbox.discard(first[0], at=AT)
+        assert len(inbox.failed()) == 4
+        assert inbox.purge(at=AT + 2 * DAY) == 0
+        assert inbox.failed() == []
+        assert inbox.purge(at=AT + 10 * DAY) == 5
+
+
+def test_an_effect_that_filled_the_server_is_marked_as_done(redis_url: str, case: Case):
+    inbox = Inbox(receiver(), case.store)
+    with ExitStack() as stack:
+
+        def fills(callback: VerifiedCallback, connection: None) -> None:
+            case.handler(callback, connection)
+            stack.enter_context(full(redis_url))
+
+        assert inbox.handle(login("r1"), fills, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.REPEATED
+    assert case.effects() == ["r1 -"]
+
+
+def test_pages_go_on_behind_each_of_those_of_one_moment(case: Case):
+    inbox = Inbox(receiver(), case.store)
+
+    def fails(*_: object) -> None:
+        raise LookupError
+
+    inbox.handle_all([login(f"r{n}") for n in range(9)], fails, at=AT)
+    everything = inbox.failed()
+    for n, failure in enumerate(everything):
+        assert inbox.failed(after=failure) == everything[n + 1 :]
+        assert inbox.discard(failure, at=AT)
+        assert inbox.failed(after=failure) == everything[n + 1 :]
 
 
 def test_a_client_that_decodes_is_refused(redis_url: str):

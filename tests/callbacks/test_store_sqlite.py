@@ -418,6 +418,24 @@ def test_a_handler_that_closes_its_connection_fails_for_itself_alone(inbox: Inbo
     assert case.effects() == ["r2 -"]
 
 
+def test_tables_are_not_created_in_another_file_than_the_one_that_was_opened(path: Path, case: Case):
+    for file in path.parent.iterdir():
+        file.unlink()
+    with pytest.raises(InboxError, match="moved, replaced or deleted"):
+        case.store.create_tables()  # type: ignore[attr-defined]
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["a b.sqlite", "100%25?mode=ro#x.sqlite", "file:ž.sqlite"])
+def test_any_name_of_a_file_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str):
+    monkeypatch.chdir(tmp_path)
+    store = SqliteStore(Path(name))
+    store.create_tables()
+    assert Inbox(receiver(), store).accept(login("r1"), at=AT).outcome is Outcome.STORED
+    store.close()
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
 def test_a_spoilt_connection_is_not_opened_anew_to_another_file(path: Path, inbox: Inbox, case: Case):
     def loses(callback: Any, connection: sqlite3.Connection) -> None:
         connection.close()

@@ -19,14 +19,13 @@ from tppkit._clock import format_time, shift
 from tppkit.callbacks.events import parse_event
 from tppkit.callbacks.inbox_settings import InboxSettings, TimeWindow
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
-from tppkit.callbacks.stores.entry import Entry, Failure, Order, Outcome, Promise
+from tppkit.callbacks.stores.entry import Entry, Order, Outcome, Promise
 from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
 MAX_BATCH = 1000
-FAILED_PAGE = 100  # bodies and all
 Clock = Callable[[], float]  # monotonic seconds
 # Names sorted at every depth.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
@@ -252,11 +251,6 @@ def transactional(store: Store | AsyncStore) -> Any:
             "inbox.no-transaction", f"{type(store).__name__} has no transaction that a caller's writes could be part of"
         )
     return store
-
-
-def past(before: datetime, page: Sequence[Failure]) -> list[Failure]:
-    """Those of a page that were received before a time."""
-    return [one for one in page if one.entry.received_at < before]
 
 
 def bounded(limit: int) -> int:

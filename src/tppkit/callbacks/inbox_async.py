@@ -10,7 +10,6 @@ from typing import Any
 
 from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
-    FAILED_PAGE,
     MAX_BATCH,
     Admission,
     Clock,
@@ -20,7 +19,6 @@ from tppkit.callbacks.admission import (
     admit_all,
     bounded,
     handled_at_once,
-    past,
     receipts_of,
     require_store,
     retry_after,
@@ -158,16 +156,9 @@ class AsyncInbox:
 
     async def purge(self, *, at: datetime) -> int:
         """See `Inbox.purge`."""
-        await self._discard_failed(as_utc(at))
-        lifetimes, forgotten = self._settings.retention.at(at), 0
+        lifetimes, before, forgotten = self._settings.retention.at(at), self._settings.retention.failed_before(at), 0
+        while before and await self._store.discard_failed(before=before, at=as_utc(at), limit=MAX_BATCH):
+            pass
         while batch := await self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
-
-    async def _discard_failed(self, at: datetime) -> None:
-        before, last = self._settings.retention.failed_before(at), None
-        while before and (page := past(before, await self._store.failed(limit=FAILED_PAGE, after=last))):
-            for failure in page:
-                if failure.due_at is None:
-                    await self._store.discard(failure, at=at)
-            last = page[-1]

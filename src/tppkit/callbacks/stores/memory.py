@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush, nsmallest
+from itertools import islice
 from typing import NamedTuple, assert_never
 
 from tppkit.callbacks.stores.claims import Begin, Claim, Fail, Finish, Step, resume, run, run_all
@@ -127,6 +128,15 @@ class MemoryStore:
                 return False
             self._finish(row, at)
             return True
+
+    def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """See `Store.discard_failed`."""
+        with self._lock:
+            failed = (row for row in self._rows.values() if row.state is State.FAILED and row.due_at is None)
+            rows = list(islice((row for row in failed if row.entry.received_at < before), limit))
+            for row in rows:
+                self._finish(row, at)
+        return len(rows)
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""

@@ -54,8 +54,9 @@ class Programs:
         Raises:
             ConfigurationError: `inbox.schema`, the tables are of a version that this program does not know.
         """
-        known: Rows = yield Statement(self._sql.has_schema, {})
-        rows: Rows = (yield Statement(self._sql.schema, {})) if known else ()
+        found: Rows = yield Statement(self._sql.tables, {})
+        there = {name for (name,) in found}
+        rows: Rows = (yield Statement(self._sql.schema, {})) if self._sql.schema_table in there else ()
         if not rows:
             return False
         version = rows[0][0]
@@ -63,7 +64,7 @@ class Programs:
             raise ConfigurationError(
                 "inbox.schema", f"the inbox's tables have version {version}, this program knows {SCHEMA_VERSION}"
             )
-        return bool(version == SCHEMA_VERSION)
+        return version == SCHEMA_VERSION and there == self._sql.all_tables
 
     def create_tables(self) -> Program[None]:
         """Create what is absent, and bring tables of version 1 up to date.
@@ -141,8 +142,8 @@ class Programs:
         return some(entries, at=at, retry=retry)
 
     def _by_record(self, entries: Sequence[Entry], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
-        """Two batches with the same records come to them in one order, so that one waits for the other instead of both."""
-        by_record = sorted(range(len(entries)), key=lambda n: _record(entries[n]))
+        """Two batches with the same callbacks or records come to them in one order, so that one waits for the other instead of both."""
+        by_record = sorted(range(len(entries)), key=lambda n: _place(entries[n]))
         outcomes = yield from self._some([entries[n] for n in by_record], at=at, retry=retry)
         return [outcome for _, outcome in sorted(zip(by_record, outcomes, strict=True))]
 
@@ -283,6 +284,12 @@ class Programs:
         rows: Rows = yield from self._hurried(_one(self._sql.discard, values))
         return bool(rows)
 
+    def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> Program[int]:
+        """Mark at most `limit` entries done that failed for good and were received before a time; says how many."""
+        values = {"before": microseconds(before), "at": microseconds(at), "limit": limit}
+        rows: Rows = yield Statement(self._sql.discard_failed, values)
+        return len(rows)
+
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> Program[int]:
         """Forget at most `limit` rows of each table; says how many."""
         done: Rows = yield Statement(self._sql.purge_done, {"before": microseconds(lifetimes.done), "limit": limit})
@@ -330,9 +337,10 @@ def _require_held(error: InboxError) -> None:
         raise error
 
 
-def _record(entry: Entry) -> bytes:
-    """What orders entries by the record they are about; where there is none, by themselves."""
-    return entry.key if entry.order is None else entry.order.subject
+def _place(entry: Entry) -> tuple[bytes, int, bytes]:
+    """What orders entries by the record they are about, and those of one by version; where there is none, by themselves."""
+    subject, version = (entry.key, 0) if entry.order is None else entry.order[:2]
+    return subject, version, entry.key
 
 
 def _claim(taken: Taken) -> dict[str, Any]:

@@ -28,7 +28,10 @@ try:
 except ImportError as e:
     raise missing_extra("redis", e) from e
 
-_SCRIPTS = ("ADD", "CLAIM", "BEGIN", "FINISH", "FAIL", "TAKE", "RENEW", "FAILED", "RELEASE", "DISCARD", "PURGE")
+_SCRIPTS = (
+    "ADD", "CLAIM", "BEGIN", "FINISH", "FAIL", "TAKE", "RENEW", "FAILED", "RELEASE", "DISCARD", "DISCARD_FAILED",
+    "PURGE",
+)  # fmt: skip
 
 
 class RedisStore:
@@ -90,6 +93,10 @@ class RedisStore:
     def discard(self, failure: Failure, *, at: datetime) -> bool:
         """See `Store.discard`."""
         return bool(self._run(self._calls.discard(failure, at)))
+
+    def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """See `Store.discard_failed`."""
+        return int(self._run(self._calls.discard_failed(before, at, limit)))
 
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
@@ -164,6 +171,10 @@ class AsyncRedisStore:
     async def discard(self, failure: Failure, *, at: datetime) -> bool:
         """See `Store.discard`."""
         return bool(await self._run(self._calls.discard(failure, at)))
+
+    async def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """See `Store.discard_failed`."""
+        return int(await self._run(self._calls.discard_failed(before, at, limit)))
 
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""

@@ -86,6 +86,10 @@ class Calls:
         """See `Store.discard`."""
         return self._call("DISCARD", failure.entry.key.hex(), failure.attempts, microseconds(at))
 
+    def discard_failed(self, before: datetime, at: datetime, limit: int) -> Call:
+        """See `Store.discard_failed`."""
+        return self._call("DISCARD_FAILED", self._hashes, microseconds(before), microseconds(at), limit)
+
     def purge(self, lifetimes: Lifetimes, limit: int) -> Call:
         """See `Store.purge`."""
         before = microseconds(lifetimes.done), microseconds(lifetimes.versions)

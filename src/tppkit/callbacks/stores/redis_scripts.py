@@ -7,12 +7,13 @@ node of a cluster.
 
 from __future__ import annotations
 
+# A server that is full refuses what takes room only as a script's first write, so what frees some comes first.
 _DONE = """
-local function done(at)
-  redis.call('HSET', KEYS[1], 'state', 'done')
-  redis.call('HDEL', KEYS[1], 'url', 'body', 'signature', 'due')
-  redis.call('ZREM', KEYS[2], ARGV[1])
-  redis.call('ZADD', KEYS[3], at, ARGV[1])
+local function done(key, member, at)
+  redis.call('HDEL', key, 'url', 'body', 'signature', 'due')
+  redis.call('HSET', key, 'state', 'done')
+  redis.call('ZREM', KEYS[2], member)
+  redis.call('ZADD', KEYS[3], at, member)
 end
 local function held()
   local row = redis.call('HMGET', KEYS[1], 'state', 'attempts')
@@ -55,7 +56,7 @@ if not held() then return 'busy' end
 if ARGV[4] ~= '' then
   local known = redis.call('HMGET', KEYS[6], 'version', 'pending', 'key', 'content')
   if known[1] and ARGV[4] <= known[1] then
-    done(ARGV[3])
+    done(KEYS[1], ARGV[1], ARGV[3])
     local told = ARGV[7] ~= '' and known[4] and string.sub(known[4], 1, 21) == ARGV[4] .. ':'
     return told and known[4] ~= ARGV[4] .. ':' .. ARGV[7] and 'version-conflict' or 'stale'
   end
@@ -78,7 +79,7 @@ FINISH = (
     _DONE
     + """
 if not held() then return 'busy' end
-done(ARGV[3])
+done(KEYS[1], ARGV[1], ARGV[3])
 if ARGV[4] ~= '' then
   local known = redis.call('HMGET', KEYS[6], 'version', 'key')
   if not known[1] or known[1] < ARGV[4] then
@@ -144,12 +145,24 @@ end
 
 # prefix of hashes, limit, and of the last that is known: received at, member
 FAILED = """
+local function is_behind(member, last)  -- as Redis sorts, by bytes; Lua's < goes by the server's locale
+  for n = 1, #member do
+    if member:byte(n) ~= last:byte(n) then return member:byte(n) > last:byte(n) end
+  end
+  return false
+end
 local place = 0
-if ARGV[3] then
-  local mark = ARGV[4] .. '+'  -- sorts directly behind that member, whether it is still there or not
-  redis.call('ZADD', KEYS[4], ARGV[3], mark)
-  place = redis.call('ZRANK', KEYS[4], mark)
-  redis.call('ZREM', KEYS[4], mark)
+if ARGV[3] then  -- that member may be there no more, so the place behind it is searched for among those of its moment
+  place = redis.call('ZCOUNT', KEYS[4], '-inf', '(' .. ARGV[3])
+  local last = redis.call('ZCOUNT', KEYS[4], '-inf', ARGV[3])
+  while place < last do
+    local middle = math.floor((place + last) / 2)
+    if is_behind(redis.call('ZRANGE', KEYS[4], middle, middle)[1], ARGV[4]) then
+      last = middle
+    else
+      place = middle + 1
+    end
+  end
 end
 local failed = {}
 while #failed < tonumber(ARGV[2]) do
@@ -181,9 +194,33 @@ DISCARD = (
     + """
 local row = redis.call('HMGET', KEYS[1], 'state', 'attempts')
 if row[1] ~= 'failed' or row[2] ~= ARGV[2] then return 0 end
-done(ARGV[3])
+done(KEYS[1], ARGV[1], ARGV[3])
 redis.call('ZREM', KEYS[4], ARGV[1])
 return 1
+"""
+)
+
+# prefix of hashes, received before, at, limit
+DISCARD_FAILED = (
+    _DONE
+    + """
+local place, count = 0, 0
+while count < tonumber(ARGV[4]) do
+  local member, received_at = unpack(redis.call('ZRANGE', KEYS[4], place, place, 'WITHSCORES'))
+  if not member or tonumber(received_at) >= tonumber(ARGV[2]) then break end
+  local key = ARGV[1] .. member
+  local row = redis.call('HMGET', key, 'state', 'due')
+  if row[1] == 'failed' and row[2] ~= '' then
+    place = place + 1  -- it is tried again
+  else
+    if row[1] == 'failed' then
+      done(key, member, ARGV[3])
+      count = count + 1
+    end
+    redis.call('ZREM', KEYS[4], member)
+  end
+end
+return count
 """
 )
 

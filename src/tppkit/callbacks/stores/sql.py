@@ -146,6 +146,10 @@ class SqlStore(ABC):
         """See `Store.discard`."""
         return self._drive(self._programs.discard(failure, at=at))
 
+    def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """See `Store.discard_failed`."""
+        return self._drive(self._programs.discard_failed(before=before, at=at, limit=limit))
+
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
         return self._drive(self._programs.purge(lifetimes, limit=limit))
@@ -277,6 +281,10 @@ class AsyncSqlStore(ABC):
     async def discard(self, failure: Failure, *, at: datetime) -> bool:
         """See `Store.discard`."""
         return await self._drive(self._programs.discard(failure, at=at))
+
+    async def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """See `Store.discard_failed`."""
+        return await self._drive(self._programs.discard_failed(before=before, at=at, limit=limit))
 
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""

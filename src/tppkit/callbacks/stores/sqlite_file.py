@@ -57,12 +57,10 @@ class SqliteFile:
         """The connection.
 
         Raises:
-            InboxError: `inbox.unavailable`; also when what a spoilt connection was to is no longer there, or on_connect failed.
+            InboxError: `inbox.unavailable`; also when the file that was opened before is no longer there, or on_connect failed.
             ConfigurationError: `inbox.setting`, on_connect left a transaction open.
         """
         if self._connection is None:
-            if self._identity is not None:
-                self.require_there()
             self._connection = self._connect()
         return self._connection
 
@@ -71,7 +69,7 @@ class SqliteFile:
         """A further connection, for one who only reads and so need not wait for the turn to write.
 
         Raises:
-            InboxError: `inbox.unavailable`.
+            InboxError: `inbox.unavailable`; as by `open`.
             ConfigurationError: `inbox.setting`.
         """
         with closing(self._connect()) as connection:
@@ -106,11 +104,14 @@ class SqliteFile:
             )
 
     def _connect(self) -> sqlite3.Connection:
+        if self._identity is not None:
+            self.require_there()
         try:
-            # SQLite gives its side files the mode of the main one.
+            # SQLite gives its side files the mode of the main one; itself it would make that readable for others, so it makes none.
             identity = self._identity or make_private(self._path)
+            there = f"{self._path.absolute().as_uri()}?mode=rw"
             connection = sqlite3.connect(
-                self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s
+                there, uri=True, isolation_level=None, check_same_thread=False, timeout=self._wait_s
             )
         except (OSError, sqlite3.Error) as e:
             raise unavailable(e) from e

@@ -20,6 +20,7 @@ SCHEMA_VERSION = 2
 READ_COMMITTED = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"
 _PREFIX = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _COLUMNS = "key, digest, environment, key_name, request_id, method, url, body, signature, received_at, subject, version, content"
+_DONE = "state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
 
 
 class Dialect(StrEnum):
@@ -51,7 +52,7 @@ class Statements:
     def __init__(self, dialect: Dialect, *, prefix: str, pyformat: bool = False) -> None:
         if not _PREFIX.fullmatch(prefix):
             raise ConfigurationError("inbox.prefix", f"{prefix[:40]!r} cannot begin the name of a table")
-        self._names = {"callbacks": f"{prefix}callbacks", "versions": f"{prefix}versions", "schema": f"{prefix}schema"}
+        self._names = {table: f"{prefix}{table}" for table in ("callbacks", "versions", "schema")}
         self._pyformat = pyformat
         locking = "FOR UPDATE SKIP LOCKED" if dialect is Dialect.POSTGRESQL else ""
         # Whoever has a row may hang: nobody must wait as long as that. Where the caller set a limit, it stays.
@@ -60,14 +61,15 @@ class Statements:
         self.hurry = self._text(hurry) if postgresql else ""
         self.wait_again = "SELECT set_config('lock_timeout', '0', true)"
         self.create = tuple(map(self._text, _tables(dialect)))
-        # An absent table would spoil PostgreSQL's transaction, so it is looked for first.
-        self.has_schema = self._text(
-            "SELECT 1 WHERE to_regclass('{schema}') IS NOT NULL"
+        # An absent table would spoil PostgreSQL's transaction, so they are looked for first.
+        self.tables = self._text(
+            "SELECT name FROM (VALUES ('{callbacks}'), ('{versions}'), ('{schema}')) AS named (name) WHERE to_regclass(name) IS NOT NULL"
             if postgresql
-            else "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{schema}'"
+            else "SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('{callbacks}', '{versions}', '{schema}')"
         )
         # Two processes that create the same table at once can collide in PostgreSQL in spite of IF NOT EXISTS.
         self.create_alone = "SELECT pg_advisory_xact_lock(1953525867)" if postgresql else ""
+        self.schema_table, self.all_tables = self._names["schema"], frozenset(self._names.values())
         self.schema = self._text("SELECT version FROM {schema}")
         self.set_schema = self._text(
             "INSERT INTO {schema} (id, version) VALUES (1, :version) ON CONFLICT (id) DO NOTHING"
@@ -86,8 +88,7 @@ class Statements:
         self.advance = self._text(_ADVANCE)
         self.version = self._text("SELECT version, content FROM {versions} WHERE subject = :subject")
         self.finish = self._text(
-            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
-            " WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
+            f"UPDATE {{callbacks}} SET {_DONE} WHERE key = :key AND attempts = :attempt AND state = 'claimed' RETURNING 1"
         )
         # Another who has the row meanwhile decides about it.
         self.fail, self.give_up, self.put_back = (
@@ -123,10 +124,14 @@ class Statements:
             "UPDATE {callbacks} SET state = 'waiting', due_at = :at WHERE key = :key AND state = 'failed' RETURNING 1"
         )
         self.discard = self._text(
-            "UPDATE {callbacks} SET state = 'done', due_at = NULL, done_at = :at, body = NULL, signature = NULL, url = NULL"
-            " WHERE key = :key AND attempts = :attempts AND state = 'failed' RETURNING 1"
+            f"UPDATE {{callbacks}} SET {_DONE} WHERE key = :key AND attempts = :attempts AND state = 'failed' RETURNING 1"
         )
         # What somebody has is left to the next purge.
+        self.discard_failed = self._text(
+            "WITH picked AS (SELECT key FROM {callbacks} WHERE state = 'failed' AND due_at IS NULL AND received_at < :before"
+            f" ORDER BY received_at LIMIT :limit {locking})"
+            f" UPDATE {{callbacks}} SET {_DONE} WHERE key IN (SELECT key FROM picked) RETURNING 1"
+        )
         self.purge_done, self.purge_versions = (
             self._text(
                 f"WITH picked AS (SELECT {key} FROM {{{table}}} WHERE {since} < :before ORDER BY {since} LIMIT :limit {locking})"
@@ -154,8 +159,7 @@ _UNLESS_HELD = (
 _ONCE = (
     "INSERT INTO {callbacks} (key, digest, request_id, received_at, state, attempts, done_at)"
     " VALUES (:key, :digest, :request_id, :at, 'done', 1, :at)"
-    " ON CONFLICT (key) DO UPDATE SET state = 'done', attempts = {callbacks}.attempts + 1, due_at = NULL, done_at = :at,"
-    " body = NULL, signature = NULL, url = NULL" + _UNLESS_HELD + " RETURNING 1"
+    f" ON CONFLICT (key) DO UPDATE SET {_DONE}, attempts = {{callbacks}}.attempts + 1" + _UNLESS_HELD + " RETURNING 1"
 )
 _FAIL_AGAIN = (
     " ON CONFLICT (key) DO UPDATE SET state = 'failed', attempts = {callbacks}.attempts + 1, due_at = excluded.due_at,"

@@ -84,6 +84,12 @@ class Store(Protocol):
     def discard(self, failure: Failure, *, at: datetime) -> bool:
         """Mark a failed entry done, without effect; false when it is failed no more, or has been tried again since."""
 
+    def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """Discard what is tried again by nobody and was received before a time, in a bounded batch; says how many.
+
+        What somebody has just then is left.
+        """
+
     def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """Forget what is older, in a bounded batch; says how many rows.
 
@@ -121,6 +127,9 @@ class AsyncStore(Protocol):
 
     async def discard(self, failure: Failure, *, at: datetime) -> bool:
         """See `Store.discard`."""
+
+    async def discard_failed(self, *, before: datetime, at: datetime, limit: int) -> int:
+        """See `Store.discard_failed`."""
 
     async def purge(self, lifetimes: Lifetimes, *, limit: int) -> int:
         """See `Store.purge`."""
