@@ -196,6 +196,16 @@ def test_the_age_is_judged_by_a_time_in_another_form(pki: Pki) -> None:
     assert explained(diagnose_request(untimed, profile=JWS, at=later)) == ["jws-time"]
 
 
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:00"])
+def test_a_time_that_its_offset_leads_out_of_the_calendar_is_told_as_one_that_cannot_be_read(
+    pki: Pki, time: str
+) -> None:
+    for at in (None, AT):
+        assert explained(diagnose_request(seal_jws(pki, header=with_values(sigT=time)), profile=JWS, at=at)) == [
+            "jws-time"
+        ]
+
+
 def test_a_form_that_is_wrong_does_not_explain_a_string_that_is_not_known(pki: Pki) -> None:
     message = seal_jws(pki, header=without("b64"), lines=lambda text: text[::-1])
     diagnosis = diagnose_request(message, profile=JWS, max_work=60_000)

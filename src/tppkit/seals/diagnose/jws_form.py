@@ -200,7 +200,10 @@ def _time_of(header: Mapping[str, Any]) -> int | None:
         with suppress(ValueError, OverflowError):
             if isinstance(value, str) and not value.isdigit():
                 time = datetime.fromisoformat(value)
-                return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+                aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+                return int(
+                    aware.astimezone(UTC).timestamp()
+                )  # which overflows where the offset leads out of the calendar
             if isinstance(value, str | int | float) and not isinstance(value, bool):
                 number = int(value) // (1000 if int(value) > _LAST_SECOND else 1)
                 return number if 0 <= number <= _LAST_SECOND else None
