@@ -230,6 +230,26 @@ def test_a_header_that_stands_in_the_wrong_place_or_twice_is_told(pki: Pki) -> N
     assert explained(diagnose_request(twice, profile=JWS)) == ["signature-twice"]
 
 
+def in_carrier(message: Message, name: str) -> Message:
+    return message._replace(headers=tuple((name if n == CARRIER else n, v) for n, v in message.headers))
+
+
+@pytest.mark.parametrize("carrier", ["X-Own-JWS", "X-JWS-Signature"])
+def test_a_dialect_with_another_carrier_is_judged_by_what_stands_there(pki: Pki, carrier: str) -> None:
+    own = replace(JWS, name="own", carrier=carrier)
+    right = in_carrier(seal_jws(pki), carrier)
+    assert diagnose_request(right, profile=own).outcome is Outcome.VERIFIES
+    attached = {"form": lambda head, payload, signature: f"{head}.{payload}.{signature}"}
+    for steps, causes in (
+        ({"lines": "{}\n".format}, ["string-newline-after"]),
+        ({"header": without("x5c")}, ["certificate-missing"]),
+        ({"lines": lambda text: in_url_alphabet('{"paid":"yes"}'), **attached}, ["jws-payload-other", "jws-attached"]),
+    ):
+        message = in_carrier(seal_jws(pki, **steps), carrier)
+        diagnosis = diagnose_request(message, profile=own, certificates=[pki.qseal.certificate])
+        assert set(explained(diagnosis)) == set(causes)
+
+
 @pytest.mark.parametrize(
     "value", ["", ".", "..", "a", '"', "....", "e30..", "e30.e30.e30", "bnVsbA..AA", "x" * 40_000, "[" * 9]
 )

@@ -101,12 +101,14 @@ class Form(NamedTuple):
         text: of the signature parameter, as written.
         faults: what is wrong with the form.
         prefixes: of a JSON Web Signature, for each reading what stands before the lines: its protected header and a point.
+        payload: of a JSON Web Signature that carries one, as written.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
     text: str = ""
     faults: tuple[Fault, ...] = ()
     prefixes: tuple[str, ...] = ()
+    payload: str = ""
 
 
 def read_form(value: str, *, profile: SealProfile) -> Form:

@@ -19,7 +19,7 @@ from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
 
-JWS_CARRIERS = tuple(dict.fromkeys(row.carrier for row in PROFILES.values() if row.format is Format.JWS))
+_CARRIERS = tuple(row.carrier.lower() for row in PROFILES.values() if row.format is Format.JWS)
 
 JWS_MISTAKES: tuple[Mistake, ...] = tuple(
     Mistake(name, Part.FORM, cause, mend)
@@ -92,11 +92,21 @@ def split_jws(value: str) -> LooseJws:
     return LooseJws(first, header, payload, signature)
 
 
-def sent_jws(message: Message) -> Iterator[tuple[str, LooseJws]]:
-    """Every JSON Web Signature of a request, with the name of its header."""
-    for name in JWS_CARRIERS:
-        for value in message.values(name)[:2]:
-            yield name, split_jws(value)
+def jws_carriers(profile: SealProfile) -> tuple[str, ...]:
+    """Headers in which a JSON Web Signature stands: of this dialect first, then of the others; lower case."""
+    own = (profile.carrier.lower(),) if profile.format is Format.JWS else ()
+    return tuple(dict.fromkeys((*own, *_CARRIERS)))
+
+
+def sent_jws(message: Message, profile: SealProfile) -> Iterator[LooseJws]:
+    """Every JSON Web Signature of a request.
+
+    Args:
+        message: the request.
+        profile: the dialect it should be in.
+    """
+    for name in jws_carriers(profile):
+        yield from map(split_jws, message.values(name)[:2])
 
 
 def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
@@ -116,7 +126,7 @@ def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
     heads = dict.fromkeys((jws.encoded, encode_base64url(decode_loosely(jws.encoded))))
     readings = [(one, f"{head}.") for one in _readings(jws.header, message, profile) for head in heads]
     parameters, prefixes = zip(*readings, strict=True)
-    return Form(parameters, _as_base64(jws.signature), tuple(faults), prefixes)
+    return Form(parameters, _as_base64(jws.signature), tuple(faults), prefixes, jws.payload)
 
 
 def decode_loosely(text: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.form import Fault, Form, fault, read_form
-from tppkit.seals.diagnose.jws_form import JWS_CARRIERS, read_jws_form
+from tppkit.seals.diagnose.jws_form import jws_carriers, read_jws_form
 from tppkit.seals.profile import Format, SealProfile
 
 # A member of the dictionary that RFC 9421 has in Signature: label=:base64:
@@ -45,8 +45,7 @@ def read_signature(message: Message, *, profile: SealProfile) -> Form:
 
 def _standing(message: Message, profile: SealProfile) -> Iterator[_Standing]:
     """Every header that holds a signature, by its format."""
-    carrier = (profile.carrier,) if profile.format is Format.JWS else ()
-    for name in dict.fromkeys((*carrier, *JWS_CARRIERS)):
+    for name in jws_carriers(profile):
         yield from (_Standing(Format.JWS, name, value) for value in message.values(name))
     for value in message.values("signature"):
         yield _Standing(Format.RFC9421 if _IN_COLONS.match(value) else Format.CAVAGE, "Signature", value)
@@ -65,11 +64,11 @@ def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Fault:
 def _choose(found: list[_Standing], profile: SealProfile) -> tuple[str, tuple[Fault, ...]]:
     """The value that holds the signature, without the scheme of Authorization."""
     faults: list[Fault] = []
-    right = [one for one in found if one.carrier == profile.carrier]
+    right = [one for one in found if one.carrier.lower() == profile.carrier.lower()]
     _, carrier, value = (right or found)[0]
     if len(right) > 1:
         faults.append(fault("signature-twice", f"{len(found)} of them"))
-    if carrier != profile.carrier:
+    if not right:
         faults.append(fault("signature-carrier", f"it stands in {carrier}, the dialect has it in {profile.carrier}"))
     scheme, _, rest = value.partition(" ")
     if scheme.lower() == "signature":

@@ -34,7 +34,7 @@ def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCe
     """
     own = _X5C if profile.sends_x5c else profile.certificate_header
     unreadable: list[str] = []
-    for place in sorted(_places(message, own), key=lambda place: not place.is_own):
+    for place in sorted(_places(message, own, profile), key=lambda place: not place.is_own):
         certificate, form = _read_any_form(place.text, profile.certificate_form)
         if certificate is None:
             unreadable.append(place.name)
@@ -42,7 +42,7 @@ def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCe
             return certificate, ()
         else:
             return certificate, (*map(_holds_none, unreadable), *_faults_of(place, form, own, profile))
-    unread = own == _X5C and any(jws.header is None for _, jws in sent_jws(message))
+    unread = own == _X5C and any(jws.header is None for jws in sent_jws(message, profile))
     if own is None or unread:  # of a header that cannot be read nothing can be said
         return None, ()
     if unreadable:
@@ -51,12 +51,12 @@ def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCe
     return None, (fault("certificate-missing", f"there is {where}"),)
 
 
-def _places(message: Message, own: str | None) -> Iterator[_Place]:
+def _places(message: Message, own: str | None, profile: SealProfile) -> Iterator[_Place]:
     """Every place in which a dialect has the certificate, with what stands there."""
     headers = (own, *(row.certificate_header for row in PROFILES.values()))
     for name in dict.fromkeys(name for name in headers if name and name != _X5C):
         yield from (_Place(name, value, name == own) for value in message.values(name)[:2])
-    for _, jws in sent_jws(message):
+    for jws in sent_jws(message, profile):
         certificates = (jws.header or {}).get("x5c")
         first = certificates[0] if isinstance(certificates, list) and certificates else certificates
         if isinstance(first, str):
