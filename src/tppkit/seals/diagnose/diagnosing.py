@@ -85,14 +85,15 @@ def _diagnose(
     *,
     show_values: bool,
 ) -> Diagnosis:
-    # 1. The certificate, and the signature's form.
+    # 1. The signature's form, and the certificate.
     # 2. Whether the verifier takes it as it is, or in another dialect; from here on by the start line as it should be.
     # 3. What was signed, by whom and how; coverage, keyId, algorithm and digest, each by itself.
     # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
-    sent, faults = find_certificate(message, profile=profile)  # 1
+    form = read_signature(message, profile=profile)  # 1
+    key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
+    sent, faults = find_certificate(message, profile=profile, key_ids=key_ids)
     candidates = _candidates(sent, certificates, profile)
-    form = read_signature(message, profile=profile)
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]

@@ -2,44 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from tppkit._encoding import decode_base64, decode_base64url
 from tppkit.certificates import der
 from tppkit.errors import FormatError
 
+MAX_SENT = 64  # certificates in one place; no header holds more
+
 _SEPARATORS = ",;"
-_LETTERS = str.maketrans("-_", "+/")
 _SIGNED_DATA = "1.2.840.113549.1.7.2"
 _IN_BRACKETS = 0xA0  # the tag [0], around the content and, within that, of the certificates
 
 
-def other_certificates(value: str) -> Iterator[tuple[bytes, str]]:
-    """What may be the DER of the first certificate in a header, and the form in words.
+def other_certificates(value: str) -> Iterator[tuple[Sequence[bytes], str]]:
+    """What may be the DER of the certificates in a header, in their order, and the form in words.
 
     Args:
         value: of the header, short enough to be decoded.
     """
     text = value.strip(" \t:")
     if "-" in text or "_" in text:
-        with suppress(FormatError):
-            yield (
-                decode_base64url(text.rstrip("="), what="the certificate header"),
-                "DER in the alphabet for addresses (- and _)",
-            )
+        yield [_decoded(text)], "DER in the alphabet for addresses (- and _)"
     for separator in _SEPARATORS:
-        first, found, _ = text.partition(separator)
-        with suppress(FormatError):
-            if found:
-                yield (
-                    decode_base64(first.strip(" \t:"), what="the certificate header"),
-                    f"a chain, parted by {separator}",
-                )
+        parts = [part for part in text.split(separator, MAX_SENT)[:MAX_SENT] if part.strip(" \t:")]
+        if separator in text:
+            yield [_decoded(part.strip(" \t:")) for part in parts], f"a chain, parted by {separator}"
     with suppress(FormatError):
-        raw = decode_base64(text.translate(_LETTERS), what="the certificate header")
-        for certificate in _in_container(raw)[:1]:
-            yield certificate, "a PKCS#7 container"
+        yield _in_container(_decoded(text))[:MAX_SENT], "a PKCS#7 container"
+
+
+def _decoded(text: str) -> bytes:
+    """The bytes of base64 in either alphabet; none where it is not that."""
+    with suppress(FormatError):
+        if "-" in text or "_" in text:
+            return decode_base64url(text.rstrip("="), what="the certificate header")
+        return decode_base64(text, what="the certificate header")
+    return b""
 
 
 def _in_container(raw: bytes) -> list[bytes]:
