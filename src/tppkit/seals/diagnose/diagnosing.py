@@ -16,6 +16,7 @@ from tppkit.seals.diagnose.draft import Seen, right_draft
 from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
 from tppkit.seals.diagnose.form import Fault
 from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
+from tppkit.seals.diagnose.jws_form import tell_part
 from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.reading import read_signature
 from tppkit.seals.diagnose.remaining import still_refused
@@ -94,6 +95,7 @@ def _diagnose(
     key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
     sent, faults = find_certificate(message, profile=profile, key_ids=key_ids)
     candidates = _candidates(sent, certificates, profile)
+    form = tell_part(form, candidates)
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]

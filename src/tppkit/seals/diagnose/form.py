@@ -104,6 +104,7 @@ class Form(NamedTuple):
         faults: what is wrong with the form.
         prefixes: of a JSON Web Signature, for each reading what stands before the lines: its protected header and a point.
         payload: of a JSON Web Signature that carries one, as written.
+        part: of a JSON Web Signature of which one part alone arrived, that part.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
@@ -111,6 +112,7 @@ class Form(NamedTuple):
     faults: tuple[Fault, ...] = ()
     prefixes: tuple[str, ...] = ()
     payload: str = ""
+    part: str = ""
 
 
 def read_form(value: str, *, profile: SealProfile) -> Form:

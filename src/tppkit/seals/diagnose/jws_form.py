@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
 from tppkit._encoding import decode_base64, encode_base64url, parse_json
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.jws import parse_detached_jws
@@ -15,6 +19,7 @@ from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.form import Fault, Form, fault
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
+from tppkit.seals.diagnose.recover import make_oracles
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
@@ -29,6 +34,8 @@ JWS_MISTAKES: tuple[Mistake, ...] = tuple(
          "Leave out what stands between the two points: header..signature."),
         ("jws-signature-alone", "Only the last part of the JSON Web Signature was sent, without the protected header.",
          "Send the encoded protected header, two points and the signature."),
+        ("jws-cut", "Only the beginning of the JSON Web Signature arrived: a piece of its protected header.",
+         "Look for what cuts long headers on the way, or send no more certificates in x5c than the seal's."),
         ("jws-base64", "A part of the JSON Web Signature is not base64url without padding.",
          "Write both parts in the alphabet for addresses (- and _), without = at the end."),
         ("jws-critical", "crit of the protected header does not name exactly what a verifier must obey.",
@@ -58,7 +65,7 @@ _FAULTS: Mapping[str, Callable[[str], Fault]] = {
     "x5c": lambda told: fault("certificate-form", told),
 }
 _LAST_SECOND = 100_000_000_000  # a larger number is of milliseconds: as seconds it would be a year beyond 5000
-_SHORTEST = 64  # bytes of a signature
+_BEGINNING = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[\t\n\r -~]*')  # of a JSON object in ASCII
 
 
 class LooseJws(NamedTuple):
@@ -119,14 +126,40 @@ def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
     """
     jws = split_jws(value)
     faults = [*_faults_of_parts(value, jws), *_faults_of_header(jws, profile)]
-    if not faults:
+    if not faults or not jws.encoded:
         faults += _strict_faults(value)
     if jws.header is None:
-        return Form(text=jws.signature, faults=tuple(faults))
+        part = "" if jws.encoded or jws.payload else jws.signature
+        return Form(text=jws.signature, faults=tuple(faults), part=part)
     heads = dict.fromkeys((jws.encoded, encode_base64url(decode_loosely(jws.encoded))))
     readings = [(one, f"{head}.") for one in _readings(jws.header, message, profile) for head in heads]
     parameters, prefixes = zip(*readings, strict=True)
     return Form(parameters, _as_base64(jws.signature), tuple(faults), prefixes, jws.payload)
+
+
+def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
+    """What is wrong with a JSON Web Signature of which one part arrived: which part that is, where that is known.
+
+    Args:
+        form: as it was read; of any other signature it is as it was.
+        certificates: whose keys may have made the signature.
+    """
+    raw = decode_loosely(form.part)
+    makers = [one.subject for one in certificates if _is_signature(raw, one)]
+    if makers:
+        told = Fault(_ROWS["jws-signature-alone"], f"its {len(raw)} bytes are those of a signature by {makers[0]}")
+    elif _BEGINNING.fullmatch(decode_loosely(form.part[: len(form.part) & ~3])):
+        told = Fault(_ROWS["jws-cut"], f"its {len(form.part)} characters are those of a JSON object that does not end")
+    else:
+        return form
+    return form._replace(faults=tuple([told if one.mistake.name == "jws-form" else one for one in form.faults]))
+
+
+def _is_signature(raw: bytes, certificate: EidasCertificate) -> bool:
+    """Whether this key made it, as its padding proves; where nothing proves that, whether it has the very form."""
+    key = certificate.public_key
+    proven = not isinstance(key, RSAPublicKey)
+    return any(proven or oracle.made.certain for oracle in make_oracles(key, raw))
 
 
 def decode_loosely(text: str) -> bytes:
@@ -151,10 +184,10 @@ def _header_of(encoded: str) -> Mapping[str, Any] | None:
 def _faults_of_parts(value: str, jws: LooseJws) -> Iterator[Fault]:
     if value.strip(" \t")[:1] in ('"', "'"):
         yield Fault(_ROWS["jws-quoted"], f"it begins with {value.strip()[0]}")
-    if not jws.encoded and len(decode_loosely(jws.signature)) >= _SHORTEST:
-        yield Fault(_ROWS["jws-signature-alone"], f"it has one part, of {len(jws.signature)} characters")
     if jws.payload:
         yield Fault(_ROWS["jws-attached"], f"{len(jws.payload)} characters stand between the first point and the last")
+    if not jws.encoded:  # of what is one part alone it is not known which
+        return
     parts = (("the protected header", jws.encoded), ("the signature", jws.signature))
     others = [name for name, text in parts if not {"+", "/", "="}.isdisjoint(text) and decode_loosely(text)]
     if others:
