@@ -191,7 +191,7 @@ def _without_parameters(
     names = {one.mistake.name for one in faults}
     missing = not names.isdisjoint(_NOTHING_SIGNED)
     advice = []
-    if refused is not None and not missing and "signature-format" not in names:
+    if refused is not None and not missing:
         advice.append(tell_refusal(refused))
     if not has_certificate:
         advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")

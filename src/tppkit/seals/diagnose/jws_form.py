@@ -65,6 +65,7 @@ _FAULTS: Mapping[str, Callable[[str], Fault]] = {
     "x5c": lambda told: fault("certificate-form", told),
 }
 _LAST_SECOND = 100_000_000_000  # a larger number is of milliseconds: as seconds it would be a year beyond 5000
+_BETWEEN_WORDS = re.compile(r"[\s,;\"'<>]+")
 _BEGINNING = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[\t\n\r -~]*')  # of a JSON object in ASCII
 
 
@@ -105,15 +106,43 @@ def jws_carriers(profile: SealProfile) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*own, *_CARRIERS)))
 
 
+def find_jws(name: str, value: str) -> str | None:
+    """The JSON Web Signature in a header that is none of its own, or None: one with a protected header that can be read.
+
+    Of one with a payload, as tokens are, the header's name must say that it is a signature.
+
+    Args:
+        name: of the header.
+        value: as received; what is longer than 32 KiB is not read.
+    """
+    if ".." not in value and not (value.count(".") == 2 and speaks_of_signature(name)):
+        return None
+    words = _BETWEEN_WORDS.split(value) if len(value) <= MAX_JWS_LENGTH else ()
+    return next((word for word in words if word.count(".") == 2 and split_jws(word).header is not None), None)
+
+
+def speaks_of_signature(name: str) -> bool:
+    """Whether a header may hold a signature, by its name."""
+    lower = name.lower()
+    return ("signature" in lower or "jws" in lower) and "cert" not in lower and lower != "signature-input"
+
+
 def sent_jws(message: Message, profile: SealProfile) -> Iterator[LooseJws]:
-    """Every JSON Web Signature of a request.
+    """Every JSON Web Signature of a request, and what may be one and cannot be read, which has no header then: the likeliest first.
 
     Args:
         message: the request.
         profile: the dialect it should be in.
     """
-    for name in jws_carriers(profile):
+    usual = jws_carriers(profile)
+    for name in usual:
         yield from map(split_jws, message.values(name)[:2])
+    for name, value in message.headers:
+        if name.lower() in usual:
+            continue
+        found = find_jws(name, value)
+        if found is not None or speaks_of_signature(name):
+            yield split_jws(found or value)
 
 
 def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
@@ -184,7 +213,7 @@ def _header_of(encoded: str) -> Mapping[str, Any] | None:
 def _faults_of_parts(value: str, jws: LooseJws) -> Iterator[Fault]:
     if value.strip(" \t")[:1] in ('"', "'"):
         yield Fault(_ROWS["jws-quoted"], f"it begins with {value.strip()[0]}")
-    if jws.payload:
+    if jws.payload and jws.header is not None:
         yield Fault(_ROWS["jws-attached"], f"{len(jws.payload)} characters stand between the first point and the last")
     if not jws.encoded:  # of what is one part alone it is not known which
         return

@@ -52,7 +52,8 @@ def find_certificate(
             continue
         faults = () if own is None else (*unreadable, *_faults_of(place, sent, number, own, expected))
         return sent[number].certificate, faults
-    unread = own == _X5C and any(jws.header is None for jws in sent_jws(message, profile))
+    likeliest = next(sent_jws(message, profile), None)
+    unread = own == _X5C and likeliest is not None and likeliest.header is None
     if own is None or unread:  # of a header that cannot be read nothing can be said
         return None, ()
     if unreadable:
