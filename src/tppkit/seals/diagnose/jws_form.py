@@ -118,7 +118,8 @@ def find_jws(name: str, value: str) -> str | None:
     if ".." not in value and not (value.count(".") == 2 and speaks_of_signature(name)):
         return None
     words = _BETWEEN_WORDS.split(value) if len(value) <= MAX_JWS_LENGTH else ()
-    return next((word for word in words if word.count(".") == 2 and split_jws(word).header is not None), None)
+    longest = max((word for word in words if word.count(".") == 2), key=len, default="")  # one is read, of however many
+    return longest if split_jws(longest).header is not None else None
 
 
 def speaks_of_signature(name: str) -> bool:
