@@ -62,7 +62,6 @@ CASES: list[tuple[list[str], dict[str, Any]]] = [
      {"lines": in_url_alphabet, "form": lambda head, payload, signature: f"{head}.{payload}.{signature}"}),
     (["jws-payload-other", "jws-attached"],
      {"lines": lambda text: in_url_alphabet('{"paid":"yes"}'), "form": lambda head, payload, signature: f"{head}.{payload}.{signature}"}),
-    (["jws-signature-alone"], {"form": lambda head, payload, signature: signature}),
     (["jws-form"], {"form": lambda head, payload, signature: f"{head}.{signature}"}),
     (["jws-base64"], {"encode": padded}),
     (["jws-base64"], {"encode": padded, "encode_signed": lambda raw: padded(raw).rstrip("=")}),
@@ -196,6 +195,16 @@ def test_the_age_is_judged_by_a_time_in_another_form(pki: Pki) -> None:
     assert explained(diagnose_request(untimed, profile=JWS, at=later)) == ["jws-time"]
 
 
+@pytest.mark.parametrize("time", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:00"])
+def test_a_time_that_its_offset_leads_out_of_the_calendar_is_told_as_one_that_cannot_be_read(
+    pki: Pki, time: str
+) -> None:
+    for at in (None, AT):
+        assert explained(diagnose_request(seal_jws(pki, header=with_values(sigT=time)), profile=JWS, at=at)) == [
+            "jws-time"
+        ]
+
+
 def test_a_form_that_is_wrong_does_not_explain_a_string_that_is_not_known(pki: Pki) -> None:
     message = seal_jws(pki, header=without("b64"), lines=lambda text: text[::-1])
     diagnosis = diagnose_request(message, profile=JWS, max_work=60_000)
@@ -218,6 +227,65 @@ def test_a_header_that_stands_in_the_wrong_place_or_twice_is_told(pki: Pki) -> N
     assert explained(wrong) == ["signature-carrier", "string-newline-after"]
     twice = message.with_headers((CARRIER, dict(message.headers)[CARRIER]))
     assert explained(diagnose_request(twice, profile=JWS)) == ["signature-twice"]
+
+
+@pytest.mark.parametrize("form", ["{}", "..{}", '"{}"', "{}=="])
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_a_signature_that_was_sent_alone_is_told_where_a_key_can_have_made_it(
+    pkis: dict[str, Pki], kind: str, form: str
+) -> None:
+    own, other = pkis[kind], pkis["ec" if kind == "rsa" else "rsa"]
+    message = seal_jws(own, form=lambda head, payload, signature: form.format(signature))
+    known = [other.qwac.certificate, own.qseal.certificate]
+    assert "jws-signature-alone" in explained(diagnose_request(message, profile=JWS, certificates=known))
+    for others in ([], known[:1]):
+        diagnosis = diagnose_request(message, profile=JWS, certificates=others)
+        assert diagnosis.outcome is Outcome.UNEXPLAINED
+        assert "jws-form" in names(diagnosis)
+    if kind == "rsa":  # whose padding says whether it is by this key
+        diagnosis = diagnose_request(message, profile=JWS, certificates=[own.qwac.certificate])
+        assert diagnosis.outcome is Outcome.UNEXPLAINED
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_what_is_one_part_but_no_signature_is_not_told_as_one(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
+    der = own.qseal.certificate.der
+    for text in ("A" * 100, "A" * 86, "A" * 342, "placeholder-" * 10, encode_base64(der), encode_base64url(der)):
+        message = seal_jws(own, form=lambda head, payload, signature, text=text: text)
+        diagnosis = diagnose_request(message, profile=JWS, certificates=[own.qseal.certificate])
+        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-form"])
+        assert "jws.malformed" in diagnosis.advice[0]
+
+
+def test_a_protected_header_that_was_cut_off_is_told_as_that_wherever_it_ends(pki: Pki) -> None:
+    message = seal_jws(pki)
+    head = dict(message.headers)[CARRIER].partition(".")[0]
+    for end in [8, *range(85, 95), len(head) // 2, len(head) - 2]:
+        cut = message._replace(headers=tuple((n, head[:end] if n == CARRIER else v) for n, v in message.headers))
+        for known in ([], [pki.qseal.certificate]):
+            diagnosis = diagnose_request(cut, profile=JWS, certificates=known)
+            assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
+
+
+def in_carrier(message: Message, name: str) -> Message:
+    return message._replace(headers=tuple((name if n == CARRIER else n, v) for n, v in message.headers))
+
+
+@pytest.mark.parametrize("carrier", ["X-Own-JWS", "X-JWS-Signature"])
+def test_a_dialect_with_another_carrier_is_judged_by_what_stands_there(pki: Pki, carrier: str) -> None:
+    own = replace(JWS, name="own", carrier=carrier)
+    right = in_carrier(seal_jws(pki), carrier)
+    assert diagnose_request(right, profile=own).outcome is Outcome.VERIFIES
+    attached = {"form": lambda head, payload, signature: f"{head}.{payload}.{signature}"}
+    for steps, causes in (
+        ({"lines": "{}\n".format}, ["string-newline-after"]),
+        ({"header": without("x5c")}, ["certificate-missing"]),
+        ({"lines": lambda text: in_url_alphabet('{"paid":"yes"}'), **attached}, ["jws-payload-other", "jws-attached"]),
+    ):
+        message = in_carrier(seal_jws(pki, **steps), carrier)
+        diagnosis = diagnose_request(message, profile=own, certificates=[pki.qseal.certificate])
+        assert set(explained(diagnosis)) == set(causes)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from tppkit.seals.diagnose.draft import Seen, right_draft
 from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
 from tppkit.seals.diagnose.form import Fault
 from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
+from tppkit.seals.diagnose.jws_form import tell_part
 from tppkit.seals.diagnose.masking import shown_bytes
 from tppkit.seals.diagnose.reading import read_signature
 from tppkit.seals.diagnose.remaining import still_refused
@@ -85,14 +86,16 @@ def _diagnose(
     *,
     show_values: bool,
 ) -> Diagnosis:
-    # 1. The certificate, and the signature's form.
+    # 1. The signature's form, and the certificate.
     # 2. Whether the verifier takes it as it is, or in another dialect; from here on by the start line as it should be.
     # 3. What was signed, by whom and how; coverage, keyId, algorithm and digest, each by itself.
     # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
-    sent, faults = find_certificate(message, profile=profile)  # 1
+    form = read_signature(message, profile=profile)  # 1
+    key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
+    sent, faults = find_certificate(message, profile=profile, key_ids=key_ids)
     candidates = _candidates(sent, certificates, profile)
-    form = read_signature(message, profile=profile)
+    form = tell_part(form, candidates)
     if not candidates:
         return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
@@ -188,7 +191,7 @@ def _without_parameters(
     names = {one.mistake.name for one in faults}
     missing = not names.isdisjoint(_NOTHING_SIGNED)
     advice = []
-    if refused is not None and not missing and "signature-format" not in names:
+    if refused is not None and not missing:
         advice.append(tell_refusal(refused))
     if not has_certificate:
         advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")

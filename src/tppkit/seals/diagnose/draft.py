@@ -114,6 +114,7 @@ class Seen(NamedTuple):
         digests: values that the header with the digest could have had: (what was done to the body, the value).
         digest_name: of that header, in lower case.
         right: the signing string of a format whose lines are not those of draft-cavage.
+        payload: that a JSON Web Signature carries of its own, as written.
     """
 
     message: Message
@@ -123,6 +124,7 @@ class Seen(NamedTuple):
     digests: tuple[tuple[str, str], ...] = ()
     digest_name: str = "digest"
     right: Draft | None = None
+    payload: str = ""
 
     @property
     def path(self) -> str:

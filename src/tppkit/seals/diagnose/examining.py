@@ -107,7 +107,7 @@ def readings_of(message: Message, form: Form, profile: SealProfile, origin: Orig
     for parameters, prefix in zip(form.readings, form.prefixes or ("",) * len(form.readings), strict=True):
         values = components_of(message, parameters)
         seen = Seen(message, fields, values, parameters, digest_name=profile.digest_name)
-        yield seen._replace(right=right_draft(seen)._replace(prefix=prefix)) if prefix else seen
+        yield seen._replace(right=right_draft(seen)._replace(prefix=prefix), payload=form.payload) if prefix else seen
     if profile.format is Format.RFC9421:
         values = components_of(message, SignatureParameters("", "", (), b""))
         try:

@@ -74,6 +74,8 @@ FORM_MISTAKES: tuple[Mistake, ...] = tuple(
          "Send it where the dialect has it: in its header, or in x5c of the signature."),
         ("certificate-form", "The seal certificate is written in another form than the dialect has.",
          "Write it in the dialect's form: base64 of DER on one line for most banks."),
+        ("certificate-order", "The seal certificate does not stand first among those that were sent.",
+         "Put the seal's first, then that of its authority, and so on."),
         ("certificate-header", "The seal certificate stands in another place than the dialect has for it.",
          "Send it where the dialect has it: in its header, or in x5c of the signature."),
     )
@@ -101,12 +103,16 @@ class Form(NamedTuple):
         text: of the signature parameter, as written.
         faults: what is wrong with the form.
         prefixes: of a JSON Web Signature, for each reading what stands before the lines: its protected header and a point.
+        payload: of a JSON Web Signature that carries one, as written.
+        part: of a JSON Web Signature of which one part alone arrived, that part.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
     text: str = ""
     faults: tuple[Fault, ...] = ()
     prefixes: tuple[str, ...] = ()
+    payload: str = ""
+    part: str = ""
 
 
 def read_form(value: str, *, profile: SealProfile) -> Form:

@@ -239,6 +239,13 @@ def key_id_faults(
         yield signing_fault("key-id-form" if isinstance(error, FormatError) else "key-id-other", error.message)
 
 
+def names_certificate(text: str, certificate: EidasCertificate, profile: SealProfile) -> bool:
+    """Whether a keyId names this certificate, as the dialect writes it or otherwise."""
+    style = profile.key_id
+    as_due = style.form in _NAMING and _names(text, certificate, style) is None
+    return as_due or _spelling(text, certificate, profile) is not None
+
+
 def _spelling(text: str, certificate: EidasCertificate, profile: SealProfile) -> str | None:
     """How a keyId that names this certificate is written, where the dialect does not write it so."""
     for row in PROFILES.values():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
+
 from tppkit._encoding import decode_base64, encode_base64url, parse_json
+from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.jws import parse_detached_jws
@@ -15,11 +19,12 @@ from tppkit.httpsig.jws_header import MAX_JWS_LENGTH, check_jws_header
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.form import Fault, Form, fault
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
+from tppkit.seals.diagnose.recover import make_oracles
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.profiles import PROFILES
 
-JWS_CARRIERS = tuple(dict.fromkeys(row.carrier for row in PROFILES.values() if row.format is Format.JWS))
+_CARRIERS = tuple(row.carrier.lower() for row in PROFILES.values() if row.format is Format.JWS)
 
 JWS_MISTAKES: tuple[Mistake, ...] = tuple(
     Mistake(name, Part.FORM, cause, mend)
@@ -29,6 +34,8 @@ JWS_MISTAKES: tuple[Mistake, ...] = tuple(
          "Leave out what stands between the two points: header..signature."),
         ("jws-signature-alone", "Only the last part of the JSON Web Signature was sent, without the protected header.",
          "Send the encoded protected header, two points and the signature."),
+        ("jws-cut", "Only the beginning of the JSON Web Signature arrived: a piece of its protected header.",
+         "Look for what cuts long headers on the way, or send no more certificates in x5c than the seal's."),
         ("jws-base64", "A part of the JSON Web Signature is not base64url without padding.",
          "Write both parts in the alphabet for addresses (- and _), without = at the end."),
         ("jws-critical", "crit of the protected header does not name exactly what a verifier must obey.",
@@ -58,7 +65,8 @@ _FAULTS: Mapping[str, Callable[[str], Fault]] = {
     "x5c": lambda told: fault("certificate-form", told),
 }
 _LAST_SECOND = 100_000_000_000  # a larger number is of milliseconds: as seconds it would be a year beyond 5000
-_SHORTEST = 64  # bytes of a signature
+_BETWEEN_WORDS = re.compile(r"[\s,;\"'<>]+")
+_BEGINNING = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[\t\n\r -~]*')  # of a JSON object in ASCII
 
 
 class LooseJws(NamedTuple):
@@ -92,11 +100,50 @@ def split_jws(value: str) -> LooseJws:
     return LooseJws(first, header, payload, signature)
 
 
-def sent_jws(message: Message) -> Iterator[tuple[str, LooseJws]]:
-    """Every JSON Web Signature of a request, with the name of its header."""
-    for name in JWS_CARRIERS:
-        for value in message.values(name)[:2]:
-            yield name, split_jws(value)
+def jws_carriers(profile: SealProfile) -> tuple[str, ...]:
+    """Headers in which a JSON Web Signature stands: of this dialect first, then of the others; lower case."""
+    own = (profile.carrier.lower(),) if profile.format is Format.JWS else ()
+    return tuple(dict.fromkeys((*own, *_CARRIERS)))
+
+
+def find_jws(name: str, value: str) -> str | None:
+    """The JSON Web Signature in a header that is none of its own, or None: one with a protected header that can be read.
+
+    Of one with a payload, as tokens are, the header's name must say that it is a signature.
+
+    Args:
+        name: of the header.
+        value: as received; what is longer than 32 KiB is not read.
+    """
+    if ".." not in value and not (value.count(".") == 2 and speaks_of_signature(name)):
+        return None
+    words = _BETWEEN_WORDS.split(value) if len(value) <= MAX_JWS_LENGTH else ()
+    longest = max((word for word in words if word.count(".") == 2), key=len, default="")  # one is read, of however many
+    return longest if split_jws(longest).header is not None else None
+
+
+def speaks_of_signature(name: str) -> bool:
+    """Whether a header may hold a signature, by its name."""
+    lower = name.lower()
+    return ("signature" in lower or "jws" in lower) and "cert" not in lower and lower != "signature-input"
+
+
+def sent_jws(message: Message, profile: SealProfile) -> Iterator[LooseJws]:
+    """Every JSON Web Signature of a request, and what may be one and cannot be read, which has no header then: the likeliest first.
+
+    Args:
+        message: the request.
+        profile: the dialect it should be in.
+    """
+    usual = jws_carriers(profile)
+    for name in usual:
+        yield from map(split_jws, message.values(name)[:2])
+    for name, value in message.headers:
+        if name.lower() in usual:
+            continue
+        found = find_jws(name, value)
+        if found is not None or speaks_of_signature(name):
+            yield split_jws(found or value)
 
 
 def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
@@ -109,14 +156,40 @@ def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
     """
     jws = split_jws(value)
     faults = [*_faults_of_parts(value, jws), *_faults_of_header(jws, profile)]
-    if not faults:
+    if not faults or not jws.encoded:
         faults += _strict_faults(value)
     if jws.header is None:
-        return Form(text=jws.signature, faults=tuple(faults))
+        part = "" if jws.encoded or jws.payload else jws.signature
+        return Form(text=jws.signature, faults=tuple(faults), part=part)
     heads = dict.fromkeys((jws.encoded, encode_base64url(decode_loosely(jws.encoded))))
     readings = [(one, f"{head}.") for one in _readings(jws.header, message, profile) for head in heads]
     parameters, prefixes = zip(*readings, strict=True)
-    return Form(parameters, _as_base64(jws.signature), tuple(faults), prefixes)
+    return Form(parameters, _as_base64(jws.signature), tuple(faults), prefixes, jws.payload)
+
+
+def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
+    """What is wrong with a JSON Web Signature of which one part arrived: which part that is, where that is known.
+
+    Args:
+        form: as it was read; of any other signature it is as it was.
+        certificates: whose keys may have made the signature.
+    """
+    raw = decode_loosely(form.part)
+    makers = [one.subject for one in certificates if _is_signature(raw, one)]
+    if makers:
+        told = Fault(_ROWS["jws-signature-alone"], f"its {len(raw)} bytes are those of a signature by {makers[0]}")
+    elif _BEGINNING.fullmatch(decode_loosely(form.part[: len(form.part) & ~3])):
+        told = Fault(_ROWS["jws-cut"], f"its {len(form.part)} characters are those of a JSON object that does not end")
+    else:
+        return form
+    return form._replace(faults=tuple([told if one.mistake.name == "jws-form" else one for one in form.faults]))
+
+
+def _is_signature(raw: bytes, certificate: EidasCertificate) -> bool:
+    """Whether this key made it, as its padding proves; where nothing proves that, whether it has the very form."""
+    key = certificate.public_key
+    proven = not isinstance(key, RSAPublicKey)
+    return any(proven or oracle.made.certain for oracle in make_oracles(key, raw))
 
 
 def decode_loosely(text: str) -> bytes:
@@ -141,10 +214,10 @@ def _header_of(encoded: str) -> Mapping[str, Any] | None:
 def _faults_of_parts(value: str, jws: LooseJws) -> Iterator[Fault]:
     if value.strip(" \t")[:1] in ('"', "'"):
         yield Fault(_ROWS["jws-quoted"], f"it begins with {value.strip()[0]}")
-    if not jws.encoded and len(decode_loosely(jws.signature)) >= _SHORTEST:
-        yield Fault(_ROWS["jws-signature-alone"], f"it has one part, of {len(jws.signature)} characters")
-    if jws.payload:
+    if jws.payload and jws.header is not None:
         yield Fault(_ROWS["jws-attached"], f"{len(jws.payload)} characters stand between the first point and the last")
+    if not jws.encoded:  # of what is one part alone it is not known which
+        return
     parts = (("the protected header", jws.encoded), ("the signature", jws.signature))
     others = [name for name, text in parts if not {"+", "/", "="}.isdisjoint(text) and decode_loosely(text)]
     if others:
@@ -200,7 +273,10 @@ def _time_of(header: Mapping[str, Any]) -> int | None:
         with suppress(ValueError, OverflowError):
             if isinstance(value, str) and not value.isdigit():
                 time = datetime.fromisoformat(value)
-                return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
+                aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+                return int(
+                    aware.astimezone(UTC).timestamp()
+                )  # which overflows where the offset leads out of the calendar
             if isinstance(value, str | int | float) and not isinstance(value, bool):
                 number = int(value) // (1000 if int(value) > _LAST_SECOND else 1)
                 return number if 0 <= number <= _LAST_SECOND else None

@@ -8,7 +8,7 @@ from typing import Any
 
 from tppkit._encoding import encode_base64url
 from tppkit.seals.diagnose.draft import Draft, Seen
-from tppkit.seals.diagnose.jws_form import decode_loosely, sent_jws, split_jws
+from tppkit.seals.diagnose.jws_form import decode_loosely, split_jws
 from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 
@@ -38,10 +38,9 @@ def _serialised(header: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _own_payload(draft: Draft, seen: Seen) -> Iterator[Draft]:
-    for _, jws in sent_jws(seen.message) if draft.prefix else ():
-        if jws.payload:
-            yield draft._replace(instead=f"{draft.prefix}{jws.payload}".encode("latin-1"))
-            yield draft._replace(instead=draft.prefix.encode("ascii") + decode_loosely(jws.payload))
+    if draft.prefix and seen.payload:
+        yield draft._replace(instead=f"{draft.prefix}{seen.payload}".encode("latin-1"))
+        yield draft._replace(instead=draft.prefix.encode("ascii") + decode_loosely(seen.payload))
 
 
 # The first changes the text of the header, the second how it is encoded: so both can be made.

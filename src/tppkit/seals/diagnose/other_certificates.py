@@ -2,40 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
-
 from tppkit._encoding import decode_base64, decode_base64url
+from tppkit.certificates import der
 from tppkit.errors import FormatError
 
+MAX_SENT = 64  # certificates in one place; no header holds more
+
 _SEPARATORS = ",;"
-_LETTERS = str.maketrans("-_", "+/")
+_SIGNED_DATA = "1.2.840.113549.1.7.2"
+_IN_BRACKETS = 0xA0  # the tag [0], around the content and, within that, of the certificates
 
 
-def other_certificates(value: str) -> Iterator[tuple[bytes, str]]:
-    """What may be the DER of the first certificate in a header, and the form in words.
+def other_certificates(value: str) -> Iterator[tuple[Sequence[bytes], str]]:
+    """What may be the DER of the certificates in a header, in their order, and the form in words.
 
     Args:
         value: of the header, short enough to be decoded.
     """
     text = value.strip(" \t:")
     if "-" in text or "_" in text:
-        with suppress(FormatError):
-            yield (
-                decode_base64url(text.rstrip("="), what="the certificate header"),
-                "DER in the alphabet for addresses (- and _)",
-            )
+        yield [_decoded(text)], "DER in the alphabet for addresses (- and _)"
     for separator in _SEPARATORS:
-        first, found, _ = text.partition(separator)
-        with suppress(FormatError):
-            if found:
-                yield (
-                    decode_base64(first.strip(" \t:"), what="the certificate header"),
-                    f"a chain, parted by {separator}",
-                )
-    with suppress(FormatError, ValueError):
-        raw = decode_base64(text.translate(_LETTERS), what="the certificate header")
-        for certificate in pkcs7.load_der_pkcs7_certificates(raw)[:1]:
-            yield certificate.public_bytes(Encoding.DER), "a PKCS#7 container"
+        parts = [part for part in text.split(separator, MAX_SENT)[:MAX_SENT] if part.strip(" \t:")]
+        if separator in text:
+            yield [_decoded(part.strip(" \t:")) for part in parts], f"a chain, parted by {separator}"
+    with suppress(FormatError):
+        yield _in_container(_decoded(text))[:MAX_SENT], "a PKCS#7 container"
+
+
+def _decoded(text: str) -> bytes:
+    """The bytes of base64 in either alphabet; none where it is not that."""
+    with suppress(FormatError):
+        if "-" in text or "_" in text:
+            return decode_base64url(text.rstrip("="), what="the certificate header")
+        return decode_base64(text, what="the certificate header")
+    return b""
+
+
+def _in_container(raw: bytes) -> list[bytes]:
+    """The certificates in a SignedData of PKCS#7, in DER (RFC 5652 sections 3 and 5.1); none where it holds none.
+
+    Raises:
+        FormatError: `der.*`.
+    """
+    outer = der.read_children(raw, der.read_whole(raw, tag=der.SEQUENCE))
+    if len(outer) != 2 or der.read_oid(raw, outer[0]) != _SIGNED_DATA:
+        return []
+    signed = der.read_element(raw, der.expect(outer[1], _IN_BRACKETS).start, outer[1].end)
+    parts = der.read_children(raw, der.expect(signed, der.SEQUENCE))
+    sets = [part for part in parts if part.tag == _IN_BRACKETS][:1]
+    found = [one for part in sets for one in der.read_children(raw, part)]
+    return [raw[one.offset : one.end] for one in found if one.tag == der.SEQUENCE]

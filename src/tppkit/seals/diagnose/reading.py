@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.form import Fault, Form, fault, read_form
-from tppkit.seals.diagnose.jws_form import JWS_CARRIERS, read_jws_form
+from tppkit.seals.diagnose.jws_form import find_jws, jws_carriers, read_jws_form, speaks_of_signature
 from tppkit.seals.profile import Format, SealProfile
 
 # A member of the dictionary that RFC 9421 has in Signature: label=:base64:
-_IN_COLONS = re.compile(r"[ \t]*[a-z*][a-z0-9_.*-]*=:")
+_IN_COLONS = re.compile(r"[ \t]*[A-Za-z*][A-Za-z0-9_.*-]*[ \t]*=[ \t]*:")
+# What a signature of draft-cavage cannot be without, and the word before it in Authorization.
+_KEY_ID, _SIGNATURE = (re.compile(rf"(?<![a-z]){name}[ \t]*=", re.IGNORECASE) for name in ("keyid", "signature"))
+_SCHEME = re.compile(r"(signature)[ \t]+", re.IGNORECASE)
 
 
 class _Standing(NamedTuple):
-    format: Format
+    format: Format | None  # None where it may be a signature, of no format that is known
     carrier: str
     value: str
 
@@ -33,7 +36,7 @@ def read_signature(message: Message, *, profile: SealProfile) -> Form:
     everything = tuple(_standing(message, profile))
     found = [one for one in everything if one.format is profile.format]
     if not found:
-        return Form(faults=(_absence(everything, profile),))
+        return Form(faults=tuple(_absence(everything, profile)))
     if profile.format is Format.RFC9421:
         return Form()
     value, faults = _choose(found, profile)
@@ -44,36 +47,50 @@ def read_signature(message: Message, *, profile: SealProfile) -> Form:
 
 
 def _standing(message: Message, profile: SealProfile) -> Iterator[_Standing]:
-    """Every header that holds a signature, by its format."""
-    carrier = (profile.carrier,) if profile.format is Format.JWS else ()
-    for name in dict.fromkeys((*carrier, *JWS_CARRIERS)):
-        yield from (_Standing(Format.JWS, name, value) for value in message.values(name))
-    for value in message.values("signature"):
-        yield _Standing(Format.RFC9421 if _IN_COLONS.match(value) else Format.CAVAGE, "Signature", value)
-    for value in message.values("authorization"):
-        if value[:10].lower() == "signature ":
-            yield _Standing(Format.CAVAGE, "Authorization", value)
+    """Every header that holds, or may hold, a signature: in the format that its content has."""
+    has_input = bool(message.values("signature-input"))
+    carriers, own = jws_carriers(profile), profile.carrier.lower()
+    for name, value in message.headers:
+        lower = name.lower()
+        if lower == "signature-input":
+            continue
+        if _KEY_ID.search(value) and _SIGNATURE.search(value):
+            yield _Standing(Format.CAVAGE, name, value)
+        elif (jws := find_jws(name, value)) is not None:
+            yield _Standing(Format.JWS, name, value if lower in carriers else jws)
+        elif lower == "signature" and (has_input or _IN_COLONS.match(value)):
+            yield _Standing(Format.RFC9421, name, value)
+        elif lower == "authorization":
+            if _SCHEME.match(value):
+                yield _Standing(Format.CAVAGE, name, value)
+        elif lower == own:
+            yield _Standing(profile.format, name, value)
+        elif value.strip(" \t") and speaks_of_signature(name):
+            yield _Standing(None, name, value)
 
 
-def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Fault:
+def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Iterator[Fault]:
+    """What is wrong where no signature of the dialect's format stands; nothing is said of one in no known format."""
     if not others:
-        return fault("signature-missing", f"the dialect has it in {profile.carrier}")
-    told = dict.fromkeys(f"{one.carrier} is of the format {one.format.value}" for one in others)
-    return fault("signature-format", f"{', '.join(told)}; the dialect has {profile.format.value} in {profile.carrier}")
+        yield fault("signature-missing", f"the dialect has it in {profile.carrier}")
+    told = dict.fromkeys(f"{one.carrier} is of the format {one.format.value}" for one in others if one.format)
+    if told:
+        due = f"the dialect has {profile.format.value} in {profile.carrier}"
+        yield fault("signature-format", f"{', '.join(told)}; {due}")
 
 
 def _choose(found: list[_Standing], profile: SealProfile) -> tuple[str, tuple[Fault, ...]]:
     """The value that holds the signature, without the scheme of Authorization."""
     faults: list[Fault] = []
-    right = [one for one in found if one.carrier == profile.carrier]
+    right = [one for one in found if one.carrier.lower() == profile.carrier.lower()]
     _, carrier, value = (right or found)[0]
     if len(right) > 1:
-        faults.append(fault("signature-twice", f"{len(found)} of them"))
-    if carrier != profile.carrier:
+        faults.append(fault("signature-twice", f"{len(right)} of them"))
+    if not right:
         faults.append(fault("signature-carrier", f"it stands in {carrier}, the dialect has it in {profile.carrier}"))
-    scheme, _, rest = value.partition(" ")
-    if scheme.lower() == "signature":
-        if carrier == "Signature":
-            faults.append(fault("scheme-word", f"its value begins with {scheme}"))
-        value = rest.strip(" \t")
+    scheme = _SCHEME.match(value)
+    if scheme is not None:
+        if carrier.lower() == "signature":
+            faults.append(fault("scheme-word", f"its value begins with {scheme[1]}"))
+        value = value[scheme.end() :].strip(" \t")
     return value, tuple(faults)

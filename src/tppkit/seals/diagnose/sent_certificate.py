@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -11,8 +11,9 @@ from tppkit.errors import FormatError
 from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate
 from tppkit.seals.diagnose.form import Fault, fault
+from tppkit.seals.diagnose.judging import names_certificate
 from tppkit.seals.diagnose.jws_form import sent_jws
-from tppkit.seals.diagnose.other_certificates import other_certificates
+from tppkit.seals.diagnose.other_certificates import MAX_SENT, other_certificates
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
@@ -21,74 +22,119 @@ _X5C = "x5c"
 
 class _Place(NamedTuple):
     name: str
-    text: str
+    texts: tuple[str, ...]
     is_own: bool
 
 
-def find_certificate(message: Message, *, profile: SealProfile) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:
+class _Sent(NamedTuple):
+    certificate: EidasCertificate | None  # None where it cannot be read
+    form: str
+
+
+def find_certificate(
+    message: Message, *, profile: SealProfile, key_ids: Sequence[str] = ()
+) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:
     """The seal certificate in a request, wherever and in whatever form, and what is wrong with that.
 
     Args:
         message: the request.
         profile: the dialect it should be in; nothing is wrong where that has no place for a certificate.
+        key_ids: what the signature may say of its key; tells the seal's from others that are sent with it.
     """
     own = _X5C if profile.sends_x5c else profile.certificate_header
-    unreadable: list[str] = []
-    for place in sorted(_places(message, own), key=lambda place: not place.is_own):
-        certificate, form = _read_any_form(place.text, profile.certificate_form)
-        if certificate is None:
-            unreadable.append(place.name)
-        elif own is None:
-            return certificate, ()
-        else:
-            return certificate, (*map(_holds_none, unreadable), *_faults_of(place, form, own, profile))
-    unread = own == _X5C and any(jws.header is None for _, jws in sent_jws(message))
+    unreadable: list[Fault] = []
+    for place in sorted(_places(message, own, profile), key=lambda place: not place.is_own):
+        expected = CertificateForm.DER if place.name == _X5C else profile.certificate_form
+        sent = tuple(one for text in place.texts for one in _read_any_form(text, expected))
+        number = _number_of_seal(sent, key_ids, profile)
+        if number is None:
+            unreadable.append(_unread(place.name, sent))
+            continue
+        faults = () if own is None else (*unreadable, *_faults_of(place, sent, number, own, expected))
+        return sent[number].certificate, faults
+    likeliest = next(sent_jws(message, profile), None)
+    unread = own == _X5C and likeliest is not None and likeliest.header is None
     if own is None or unread:  # of a header that cannot be read nothing can be said
         return None, ()
     if unreadable:
-        return None, tuple(map(_holds_none, unreadable))
+        return None, tuple(unreadable)
     where = "no x5c in a JSON Web Signature" if own == _X5C else f"no {own} header"
     return None, (fault("certificate-missing", f"there is {where}"),)
 
 
-def _places(message: Message, own: str | None) -> Iterator[_Place]:
+def _places(message: Message, own: str | None, profile: SealProfile) -> Iterator[_Place]:
     """Every place in which a dialect has the certificate, with what stands there."""
     headers = (own, *(row.certificate_header for row in PROFILES.values()))
     for name in dict.fromkeys(name for name in headers if name and name != _X5C):
-        yield from (_Place(name, value, name == own) for value in message.values(name)[:2])
-    for _, jws in sent_jws(message):
-        certificates = (jws.header or {}).get("x5c")
-        first = certificates[0] if isinstance(certificates, list) and certificates else certificates
-        if isinstance(first, str):
-            yield _Place(_X5C, first, own == _X5C)
+        yield from (_Place(name, (value,), name == own) for value in message.values(name)[:2])
+    for jws in sent_jws(message, profile):
+        certificates = (jws.header or {}).get("x5c", [])
+        listed = certificates if isinstance(certificates, list) else [certificates]
+        if listed:
+            texts = [one if isinstance(one, str) else "" for one in listed[:MAX_SENT]]
+            yield _Place(_X5C, tuple(texts), own == _X5C)
 
 
-def _holds_none(name: str) -> Fault:
-    return fault("certificate-form", f"{name} holds no certificate that can be read")
+def _number_of_seal(sent: Sequence[_Sent], key_ids: Sequence[str], profile: SealProfile) -> int | None:
+    """Which of the certificates that were sent together is the seal's; None where that is not one that can be read.
+
+    It is none of an authority while another was sent; of several it is the one that the signature names, or else the first.
+    """
+    readable = {number: one.certificate for number, one in enumerate(sent) if one.certificate is not None}
+    ends = [number for number, certificate in readable.items() if not certificate.extensions.is_ca]
+    whole = len(readable) == len(sent)
+    among = ends or (list(readable) if whole else [])
+    if whole and len(among) == 1:
+        return among[0]
+    first = among[0] if among and (whole or among[0] == 0) else None
+    named = (n for n in among if any(names_certificate(text, readable[n], profile) for text in key_ids))
+    return next(named, first)
 
 
-def _faults_of(place: _Place, form: str, own: str, profile: SealProfile) -> Iterator[Fault]:
+def _unread(name: str, sent: Sequence[_Sent]) -> Fault:
+    some = any(one.certificate is not None for one in sent)
+    told = "a certificate that cannot be read" if some else "no certificate that can be read"
+    return fault("certificate-form", f"{name} holds {told}")
+
+
+def _faults_of(
+    place: _Place, sent: Sequence[_Sent], number: int, own: str, expected: CertificateForm
+) -> Iterator[Fault]:
+    form = sent[number].form
+    order = f"the seal's is number {number + 1} of {len(sent)}"
     if not place.is_own:
         yield fault("certificate-header", f"it stands in {place.name}, not in {own}")
-    expected = CertificateForm.DER if place.name == _X5C else profile.certificate_form
     if form != expected.value:
-        yield fault("certificate-form", f"it is {form}, the dialect has {expected.value}")
+        yield fault(
+            "certificate-form", f"it is {form}{f' ({order})' if number else ''}, the dialect has {expected.value}"
+        )
+    elif place.is_own and number:
+        yield fault("certificate-order", f"{order} in {place.name}")
 
 
-def _read_any_form(value: str, expected: CertificateForm) -> tuple[EidasCertificate | None, str]:
-    """The certificate in a header, in the form that is expected or in another; and which that is."""
+def _read_any_form(value: str, expected: CertificateForm) -> list[_Sent]:
+    """The certificates in a text, in the form that is expected or in another; one that is none where it holds none."""
     for form in dict.fromkeys((expected, *CertificateForm)):
         with suppress(FormatError):
-            return _with_key(read_certificate(value, form)), form.value
-    if len(value) <= MAX_CERTIFICATE_HEADER:
-        with suppress(FormatError):
-            found = read_sources(value.encode("latin-1", "replace"), with_pkcs12=False)
-            for der in [one.der for one in found if one.kind == "certificate"][:1]:
-                return _with_key(EidasCertificate.from_der(der)), _form_of(value)
-        for der, form_in_words in other_certificates(value):
-            with suppress(FormatError):
-                return _with_key(EidasCertificate.from_der(der)), form_in_words
-    return None, ""
+            return [_Sent(_with_key(read_certificate(value, form)), form.value)]
+    for found, form_in_words in _in_other_forms(value) if len(value) <= MAX_CERTIFICATE_HEADER else ():
+        sent = [_Sent(_from_der(one), form_in_words) for one in found]
+        if any(one.certificate is not None for one in sent):
+            return sent
+    return [_Sent(None, "")]
+
+
+def _in_other_forms(value: str) -> Iterator[tuple[Sequence[bytes], str]]:
+    with suppress(FormatError):
+        found = read_sources(value.encode("latin-1", "replace"), with_pkcs12=False)
+        yield [one.der for one in found if one.kind == "certificate"][:MAX_SENT], _form_of(value)
+    yield from other_certificates(value)
+
+
+def _from_der(raw: bytes) -> EidasCertificate | None:
+    with suppress(FormatError):
+        return _with_key(EidasCertificate.from_der(raw))
+    return None
 
 
 def _with_key(certificate: EidasCertificate) -> EidasCertificate:

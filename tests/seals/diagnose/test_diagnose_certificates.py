@@ -1,0 +1,145 @@
+"""The seal certificate among others, and in containers: the one that sealed is taken, and nothing that is sent escapes."""
+
+from __future__ import annotations
+
+import warnings
+from base64 import b64encode
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
+from cryptography.x509 import load_der_x509_certificate
+from hypothesis import given
+from hypothesis import strategies as st
+from jws_signer import JWS, seal_jws, with_values
+from wrong_signer import seal_wrongly
+
+from tppkit.certificates import EidasCertificate, der
+from tppkit.httpsig import Message
+from tppkit.seals import PROFILES, PSD2_V1
+from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
+from tppkit.seals.diagnose.sent_certificate import find_certificate
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import Issued, Pki, certificate_pem
+
+NEEDED = ("digest", "x-request-id", "(request-target)")
+DATA = "1.2.840.113549.1.7.1"
+SIGNED_DATA = "1.2.840.113549.1.7.2"
+
+
+def explained(diagnosis: Diagnosis) -> list[str]:
+    assert diagnosis.outcome is Outcome.EXPLAINED, diagnosis
+    return [cause.name for cause in diagnosis.causes]
+
+
+def with_certificate(message: Message, text: str) -> Message:
+    headers = tuple((n, text if n == PSD2_V1.certificate_header else v) for n, v in message.headers)
+    return message._replace(headers=headers)
+
+
+def sealed_with(pki: Pki, raw: bytes) -> Message:
+    return with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), b64encode(raw).decode())
+
+
+def container(*certificates: bytes) -> bytes:
+    """PKCS#7 as `openssl crl2pkcs7` writes it: the certificates in the order in which they were given."""
+    data = der.write_element(der.SEQUENCE, der.write_oid(DATA))
+    sets = [der.write_element(der.SET), data, der.write_element(0xA0, *certificates), der.write_element(der.SET)]
+    signed = der.write_element(der.SEQUENCE, der.write_integer(1), *sets)
+    return der.write_element(der.SEQUENCE, der.write_oid(SIGNED_DATA), der.write_element(0xA0, signed))
+
+
+def test_a_container_without_certificates_is_told_and_nothing_escapes(pki: Pki) -> None:
+    content = der.write_element(0xA0, der.write_element(der.OCTET_STRING, b"hi\n"))
+    data = der.write_element(der.SEQUENCE, der.write_oid(DATA), content)  # what `openssl cms -data_create` writes
+    for raw in (data, container(), der.write_element(der.SEQUENCE), der.write_element(der.SEQUENCE, data)):
+        diagnosis = diagnose_request(sealed_with(pki, raw), certificates=[pki.qseal.certificate])
+        assert explained(diagnosis) == ["certificate-form"]
+        assert "holds no certificate" in diagnosis.causes[0].evidence[0]
+
+
+def test_a_container_is_read_without_a_warning_whatever_its_order(pki: Pki) -> None:
+    leaf, authority = pki.qseal.certificate.der, pki.qseal_ca.certificate.der
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        diagnosis = diagnose_request(sealed_with(pki, container(leaf, authority)))
+    assert explained(diagnosis) == ["certificate-form"]
+    assert "PKCS#7" in diagnosis.causes[0].evidence[0]
+
+
+@given(st.data())
+def test_nothing_that_a_damaged_container_holds_escapes(pki: Pki, data: st.DataObject) -> None:
+    raw = bytearray(pkcs7.serialize_certificates([load_der_x509_certificate(pki.qseal.certificate.der)], Encoding.DER))
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, 60))] = data.draw(st.integers(0, 255))
+    certificate, faults = find_certificate(sealed_with(pki, bytes(raw)), profile=PSD2_V1)
+    assert faults
+    assert certificate is None or certificate.der
+
+
+def chains(pki: Pki) -> dict[str, str]:
+    """The authority's certificate before the seal's, in each form that can hold both."""
+    leaf, authority = pki.qseal.certificate, pki.qseal_ca.certificate
+    pem = certificate_pem(authority) + certificate_pem(leaf)
+    parted = [b64encode(one.der).decode() for one in (authority, leaf)]
+    return {
+        "commas": ", ".join(parted),
+        "colons": ", ".join(f":{one}:" for one in parted),
+        "escaped": quote(pem.decode()),
+        "base64 of PEM": b64encode(pem).decode(),
+        "container": b64encode(container(authority.der, leaf.der)).decode(),
+    }
+
+
+@pytest.mark.parametrize("form", ["commas", "colons", "escaped", "base64 of PEM", "container"])
+@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
+def test_the_seal_s_certificate_is_found_behind_that_of_its_authority(pki: Pki, form: str, given_too: bool) -> None:
+    message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), chains(pki)[form])
+    known = [pki.qseal.certificate] if given_too else []
+    diagnosis = diagnose_request(message, certificates=known)
+    assert explained(diagnosis) == ["certificate-form"]
+    assert "number 2 of 2" in diagnosis.causes[0].evidence[0]
+
+
+def x5c(*certificates: EidasCertificate) -> dict[str, Any]:
+    return {"header": with_values(x5c=[b64encode(one.der).decode() for one in certificates])}
+
+
+@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
+def test_a_chain_in_the_wrong_order_in_x5c_is_told_as_that(pki: Pki, given_too: bool) -> None:
+    message = seal_jws(pki, **x5c(pki.qseal_ca.certificate, pki.qseal.certificate))
+    known = [pki.qseal.certificate] if given_too else []
+    diagnosis = diagnose_request(message, profile=JWS, certificates=known)
+    assert explained(diagnosis) == ["certificate-order"]
+    assert diagnosis.causes[0].evidence == ("the seal's is number 2 of 2 in x5c",)
+    right = seal_jws(pki, **x5c(pki.qseal.certificate, pki.qseal_ca.certificate))
+    assert diagnose_request(right, profile=JWS).outcome is Outcome.VERIFIES
+
+
+def test_of_several_certificates_the_one_that_the_signature_names_is_taken(pki: Pki, other_qseal: Issued) -> None:
+    own, other = pki.qseal.certificate, other_qseal.certificate
+    in_x5c = diagnose_request(seal_jws(pki, **x5c(other, own)), profile=JWS)
+    assert explained(in_x5c) == ["certificate-order"]
+    both = ",".join(b64encode(one.der).decode() for one in (other, own))
+    message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), both)
+    assert explained(diagnose_request(message)) == ["certificate-form"]
+    decimal = make_key_id(own, style=PROFILES["rabobank"].key_id)
+    message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED, key_id=decimal), both)
+    assert explained(diagnose_request(message)) == ["certificate-form", "key-id-form"]
+
+
+def test_another_certificate_is_not_taken_for_a_seal_s_that_cannot_be_read(pki: Pki, other_qseal: Issued) -> None:
+    authority, other = (b64encode(one.der).decode() for one in (pki.qseal_ca.certificate, other_qseal.certificate))
+    for chain in (["AAAA", authority], [authority, "AAAA"], ["AAAA", other]):
+        message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), ",".join(chain))
+        for known in ([], [pki.qseal.certificate]):
+            diagnosis = diagnose_request(message, certificates=known)
+            assert [cause.name for cause in diagnosis.causes] == ["certificate-form"]
+            assert diagnosis.causes[0].evidence[0].endswith("holds a certificate that cannot be read")
+
+
+def test_an_object_in_x5c_is_not_told_as_nothing(pki: Pki) -> None:
+    message = seal_jws(pki, header=with_values(x5c={"a": 1}))
+    diagnosis = diagnose_request(message, profile=JWS, certificates=[pki.qseal.certificate])
+    assert explained(diagnosis) == ["certificate-form"]
