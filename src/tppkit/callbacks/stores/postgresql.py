@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from tppkit._extras import missing_extra
-from tppkit.callbacks.stores.programs import Mark, Rows
+from tppkit.callbacks.stores.programs import Mark
+from tppkit.callbacks.stores.rows import Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statement, Statements

@@ -12,12 +12,20 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from tppkit.callbacks.stores.driving import EffectFailed, TransactionEnded, cause_and_state
-from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Order, Outcome, State, Taken, microseconds, moment
+from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, State, Taken, microseconds
+from tppkit.callbacks.stores.rows import (
+    WIDTH,
+    Rows,
+    octets,
+    optional_microseconds,
+    read_entry,
+    read_failure,
+    row_values,
+)
 from tppkit.callbacks.stores.statements import SCHEMA_VERSION, Statement, Statements
 from tppkit.callbacks.stores.store import LEASE_ENDED, Retry, is_spent
 from tppkit.errors import ConfigurationError, InboxError
 
-Rows = Sequence[Sequence[Any]]
 T = TypeVar("T")
 # How long to wait for a lock in PostgreSQL. A delivery waits for its mark, its version and the note of its failure, and the middleware
 # gives it four seconds. A batch may meet many that are held, so it waits as long for the first alone; a worker for none, since nobody
@@ -26,7 +34,6 @@ _WAIT, _BATCH_WAIT = "1s", "200ms"
 _CREATORS_WAIT = "30s"  # for another who creates tables; nobody else waits behind that
 _HELD = ("55P03", "40P01")  # lock_not_available, and deadlock_detected: who is given up lets the other go on
 _BEFORE_ALL = (-(2**63), b"")  # no failed entry stands before it
-_WIDTH = 13  # columns of an entry; what else a statement returns stands behind them
 
 
 class Mark(StrEnum):
@@ -94,7 +101,7 @@ class Programs:
         outcomes: list[Outcome] = []
         for entry in entries:
             due_at = microseconds(entry.received_at)
-            values = _values(entry) | {"state": State.WAITING.value, "attempts": 0, "due_at": due_at}
+            values = row_values(entry) | {"state": State.WAITING.value, "attempts": 0, "due_at": due_at}
             rows: Rows = yield from self._hurried(_one(self._sql.add, values))
             outcome = Outcome.STORED if rows else (yield from self._known(entry))
             outcomes.append(Outcome.REPEATED if outcome is Outcome.BUSY else outcome)
@@ -185,8 +192,13 @@ class Programs:
         """Keep an entry whose effect failed while it was delivered; who has it is waited for one second."""
         rows: Rows = yield Statement(self._sql.attempts, {"key": entry.key})
         due_at = retry(rows[0][0] + 1 if rows else 1)
-        values = _values(entry) | {"state": State.FAILED.value, "attempts": 1, "reason": reason, "at": microseconds(at)}
-        yield from self._hurried(_one(self._sql.keep_failed, values | {"due_at": _optional(due_at)}))
+        values = row_values(entry) | {
+            "state": State.FAILED.value,
+            "attempts": 1,
+            "reason": reason,
+            "at": microseconds(at),
+        }
+        yield from self._hurried(_one(self._sql.keep_failed, values | {"due_at": optional_microseconds(due_at)}))
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> Program[list[Taken]]:
         """Claim what is due, oldest first."""
@@ -195,9 +207,9 @@ class Programs:
         if oldest and oldest[0][0] == State.CLAIMED:
             lapsed: Rows = yield Statement(self._sql.take_lapsed, values | {"limit": 1})
             if lapsed:  # else another worker was quicker
-                return [Taken(_entry(lapsed[0]), lapsed[0][_WIDTH], lapsed=True)]
+                return [Taken(read_entry(lapsed[0]), lapsed[0][WIDTH], lapsed=True)]
         rows: Rows = yield Statement(self._sql.take, values)
-        taken = [Taken(_entry(row), row[_WIDTH]) for row in rows]
+        taken = [Taken(read_entry(row), row[WIDTH]) for row in rows]
         return sorted(taken, key=lambda one: one.entry.received_at)  # RETURNING has no order
 
     def resume(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[list[Outcome]]:
@@ -261,7 +273,9 @@ class Programs:
             yield self._failed(one, ended.reason, retry) if mine else self._unclaimed(one, State.WAITING, at)
 
     def _failed(self, taken: Taken, reason: str, retry: Retry) -> Statement:
-        return Statement(self._sql.fail, _claim(taken) | {"due_at": _optional(retry(taken.attempt)), "reason": reason})
+        return Statement(
+            self._sql.fail, _claim(taken) | {"due_at": optional_microseconds(retry(taken.attempt)), "reason": reason}
+        )
 
     def _unclaimed(self, taken: Taken, state: State, due_at: datetime, *, given_back: int = 1) -> Statement:
         values = {"state": state.value, "due_at": microseconds(due_at), "given_back": given_back}
@@ -271,7 +285,7 @@ class Programs:
         """The failed entries, oldest first; those behind one, where it is given."""
         time, key = _BEFORE_ALL if after is None else (microseconds(after.entry.received_at), after.entry.key)
         rows: Rows = yield Statement(self._sql.failed, {"after_time": time, "after_key": key, "limit": limit})
-        return [_failure(row) for row in rows]
+        return [read_failure(row) for row in rows]
 
     def release(self, key: bytes, *, at: datetime) -> Program[bool]:
         """Let a failed entry be taken again."""
@@ -313,7 +327,7 @@ class Programs:
         if rows:
             return Outcome.APPLIED
         known: Rows = yield Statement(self._sql.version, {"subject": subject})
-        other = any(entry.order.contradicts(last, _bytes(said)) for last, said in known)
+        other = any(entry.order.contradicts(last, octets(said)) for last, said in known)
         return Outcome.VERSION_CONFLICT if other else Outcome.STALE
 
     def _known(self, entry: Entry) -> Program[Outcome]:
@@ -345,36 +359,3 @@ def _place(entry: Entry) -> tuple[bytes, int, bytes]:
 
 def _claim(taken: Taken) -> dict[str, Any]:
     return {"key": taken.entry.key, "attempt": taken.attempt}
-
-
-def _values(entry: Entry) -> dict[str, Any]:
-    subject, version, content = entry.order or (None, None, None)
-    return {
-        "key": entry.key, "digest": entry.digest, "environment": entry.environment, "key_name": entry.key_name,
-        "request_id": entry.request_id, "method": entry.method, "url": entry.url, "body": entry.body, "signature": entry.signature,
-        "received_at": microseconds(entry.received_at), "subject": subject, "version": version,
-        "content": content, "reason": None,
-    }  # fmt: skip
-
-
-def _entry(row: Sequence[Any]) -> Entry:
-    key, digest, environment, key_name, request_id, method, url, body, signature, received_at, *ordered = row[:_WIDTH]
-    subject, version, content = ordered
-    order = None if subject is None else Order(bytes(subject), version, _bytes(content))
-    return Entry(
-        bytes(key), bytes(digest), environment, key_name, request_id, method, url, bytes(body or b""), signature or "",
-        moment(received_at), order,
-    )  # fmt: skip
-
-
-def _failure(row: Sequence[Any]) -> Failure:
-    attempts, reason, due_at = row[_WIDTH:]
-    return Failure(_entry(row), attempts, reason or "", None if due_at is None else moment(due_at))
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)  # PostgreSQL's drivers may give a memoryview
-
-
-def _optional(at: datetime | None) -> int | None:
-    return None if at is None else microseconds(at)

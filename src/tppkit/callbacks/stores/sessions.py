@@ -14,7 +14,8 @@ from tppkit.callbacks.stores.driving import (
     have_effect_async,
 )
 from tppkit.callbacks.stores.entry import Entry
-from tppkit.callbacks.stores.programs import Mark, Rows, Step
+from tppkit.callbacks.stores.programs import Mark, Step
+from tppkit.callbacks.stores.rows import Rows
 from tppkit.callbacks.stores.statements import Statement
 from tppkit.callbacks.stores.store import AsyncEffect, Effect
 from tppkit.errors import ConfigurationError, InboxError

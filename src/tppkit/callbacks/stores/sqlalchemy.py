@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tppkit._extras import missing_extra
-from tppkit.callbacks.stores.programs import Mark, Rows
+from tppkit.callbacks.stores.programs import Mark
+from tppkit.callbacks.stores.rows import Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_aborted, transaction_ended, transaction_open
 from tppkit.callbacks.stores.sql import AsyncSqlStore, SqlStore
 from tppkit.callbacks.stores.sqlite import require_transaction

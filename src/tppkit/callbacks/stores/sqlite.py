@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tppkit._files import require_database, require_wait
-from tppkit.callbacks.stores.programs import Mark, Rows
+from tppkit.callbacks.stores.programs import Mark
+from tppkit.callbacks.stores.rows import Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
 from tppkit.callbacks.stores.sqlite_file import OnConnect, SqliteFile, Synchronous, in_transaction, run, unavailable
