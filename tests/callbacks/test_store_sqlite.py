@@ -395,6 +395,25 @@ def test_a_handler_that_ends_the_transaction_spoils_the_connection_for_no_other(
     assert case.effects() == ["r2 -", "r3 -"]
 
 
+def test_who_waits_behind_the_first_that_fails_has_a_transaction_of_its_own(inbox: Inbox, case: Case):
+    def fails(callback: Any, connection: sqlite3.Connection) -> None:
+        case.write(connection, "undone")
+        deadline = time.monotonic() + 20
+        while not case.store._waiting and time.monotonic() < deadline:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        raise ValueError
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(inbox.handle, login("r1"), fails, at=AT)
+        while case.store._holder is None:  # type: ignore[attr-defined]
+            time.sleep(0.001)
+        second = threads.submit(inbox.handle, login("r2"), lambda _, connection: case.write(connection, "kept"), at=AT)
+        with pytest.raises(ValueError, match=""):
+            first.result(20)
+        assert second.result(20).outcome is Outcome.APPLIED
+    assert case.effects() == ["kept"]
+
+
 def test_a_handler_that_closes_its_connection_fails_for_itself_alone(inbox: Inbox, case: Case):
     """Another thread waits for its turn meanwhile: it shares no commit with what has failed."""
 

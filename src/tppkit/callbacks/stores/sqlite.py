@@ -46,21 +46,42 @@ class _Session:
 
 
 class _Group:
-    """Operations of several threads that share a commit."""
+    """Operations of several threads that share a commit.
+
+    The first can undo the whole transaction. It has no savepoint, for under one SQLite keeps a copy of every page until its end, and
+    walks through all of them at the end of each savepoint within.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.size = 0
+        self.undone = False
         self.ended = threading.Event()
         self.error: InboxError | None = None
 
-    def leave(self, undo: str | None = None) -> None:
-        """Give up the savepoint of one operation; without it, SQLite or a handler has ended the transaction for all."""
+    @property
+    def is_joinable(self) -> bool:
+        """Whether a further operation may share the commit."""
+        return self.error is None and not self.undone and self.size < _LARGEST_GROUP
+
+    def enter(self) -> None:
+        """Begin an operation."""
+        self.size += 1
+        if self.size > 1:
+            run(self.connection, "SAVEPOINT tppkit_group")
+
+    def leave(self, *, failed: bool) -> None:
+        """End an operation; without the transaction, SQLite or a handler has ended it for all."""
         try:
             if not in_transaction(self.connection):
                 raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
-            for sql in filter(None, (undo, "RELEASE SAVEPOINT tppkit_group")):
-                run(self.connection, sql)
+            if self.size > 1:
+                if failed:
+                    run(self.connection, "ROLLBACK TO SAVEPOINT tppkit_group")
+                run(self.connection, "RELEASE SAVEPOINT tppkit_group")
+            elif failed:
+                run(self.connection, "ROLLBACK")
+                self.undone = True
         except InboxError as e:
             self.error = self.error or e
 
@@ -139,16 +160,16 @@ class SqliteStore(SqlStore):
 
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
-        """A savepoint in a transaction that is committed when no other thread waits to be part of it."""
+        """A part of a transaction that is committed when no other thread waits to be part of it."""
         self._check_process()
         with self._turn() as group:
-            run(group.connection, "SAVEPOINT tppkit_group")
+            group.enter()
             try:
                 yield _Session(group.connection)
             except BaseException:
-                group.leave("ROLLBACK TO SAVEPOINT tppkit_group")
+                group.leave(failed=True)
                 raise
-            group.leave()
+            group.leave(failed=False)
         # Nothing is done before it is committed, whoever commits it.
         if not group.ended.wait(self._wait_s):
             raise InboxError(
@@ -182,7 +203,6 @@ class SqliteStore(SqlStore):
             self._holder = threading.get_ident()
             self._leave_queue()
             group = self._group = self._group or self._begin()
-            group.size += 1
             try:
                 yield group
             finally:
@@ -222,8 +242,8 @@ class SqliteStore(SqlStore):
     def _end_unless_awaited(self) -> None:
         with self._counting:
             group = self._group
-            # Nobody joins what has failed already: without the transaction each savepoint would be committed by itself.
-            joinable = group is not None and group.error is None and group.size < _LARGEST_GROUP
+            # Nobody joins what is over already: without the transaction each savepoint would be committed by itself.
+            joinable = group is not None and group.is_joinable
             self._left_open = joinable and self._waiting > 0
         if not self._left_open:
             self._end_group()
@@ -240,9 +260,11 @@ class SqliteStore(SqlStore):
 
     def _end(self, group: _Group) -> None:
         try:
-            if group.error is None:
+            if group.error is None and not group.undone:
                 self._commit(group)
-            else:  # a handler ended the transaction: it may have closed the connection, or set it otherwise since
+            elif (
+                group.error is not None
+            ):  # a handler ended the transaction: it may have closed the connection, or set it otherwise since
                 self._file.drop()
         finally:
             group.ended.set()
