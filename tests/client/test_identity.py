@@ -22,6 +22,7 @@ from rogue_bank import server_context
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
+from tppkit.client.identity_sources import close_signer
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.seals import KeySigner, Seal, Signer
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki, make_provider
@@ -528,6 +529,18 @@ def test_a_signer_that_must_be_awaited_to_be_closed_is_refused(bank_pki: Pki, tm
     with pytest.raises(ConfigurationError) as caught:
         Identity.from_files(**given, signer=lambda _: Awaited(bank_pki.qseal.key))
     assert caught.value.code == "signer.close"
+
+
+def test_a_close_that_turns_out_to_be_awaited_is_logged(bank_pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
+    class Awaited(KeySigner):
+        def close(self) -> Any:
+            async def end() -> None: ...
+
+            return end()
+
+    close_signer(Awaited(bank_pki.qseal.key))
+    assert len(caplog.messages) == 1
+    assert "the close of Awaited would have to be awaited" in caplog.messages[0]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, pkcs12
+from cryptography.x509.oid import NameOID
 from rogue_bank import server_context
 
 from tppkit._clock import utc_now
@@ -99,25 +100,44 @@ def test_a_long_chain_is_put_in_order(long_chain: tuple[EidasCertificate, ...]) 
         assert order_chain(leaf, others) == tuple(authorities)
 
 
-def ended(certificate: EidasCertificate, pki: Pki) -> EidasCertificate:
-    """The same authority with the same key, ending a day ago."""
+def renewed(certificate: EidasCertificate, pki: Pki, *, begins: timedelta, ends: timedelta) -> EidasCertificate:
+    """The same authority with the same key, and the days from now when it begins and ends."""
     present = certificate.x509
     builder = x509.CertificateBuilder().subject_name(present.subject).issuer_name(present.issuer)
     builder = builder.public_key(present.public_key()).serial_number(4711)  # type: ignore[arg-type]
-    builder = builder.not_valid_before(utc_now() - timedelta(days=9)).not_valid_after(utc_now() - timedelta(days=1))
+    builder = builder.not_valid_before(utc_now() + begins).not_valid_after(utc_now() + ends)
     for extension in present.extensions:
         builder = builder.add_extension(extension.value, extension.critical)
     return EidasCertificate.from_der(builder.sign(pki.root.key, hashes.SHA256()).public_bytes(Encoding.DER))
 
 
-def test_of_two_certificates_of_one_authority_the_one_that_ends_last_is_sent(
-    bank_pki: Pki, bank_pki_folder: Path
+@pytest.mark.parametrize(("begins", "ends"), [(-9, -1), (9, 9000)], ids=["ended", "to come"])
+def test_of_two_certificates_of_one_authority_the_one_that_is_valid_is_sent(
+    bank_pki: Pki, bank_pki_folder: Path, begins: int, ends: int
 ) -> None:
     (issuer,) = bank_pki.qwac.chain
+    other = renewed(issuer, bank_pki, begins=timedelta(days=begins), ends=timedelta(days=ends))
     anchors = certificate_pem(bank_pki.root.certificate)
-    for others in ((ended(issuer, bank_pki), issuer), (issuer, ended(issuer, bank_pki))):
+    for others in ((other, issuer), (issuer, other)):
         identity = Identity.from_memory(**in_pem(bank_pki.qwac, others), server_anchors=anchors)
         assert chain_on_the_wire(identity, bank_pki_folder) == [bank_pki.qwac.certificate.der, issuer.der]
+
+
+def test_without_identifiers_the_key_that_signed_tells_the_authority() -> None:
+    begins, keys = utc_now(), [ec.generate_private_key(ec.SECP256R1()) for _ in range(3)]
+    name, own = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("CA", "leaf"))
+
+    def made(subject: x509.Name, key: int, signer: int, days: int) -> EidasCertificate:
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(name if subject == own else root)
+        builder = builder.public_key(keys[key].public_key()).serial_number(x509.random_serial_number())
+        builder = builder.not_valid_before(begins).not_valid_after(begins + timedelta(days=days))
+        return EidasCertificate.from_der(builder.sign(keys[signer], hashes.SHA256()).public_bytes(Encoding.DER))
+
+    root = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "root")])
+    signed, namesake = made(name, 0, 2, 10), made(name, 1, 2, 900)
+    leaf = made(own, 2, 0, 5)
+    assert order_chain(leaf, [namesake, signed])[0] == signed
+    assert order_chain(leaf, [signed, namesake])[0] == signed
 
 
 def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pki) -> None:

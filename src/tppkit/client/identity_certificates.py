@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit.certificates import EidasCertificate
 from tppkit.client.validity import check_validity
-from tppkit.errors import ConfigurationError, Finding
+from tppkit.errors import ConfigurationError, Finding, FormatError
+from tppkit.trust.path.strength import is_signed_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class IdentityCertificates:
 def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate]) -> tuple[EidasCertificate, ...]:
     """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
 
-    Of several certificates of one authority (a renewed one keeps its key) the one that ends last is taken.
+    Of several certificates of one authority (a renewed one keeps its key) the one is taken that is valid for as long as what it issued,
+    or else the one that ends last.
 
     Args:
         certificate: whose authorities are wanted.
@@ -89,10 +92,20 @@ def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate
     chain = []
     while issuers := [other for other in left if _is_issuer(other, certificate)]:
         named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
-        certificate = max(named or issuers, key=lambda issuer: issuer.not_after)
+        certificate = max(named or issuers, key=partial(_fitness, certificate))
         left.remove(certificate)
         chain.append(certificate)
     return tuple(chain)
+
+
+def _fitness(certificate: EidasCertificate, issuer: EidasCertificate) -> tuple[bool, bool, datetime]:
+    """The key that signed goes before one of the same name, and a renewal that begins in days to come behind what it follows."""
+    try:
+        has_signed = is_signed_by(certificate, issuer)
+    except FormatError:  # a key that cannot be read
+        has_signed = False
+    covers = issuer.not_before <= certificate.not_before and certificate.not_after <= issuer.not_after
+    return has_signed, covers, issuer.not_after
 
 
 def _is_issuer(authority: EidasCertificate, certificate: EidasCertificate) -> bool:
