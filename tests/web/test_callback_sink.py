@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import subprocess
 import sys
@@ -32,10 +33,28 @@ def test_what_a_slow_sink_is_not_told_of_is_logged_at_once_and_counted(caplog: p
         time.sleep(0.001)
     assert caplog.messages == ["refused callbacks are not told: 256 wait for the sink"]
     go_on.set()
-    assert (sink.wait(20), len(told)) == (3, 257)
+    assert (sink.wait(20), len(told)) == (0, 257)
+    assert caplog.messages[1:] == ["3 refused callbacks were not told: the sink takes too long"]
     sink.tell_aside(REFUSED)
     assert (sink.wait(20), len(told)) == (0, 258)
-    assert caplog.messages[1:] == ["3 refused callbacks were not told: the sink takes too long"]
+
+
+def test_a_log_that_fails_keeps_no_later_refusal_from_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[RefusedCallback]()
+
+    def fails(refused: RefusedCallback) -> None:
+        told.append(refused)
+        raise ValueError
+
+    def refuse(record: logging.LogRecord) -> bool:
+        raise RuntimeError
+
+    log = logging.getLogger("tppkit.web")
+    monkeypatch.setattr(log, "filters", [refuse])
+    sink = RefusalSink(fails)
+    for _ in range(3):
+        sink.tell_aside(REFUSED)
+    assert (sink.wait(20), len(told)) == (0, 3)
 
 
 @pytest.mark.parametrize("raised", [ValueError, SystemExit])

@@ -10,6 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 
@@ -89,12 +90,16 @@ class RefusalSink:
         with self._changed:
             call: Callable[[], None] | None = self._waiting[0]
         while call is not None:
-            call()
+            with suppress(BaseException):  # of a log that fails to tell of a failure: who waits is told all the same
+                call()
             call = self._next()
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:
             self._waiting.popleft()
+            if not self._waiting and self._untold:
+                self._waiting.append(partial(_tell_untold, self._untold))
+                self._untold = 0
             if self._waiting:
                 return self._waiting[0]
             self._full = False
@@ -104,10 +109,14 @@ class RefusalSink:
     def _tell(self, refused: RefusedCallback, untold: int) -> None:
         try:
             if untold:
-                _LOG.error("%d refused callbacks were not told: the sink takes too long", untold)
+                _tell_untold(untold)
             self.tell(refused)
         except BaseException:  # noqa: BLE001  # a SystemExit would end the thread for those that wait
             _LOG.exception("the sink of refused callbacks failed")
+
+
+def _tell_untold(number: int) -> None:
+    _LOG.error("%d refused callbacks were not told: the sink takes too long", number)
 
 
 def _begin_thread(work: Callable[[], None]) -> None:
