@@ -148,6 +148,21 @@ def test_what_failed_can_be_seen_and_put_away_where_the_server_is_full(redis_url
         assert inbox.purge(at=AT + 10 * DAY) == 5
 
 
+def test_a_server_that_is_full_uses_up_no_attempt(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=1)))
+    inbox.accept(login("lost"), at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(*client.scan_iter(f"{prefix}c:*"))
+    inbox.accept(login("r1"), at=AT + timedelta(seconds=1))
+    with full(redis_url):
+        for day in range(1, 4):
+            with pytest.raises(InboxError) as caught:
+                inbox.work(case.handler, at=AT + day * DAY)
+            assert caught.value.code == "inbox.unavailable"
+    (taken,) = case.store.take(at=AT + 4 * DAY, until=AT + 5 * DAY, limit=10)
+    assert (taken.entry.request_id, taken.attempt, taken.lapsed) == ("r1", 1, False)
+
+
 def test_an_effect_that_filled_the_server_is_marked_as_done(redis_url: str, case: Case):
     inbox = Inbox(receiver(), case.store)
     with ExitStack() as stack:

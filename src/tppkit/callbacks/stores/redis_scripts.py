@@ -107,25 +107,30 @@ if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD
 """
 )
 
+# The first write is a claim, which a server that is full refuses: no attempt is used up where the handler could not be called.
 # prefix of hashes, at, until, limit
 TAKE = """
-local taken = {}
+local taken, lost = {}, {}
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
   local key = ARGV[1] .. member
   local state = redis.call('HGET', key, 'state')
   local lapsed = state == 'claimed'
   if lapsed and #taken > 0 then break end
-  redis.call('ZREM', KEYS[4], member)
   if state then
     local due = string.format('%.0f', ARGV[3] + #taken)  -- a microsecond apart, so that they stay in this order
     redis.call('HINCRBY', key, 'attempts', 1)
     redis.call('HSET', key, 'state', 'claimed', 'due', due)
     redis.call('ZADD', KEYS[2], due, member)
+    redis.call('ZREM', KEYS[4], member)
     table.insert(taken, {lapsed and 1 or 0, redis.call('HGETALL', key)})
   else
-    redis.call('ZREM', KEYS[2], member)  -- the server has lost it; the service may send it again
+    table.insert(lost, member)  -- by the server; the service may send it again
   end
   if lapsed then break end
+end
+for _, member in ipairs(lost) do
+  redis.call('ZREM', KEYS[2], member)
+  redis.call('ZREM', KEYS[4], member)
 end
 return taken
 """
