@@ -130,10 +130,6 @@ def full(url: str) -> Iterator[None]:
 def test_what_failed_can_be_seen_and_put_away_where_the_server_is_full(redis_url: str, case: Case):
     settings = InboxSettings(retries=Retries(attempts=1), retention=Retention(failed=DAY))
     inbox = Inbox(receiver(), case.store, settings=settings)
-
-    def fails(*_: object) -> None:
-        raise LookupError
-
     inbox.handle_all([login(f"r{n}") for n in range(5)], fails, at=AT)
     with full(redis_url):
         with pytest.raises(InboxError):
@@ -146,6 +142,90 @@ def test_what_failed_can_be_seen_and_put_away_where_the_server_is_full(redis_url
         assert inbox.purge(at=AT + 2 * DAY) == 0
         assert inbox.failed() == []
         assert inbox.purge(at=AT + 10 * DAY) == 5
+
+
+def test_a_server_that_is_full_uses_up_no_attempt(redis_url: str, prefix: str, case: Case):
+    inbox = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=1)))
+    inbox.accept(login("lost"), at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(*client.scan_iter(f"{prefix}c:*"))
+    inbox.accept(login("r1"), at=AT + timedelta(seconds=1))
+    with full(redis_url):
+        for day in range(1, 4):
+            with pytest.raises(InboxError) as caught:
+                inbox.work(case.handler, at=AT + day * DAY)
+            assert caught.value.code == "inbox.unavailable"
+    (taken,) = case.store.take(at=AT + 4 * DAY, until=AT + 5 * DAY, limit=10)
+    assert (taken.entry.request_id, taken.attempt, taken.lapsed) == ("r1", 1, False)
+
+
+def fails(*_: object) -> None:
+    raise LookupError
+
+
+def inboxes(case: Case) -> tuple[Inbox, Inbox]:
+    """One that tries again, and one that tries once."""
+    retries = (Retries(), Retries(attempts=1))
+    often, once = (Inbox(receiver(), case.store, settings=InboxSettings(retries=one)) for one in retries)
+    return often, once
+
+
+def discarded(case: Case, *, limit: int) -> int:
+    return case.store.discard_failed(before=AT + DAY, at=AT + DAY, limit=limit)
+
+
+def test_a_batch_of_a_purge_costs_the_same_however_many_are_tried_again(redis_url: str, case: Case):
+    often, once = inboxes(case)
+    once.handle_all([login(f"r{n}") for n in range(3)], fails, at=AT + timedelta(seconds=1))
+    assert discarded(case, limit=1) == 1  # the server has the script now
+    costs = []
+    with redis.Redis.from_url(redis_url) as client:
+        for tried_again in (0, 50):
+            often.handle_all([login(f"t{n}") for n in range(tried_again)], fails, at=AT)
+            client.config_resetstat()
+            assert discarded(case, limit=1) == 1
+            costs.append(sum(one["calls"] for one in client.info("commandstats").values()))
+    assert len(often.failed()) == 50
+    assert costs[0] == costs[1]
+
+
+def test_a_purge_goes_on_behind_what_the_server_has_lost(redis_url: str, prefix: str, case: Case):
+    _, once = inboxes(case)
+    once.handle_all([login(f"r{n}") for n in range(3)], fails, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(*client.scan_iter(f"{prefix}c:*"))
+    once.handle(login("r1"), case.handler, at=AT)  # sent again, and done
+    with pytest.raises(LookupError):
+        once.handle(login("r9"), fails, at=AT + timedelta(seconds=1))
+    while discarded(case, limit=1):
+        pass
+    assert once.failed() == []
+    with redis.Redis.from_url(redis_url) as client:
+        assert not client.exists(f"{prefix}failed", f"{prefix}given-up")
+
+
+def test_what_the_server_lost_and_was_sent_again_is_not_discarded(redis_url: str, prefix: str, case: Case):
+    often, once = inboxes(case)
+    once.handle_all([login("r1"), login("r2")], fails, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(*client.scan_iter(f"{prefix}c:*"))
+    often.handle_all([login("r1")], fails, at=AT)
+    often.accept(login("r2"), at=AT)
+    while discarded(case, limit=10):
+        pass
+    assert [failure.entry.request_id for failure in often.failed()] == ["r1"]
+    assert [one.outcome for one in often.work(case.handler, at=AT + DAY)] == [Outcome.APPLIED] * 2
+
+
+def test_what_was_released_is_not_discarded(case: Case):
+    often, once = inboxes(case)
+    with pytest.raises(LookupError):
+        once.handle(login("r1"), fails, at=AT)
+    assert often.release(once.failed()[0], at=AT)
+    assert discarded(case, limit=10) == 0
+    assert [one.outcome for one in often.work(fails, at=AT)] == [Outcome.FAILED]
+    assert discarded(case, limit=10) == 0
+    assert len(often.failed()) == 1
 
 
 def test_an_effect_that_filled_the_server_is_marked_as_done(redis_url: str, case: Case):
@@ -163,10 +243,6 @@ def test_an_effect_that_filled_the_server_is_marked_as_done(redis_url: str, case
 
 def test_pages_go_on_behind_each_of_those_of_one_moment(case: Case):
     inbox = Inbox(receiver(), case.store)
-
-    def fails(*_: object) -> None:
-        raise LookupError
-
     inbox.handle_all([login(f"r{n}") for n in range(9)], fails, at=AT)
     everything = inbox.failed()
     for n, failure in enumerate(everything):

@@ -38,6 +38,7 @@ class Calls:
     def __init__(self, prefix: str) -> None:
         self._hashes, self._versions = f"{prefix}c:", f"{prefix}v:"
         self._sets = tuple(f"{prefix}{name}" for name in ("due", "done", "failed", "versions"))
+        self._given_up = f"{prefix}given-up"
 
     def add(self, entry: Entry) -> Call:
         """See `Store.add`, for one entry."""
@@ -96,7 +97,8 @@ class Calls:
         return self._call("PURGE", self._hashes, self._versions, *before, limit)
 
     def _call(self, script: str, *args: str | int | bytes, subject: str = "") -> Call:
-        return Call(script, (f"{self._hashes}{args[0]!s}", *self._sets, f"{self._versions}{subject}"), args)
+        keys = f"{self._hashes}{args[0]!s}", *self._sets, f"{self._versions}{subject}", self._given_up
+        return Call(script, keys, args)
 
 
 def _claim_of(taken: Taken) -> tuple[str, int]:

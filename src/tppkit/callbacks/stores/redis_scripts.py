@@ -1,8 +1,8 @@
 """The Lua scripts of the Redis store: each is one step that nothing comes between.
 
 Every script gets the same keys: the callback's hash, the sets of what is due, done and failed (scored by time), the set of
-versions (scored by when they were set), and the hash of the subject's version. All have one hash tag, so that they stand on one
-node of a cluster.
+versions (scored by when they were set), the hash of the subject's version, and the set of what of the failed is tried again by
+nobody (scored as there). All have one hash tag, so that they stand on one node of a cluster.
 """
 
 from __future__ import annotations
@@ -21,6 +21,13 @@ local function held()
 end
 """
 
+_FAILED_NO_MORE = """
+local function failed_no_more(member)
+  redis.call('ZREM', KEYS[4], member)
+  redis.call('ZREM', KEYS[7], member)
+end
+"""
+
 # member, digest, received at, fields...
 ADD = """
 local digest = redis.call('HGET', KEYS[1], 'digest')
@@ -31,7 +38,9 @@ return 'stored'
 """
 
 # member, digest, at, until, fields...
-CLAIM = """
+CLAIM = (
+    _FAILED_NO_MORE
+    + """
 local row = redis.call('HMGET', KEYS[1], 'state', 'digest', 'due', 'attempts')
 if row[1] then
   if row[2] ~= ARGV[2] then return 'conflict' end
@@ -41,9 +50,10 @@ end
 local attempts = tonumber(row[4] or '0') + 1
 redis.call('HSET', KEYS[1], 'state', 'claimed', 'attempts', attempts, 'due', ARGV[4], unpack(ARGV, 5))
 redis.call('ZADD', KEYS[2], ARGV[4], ARGV[1])
-redis.call('ZREM', KEYS[4], ARGV[1])
+failed_no_more(ARGV[1])
 return attempts
 """
+)
 
 # A version is pending until the callback that set it is done or failed; what is as old or older waits meanwhile. When that callback's
 # lease has ended, its process may have died behind the effect: the same version may have it again, an older one must not follow it.
@@ -103,32 +113,45 @@ if redis.call('HGET', KEYS[6], 'key') == ARGV[1] then
   redis.call('HDEL', KEYS[6], 'pending', 'key')
   if redis.call('EXISTS', KEYS[6]) == 0 then redis.call('ZREM', KEYS[5], ARGV[6]) end
 end
-if ARGV[5] == '' then redis.call('ZREM', KEYS[2], ARGV[1]) else redis.call('ZADD', KEYS[2], ARGV[5], ARGV[1]) end
+if ARGV[5] == '' then
+  redis.call('ZREM', KEYS[2], ARGV[1])
+  redis.call('ZADD', KEYS[7], ARGV[4], ARGV[1])
+else
+  redis.call('ZADD', KEYS[2], ARGV[5], ARGV[1])
+end
 """
 )
 
+# The first write is a claim, which a server that is full refuses: no attempt is used up where the handler could not be called.
 # prefix of hashes, at, until, limit
-TAKE = """
-local taken = {}
+TAKE = (
+    _FAILED_NO_MORE
+    + """
+local taken, lost = {}, {}
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[2], 'LIMIT', 0, ARGV[4])) do
   local key = ARGV[1] .. member
   local state = redis.call('HGET', key, 'state')
   local lapsed = state == 'claimed'
   if lapsed and #taken > 0 then break end
-  redis.call('ZREM', KEYS[4], member)
   if state then
     local due = string.format('%.0f', ARGV[3] + #taken)  -- a microsecond apart, so that they stay in this order
     redis.call('HINCRBY', key, 'attempts', 1)
     redis.call('HSET', key, 'state', 'claimed', 'due', due)
     redis.call('ZADD', KEYS[2], due, member)
+    failed_no_more(member)
     table.insert(taken, {lapsed and 1 or 0, redis.call('HGETALL', key)})
   else
-    redis.call('ZREM', KEYS[2], member)  -- the server has lost it; the service may send it again
+    table.insert(lost, member)  -- by the server; the service may send it again
   end
   if lapsed then break end
 end
+for _, member in ipairs(lost) do
+  redis.call('ZREM', KEYS[2], member)
+  failed_no_more(member)
+end
 return taken
 """
+)
 
 # prefix of hashes, until, then member and attempt of each
 RENEW = """
@@ -144,7 +167,9 @@ end
 """
 
 # prefix of hashes, limit, and of the last that is known: received at, member
-FAILED = """
+FAILED = (
+    _FAILED_NO_MORE
+    + """
 local function is_behind(member, last)  -- as Redis sorts, by bytes; Lua's < goes by the server's locale
   for n = 1, #member do
     if member:byte(n) ~= last:byte(n) then return member:byte(n) > last:byte(n) end
@@ -173,54 +198,51 @@ while #failed < tonumber(ARGV[2]) do
     table.insert(failed, row)
     place = place + 1
   else
-    redis.call('ZREM', KEYS[4], member)
+    failed_no_more(member)
   end
 end
 return failed
 """
+)
 
 # member, at
-RELEASE = """
+RELEASE = (
+    _FAILED_NO_MORE
+    + """
 if redis.call('HGET', KEYS[1], 'state') ~= 'failed' then return 0 end
 redis.call('HSET', KEYS[1], 'state', 'waiting', 'due', ARGV[2])
 redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
-redis.call('ZREM', KEYS[4], ARGV[1])
-return 1
-"""
-
-# member, attempts, at
-DISCARD = (
-    _DONE
-    + """
-local row = redis.call('HMGET', KEYS[1], 'state', 'attempts')
-if row[1] ~= 'failed' or row[2] ~= ARGV[2] then return 0 end
-done(KEYS[1], ARGV[1], ARGV[3])
-redis.call('ZREM', KEYS[4], ARGV[1])
+failed_no_more(ARGV[1])
 return 1
 """
 )
 
+# member, attempts, at
+DISCARD = (
+    _DONE
+    + _FAILED_NO_MORE
+    + """
+local row = redis.call('HMGET', KEYS[1], 'state', 'attempts')
+if row[1] ~= 'failed' or row[2] ~= ARGV[2] then return 0 end
+done(KEYS[1], ARGV[1], ARGV[3])
+failed_no_more(ARGV[1])
+return 1
+"""
+)
+
+# What the server has lost counts too, and what it lost and was sent again: none is told only when no more is behind.
 # prefix of hashes, received before, at, limit
 DISCARD_FAILED = (
     _DONE
+    + _FAILED_NO_MORE
     + """
-local place, count = 0, 0
-while count < tonumber(ARGV[4]) do
-  local member, received_at = unpack(redis.call('ZRANGE', KEYS[4], place, place, 'WITHSCORES'))
-  if not member or tonumber(received_at) >= tonumber(ARGV[2]) then break end
+local members = redis.call('ZRANGEBYSCORE', KEYS[7], '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[4])
+for _, member in ipairs(members) do
   local key = ARGV[1] .. member
-  local row = redis.call('HMGET', key, 'state', 'due')
-  if row[1] == 'failed' and row[2] ~= '' then
-    place = place + 1  -- it is tried again
-  else
-    if row[1] == 'failed' then
-      done(key, member, ARGV[3])
-      count = count + 1
-    end
-    redis.call('ZREM', KEYS[4], member)
-  end
+  if redis.call('HGET', key, 'state') == 'failed' then done(key, member, ARGV[3]) end
+  failed_no_more(member)
 end
-return count
+return #members
 """
 )
 
