@@ -12,14 +12,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from cryptography.x509 import load_der_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
-from jws_signer import JWS, seal_jws, with_values
+from jws_signer import JWS, seal_jws, with_values, without
 from wrong_signer import seal_wrongly
 
 from tppkit.certificates import EidasCertificate, der
 from tppkit.httpsig import Message
 from tppkit.seals import PROFILES, PSD2_V1
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
-from tppkit.seals.diagnose.sent_certificate import find_certificate
+from tppkit.seals.diagnose.sent_certificate import find_certificates
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki, certificate_pem
 
@@ -73,9 +73,9 @@ def test_nothing_that_a_damaged_container_holds_escapes(pki: Pki, data: st.DataO
     raw = bytearray(pkcs7.serialize_certificates([load_der_x509_certificate(pki.qseal.certificate.der)], Encoding.DER))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, 60))] = data.draw(st.integers(0, 255))
-    certificate, faults = find_certificate(sealed_with(pki, bytes(raw)), profile=PSD2_V1)
+    certificates, faults = find_certificates(sealed_with(pki, bytes(raw)), profile=PSD2_V1)
     assert faults
-    assert certificate is None or certificate.der
+    assert all(one.der for one in certificates)
 
 
 def chains(pki: Pki) -> dict[str, str]:
@@ -127,6 +127,32 @@ def test_of_several_certificates_the_one_that_the_signature_names_is_taken(pki: 
     decimal = make_key_id(own, style=PROFILES["rabobank"].key_id)
     message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED, key_id=decimal), both)
     assert explained(diagnose_request(message)) == ["certificate-form", "key-id-form"]
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_where_none_is_named_the_one_that_is_for_seals_is_taken(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
+    chain = [b64encode(one.certificate.der).decode() for one in (own.qwac, own.qseal)]
+    unnamed = {"header": lambda header: with_values(x5c=chain)(without("x5t#S256", "kid")(header))}
+    for steps, more in (({}, []), ({"lines": "{}\n".format}, ["string-newline-after"])):
+        diagnosis = diagnose_request(seal_jws(own, **unnamed, **steps), profile=JWS)
+        assert sorted(explained(diagnosis)) == sorted(["certificate-order", "jws-parameter", *more])
+
+
+@pytest.mark.parametrize("kind", ["ec", "rsa"])
+def test_the_key_of_another_certificate_that_was_sent_may_have_signed(pkis: dict[str, Pki], kind: str) -> None:
+    own = pkis[kind]
+    both = ",".join(b64encode(one.certificate.der).decode() for one in (own.qwac, own.qseal))
+    by_qwac = seal_wrongly(own.qseal, key=own.qwac.key, covered=NEEDED)
+    assert "key-of-qwac" in explained(diagnose_request(with_certificate(by_qwac, both)))
+
+
+def test_what_is_for_seals_is_not_taken_where_the_first_cannot_be_read(pki: Pki) -> None:
+    qwac, qseal = (b64encode(one.certificate.der).decode() for one in (pki.qwac, pki.qseal))
+    both = (pki.qseal.certificate, pki.qwac.certificate)
+    for texts, taken in ((["AAAA", qwac, qseal], ()), ([qwac, qseal, "AAAA"], both), ([qwac, qseal, qwac], both)):
+        message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), ",".join(texts))
+        assert find_certificates(message, profile=PSD2_V1)[0] == taken
 
 
 def test_another_certificate_is_not_taken_for_a_seal_s_that_cannot_be_read(pki: Pki, other_qseal: Issued) -> None:

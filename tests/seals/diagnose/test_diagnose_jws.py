@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from base64 import b64encode, urlsafe_b64encode
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tppkit._encoding import encode_base64, encode_base64url
 from tppkit.httpsig import Message
 from tppkit.seals import PROFILES
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import Pki, certificate_pem, make_pki
 
 HTTP_HEADERS = "http://uri.etsi.org/19182/HttpHeaders"
 PARS = ["(request-target)", "digest", "x-request-id"]
@@ -229,22 +230,39 @@ def test_a_header_that_stands_in_the_wrong_place_or_twice_is_told(pki: Pki) -> N
     assert explained(diagnose_request(twice, profile=JWS)) == ["signature-twice"]
 
 
-@pytest.mark.parametrize("form", ["{}", "..{}", '"{}"', "{}=="])
-@pytest.mark.parametrize("kind", ["ec", "rsa"])
-def test_a_signature_that_was_sent_alone_is_told_where_a_key_can_have_made_it(
-    pkis: dict[str, Pki], kind: str, form: str
+ALONE = ["{}", "..{}", '"{}"', "{}=="]
+
+
+@pytest.mark.parametrize("form", ALONE)
+def test_a_signature_that_was_sent_alone_is_told_where_its_padding_proves_by_whom(
+    pkis: dict[str, Pki], form: str
 ) -> None:
-    own, other = pkis[kind], pkis["ec" if kind == "rsa" else "rsa"]
+    own, other = pkis["rsa"], pkis["ec"]
     message = seal_jws(own, form=lambda head, payload, signature: form.format(signature))
     known = [other.qwac.certificate, own.qseal.certificate]
-    assert "jws-signature-alone" in explained(diagnose_request(message, profile=JWS, certificates=known))
-    for others in ([], known[:1]):
+    diagnosis = diagnose_request(message, profile=JWS, certificates=known)
+    assert "jws-signature-alone" in explained(diagnosis)
+    assert any(str(known[1].subject) in text for cause in diagnosis.causes for text in cause.evidence)
+    for others in ([], known[:1], [own.qwac.certificate]):
         diagnosis = diagnose_request(message, profile=JWS, certificates=others)
         assert diagnosis.outcome is Outcome.UNEXPLAINED
         assert "jws-form" in names(diagnosis)
-    if kind == "rsa":  # whose padding says whether it is by this key
-        diagnosis = diagnose_request(message, profile=JWS, certificates=[own.qwac.certificate])
-        assert diagnosis.outcome is Outcome.UNEXPLAINED
+
+
+@pytest.mark.parametrize("form", ALONE)
+@pytest.mark.parametrize("signed", [True, False], ids=["signature", "keyed hash"])
+def test_of_other_keys_what_has_the_form_of_a_signature_is_told_as_by_nobody(
+    pkis: dict[str, Pki], form: str, signed: bool
+) -> None:
+    own = pkis["ec"]
+    keyed = encode_base64url(hmac.digest(b"shared", REQUEST.body, "sha512"))
+    message = seal_jws(own, form=lambda head, payload, signature: form.format(signature if signed else keyed))
+    known = [own.qwac.certificate, own.qseal.certificate]
+    diagnosis = diagnose_request(message, profile=JWS, certificates=known)
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert "jws-signature-alone" not in names(diagnosis)
+    (told,) = (cause.evidence for cause in diagnosis.causes if cause.name == "jws-form")
+    assert told == ("its 64 bytes have the length and form of a signature without its header",)
 
 
 @pytest.mark.parametrize("kind", ["ec", "rsa"])
@@ -266,6 +284,14 @@ def test_a_protected_header_that_was_cut_off_is_told_as_that_wherever_it_ends(pk
         for known in ([], [pki.qseal.certificate]):
             diagnosis = diagnose_request(cut, profile=JWS, certificates=known)
             assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
+
+
+def test_a_piece_of_a_header_is_told_as_cut_off_where_it_has_the_length_of_a_signature() -> None:
+    known = [make_pki(at=AT, key="p384", seed=3).qseal.certificate]
+    for number in range(8):  # about half of them have the form of a signature too
+        head = encode_base64url(compact({"alg": "ES384", "kid": f"key-{number}-of-the-provider", "x5c": ["MIIC" * 20]}))
+        diagnosis = diagnose_request(REQUEST.with_headers((CARRIER, head[:128])), profile=JWS, certificates=known)
+        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
 
 
 def in_carrier(message: Message, name: str) -> Message:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import process_time
 
 import pytest
-from jws_signer import CARRIER, JWS, seal_jws, without
+from jws_signer import CARRIER, JWS, REQUEST, seal_jws, without
 from test_diagnose_formats import AMAZON, sealed
 from wrong_signer import seal_wrongly
 
@@ -60,6 +60,42 @@ def test_a_signature_of_the_draft_in_another_header_is_found_there(pki: Pki, pla
     assert (told.outcome, names(told)[-1]) == (Outcome.UNEXPLAINED, "signature-format")
     assert f"{place} is of the format draft-cavage" in told.causes[-1].evidence[0]
     assert "jws-attached" not in names(told)
+
+
+NAMESAKES = [
+    ("TPP-Redirect-URI", "https://tpp.example/back?keyId=7&signature=ab12"),
+    ("Referer", 'https://tpp.example/back?keyId="7"&signature="ab12"'),
+    ("Cookie", "keyId=a; signature=b"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), NAMESAKES)
+def test_parameters_of_the_same_names_in_an_address_or_a_cookie_are_no_signature(
+    pki: Pki, name: str, value: str
+) -> None:
+    bare = REQUEST.with_headers((name, value))
+    for profile in (PSD2_V1, JWS, AMAZON):
+        told = diagnose_request(bare, profile=profile, certificates=[pki.qseal.certificate])
+        assert "signature-missing" in explained(told)
+        assert {"signature-carrier", "signature-format"}.isdisjoint(names(told))
+    sealed_so = moved(seal_wrongly(pki.qseal, covered=NEEDED), "Signature", "Authorization", "Signature {}".format)
+    first = sealed_so._replace(headers=((name, value), *sealed_so.headers))
+    assert explained(diagnose_request(first)) == ["signature-carrier"]
+
+
+@pytest.mark.parametrize(("place", "write"), [("X-Detached", "{}"), ("X-Authorization", "Signature {}")])
+def test_a_signature_in_its_whole_form_is_found_in_whatever_header(pki: Pki, place: str, write: str) -> None:
+    message = moved(seal_wrongly(pki.qseal, covered=NEEDED), "Signature", place, write.format)
+    assert "signature-carrier" in explained(diagnose_request(message))
+
+
+def test_of_several_signatures_the_one_in_its_usual_place_is_judged(pki: Pki) -> None:
+    message = moved(seal_wrongly(pki.qseal, covered=NEEDED), "Signature", "Authorization", "Signature {}".format)
+    for place in ("X-Hub-Signature", "X-Copy"):
+        first = message._replace(headers=((place, 'keyId="1",signature="MTIz"'), *message.headers))
+        diagnosis = diagnose_request(first)
+        assert explained(diagnosis) == ["signature-carrier"]
+        assert "it stands in Authorization" in diagnosis.causes[0].evidence[0]
 
 
 LABELS: list[tuple[Callable[[str], str], str]] = [

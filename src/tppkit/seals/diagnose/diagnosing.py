@@ -22,7 +22,7 @@ from tppkit.seals.diagnose.reading import read_signature
 from tppkit.seals.diagnose.remaining import still_refused
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK
-from tppkit.seals.diagnose.sent_certificate import find_certificate
+from tppkit.seals.diagnose.sent_certificate import find_certificates
 from tppkit.seals.diagnose.signing import signing_fault
 from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.diagnose.telling import (
@@ -93,7 +93,7 @@ def _diagnose(
     # 5. It is explained when every part that fails has its proven cause.
     form = read_signature(message, profile=profile)  # 1
     key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
-    sent, faults = find_certificate(message, profile=profile, key_ids=key_ids)
+    sent, faults = find_certificates(message, profile=profile, key_ids=key_ids)
     candidates = _candidates(sent, certificates, profile)
     form = tell_part(form, candidates)
     if not candidates:
@@ -208,12 +208,11 @@ def _without_parameters(
 
 
 def _candidates(
-    sent: EidasCertificate | None, certificates: Sequence[EidasCertificate], profile: SealProfile
+    sent: Sequence[EidasCertificate], certificates: Sequence[EidasCertificate], profile: SealProfile
 ) -> tuple[EidasCertificate, ...]:
     """The certificates whose keys may have signed, each once, the one first that the seal should be by."""
     carries_it = profile.sends_x5c or profile.certificate_header is not None
-    found = () if sent is None else (sent,)
-    return tuple(dict.fromkeys((*found, *certificates) if carries_it else (*certificates, *found)))
+    return tuple(dict.fromkeys((*sent, *certificates) if carries_it else (*certificates, *sent)))
 
 
 def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:

@@ -8,8 +8,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-
 from tppkit._encoding import decode_base64, encode_base64url, parse_json
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError
@@ -170,26 +168,26 @@ def read_jws_form(value: str, message: Message, profile: SealProfile) -> Form:
 def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
     """What is wrong with a JSON Web Signature of which one part arrived: which part that is, where that is known.
 
+    That it is the signature is proven by the padding of RSA; of other keys any bytes of the right length have the form.
+
     Args:
         form: as it was read; of any other signature it is as it was.
         certificates: whose keys may have made the signature.
     """
     raw = decode_loosely(form.part)
-    makers = [one.subject for one in certificates if _is_signature(raw, one)]
-    if makers:
-        told = Fault(_ROWS["jws-signature-alone"], f"its {len(raw)} bytes are those of a signature by {makers[0]}")
-    elif _BEGINNING.fullmatch(decode_loosely(form.part[: len(form.part) & ~3])):
+    fitting = [(one, oracle) for one in certificates for oracle in make_oracles(one.public_key, raw)]
+    maker = next((one for one, oracle in fitting if oracle.made.certain), None)
+    if _BEGINNING.fullmatch(decode_loosely(form.part[: len(form.part) & ~3])):
         told = Fault(_ROWS["jws-cut"], f"its {len(form.part)} characters are those of a JSON object that does not end")
+    elif maker is not None:
+        told = Fault(_ROWS["jws-signature-alone"], f"its {len(raw)} bytes are those of a signature by {maker.subject}")
+    elif fitting:  # as nearly all bytes of that length have, so by whom they are, if by anybody, is not known
+        told = Fault(
+            _ROWS["jws-form"], f"its {len(raw)} bytes have the length and form of a signature without its header"
+        )
     else:
         return form
     return form._replace(faults=tuple([told if one.mistake.name == "jws-form" else one for one in form.faults]))
-
-
-def _is_signature(raw: bytes, certificate: EidasCertificate) -> bool:
-    """Whether this key made it, as its padding proves; where nothing proves that, whether it has the very form."""
-    key = certificate.public_key
-    proven = not isinstance(key, RSAPublicKey)
-    return any(proven or oracle.made.certain for oracle in make_oracles(key, raw))
 
 
 def decode_loosely(text: str) -> bytes:

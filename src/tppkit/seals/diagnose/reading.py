@@ -16,6 +16,10 @@ _IN_COLONS = re.compile(r"[ \t]*[A-Za-z*][A-Za-z0-9_.*-]*[ \t]*=[ \t]*:")
 # What a signature of draft-cavage cannot be without, and the word before it in Authorization.
 _KEY_ID, _SIGNATURE = (re.compile(rf"(?<![a-z]){name}[ \t]*=", re.IGNORECASE) for name in ("keyid", "signature"))
 _SCHEME = re.compile(r"(signature)[ \t]+", re.IGNORECASE)
+# The whole form: of a header that is for anything, since addresses and cookies have parameters of the same names.
+_BEGINNING = re.compile(r"[ \t]*(?:signature[ \t]+)?[a-z]+=\"", re.IGNORECASE)
+_QUOTED = tuple(re.compile(rf"(?<![a-z]){name}=\"", re.IGNORECASE) for name in ("keyid", "signature"))
+_USUAL = ("signature", "authorization")
 
 
 class _Standing(NamedTuple):
@@ -54,7 +58,7 @@ def _standing(message: Message, profile: SealProfile) -> Iterator[_Standing]:
         lower = name.lower()
         if lower == "signature-input":
             continue
-        if _KEY_ID.search(value) and _SIGNATURE.search(value):
+        if _is_of_the_draft(value, may_be_other=lower not in (*_USUAL, own) and not speaks_of_signature(name)):
             yield _Standing(Format.CAVAGE, name, value)
         elif (jws := find_jws(name, value)) is not None:
             yield _Standing(Format.JWS, name, value if lower in carriers else jws)
@@ -69,6 +73,13 @@ def _standing(message: Message, profile: SealProfile) -> Iterator[_Standing]:
             yield _Standing(None, name, value)
 
 
+def _is_of_the_draft(value: str, *, may_be_other: bool) -> bool:
+    """Whether a value has what a signature of draft-cavage cannot be without: written as it should be, where it may be other."""
+    if may_be_other:
+        return _BEGINNING.match(value) is not None and all(one.search(value) for one in _QUOTED)
+    return _KEY_ID.search(value) is not None and _SIGNATURE.search(value) is not None
+
+
 def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Iterator[Fault]:
     """What is wrong where no signature of the dialect's format stands; nothing is said of one in no known format."""
     if not others:
@@ -80,10 +91,11 @@ def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Iterator[Fa
 
 
 def _choose(found: list[_Standing], profile: SealProfile) -> tuple[str, tuple[Fault, ...]]:
-    """The value that holds the signature, without the scheme of Authorization."""
+    """The value that holds the signature, without the scheme of Authorization: in the dialect's carrier, or where it usually is."""
     faults: list[Fault] = []
     right = [one for one in found if one.carrier.lower() == profile.carrier.lower()]
-    _, carrier, value = (right or found)[0]
+    usual = [one for one in found if one.carrier.lower() in _USUAL]
+    _, carrier, value = (right or usual or found)[0]
     if len(right) > 1:
         faults.append(fault("signature-twice", f"{len(right)} of them"))
     if not right:

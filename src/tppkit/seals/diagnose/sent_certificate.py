@@ -18,6 +18,7 @@ from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
 _X5C = "x5c"
+_MAX_CANDIDATES = 4  # of those that were sent; more than a QWAC and two seals, around a renewal, is no use
 
 
 class _Place(NamedTuple):
@@ -31,10 +32,12 @@ class _Sent(NamedTuple):
     form: str
 
 
-def find_certificate(
+def find_certificates(
     message: Message, *, profile: SealProfile, key_ids: Sequence[str] = ()
-) -> tuple[EidasCertificate | None, tuple[Fault, ...]]:
+) -> tuple[tuple[EidasCertificate, ...], tuple[Fault, ...]]:
     """The seal certificate in a request, wherever and in whatever form, and what is wrong with that.
+
+    Behind it stand the others of its place whose keys may have signed: none of an authority.
 
     Args:
         message: the request.
@@ -51,15 +54,15 @@ def find_certificate(
             unreadable.append(_unread(place.name, sent))
             continue
         faults = () if own is None else (*unreadable, *_faults_of(place, sent, number, own, expected))
-        return sent[number].certificate, faults
+        return _candidates(sent, number), faults
     likeliest = next(sent_jws(message, profile), None)
     unread = own == _X5C and likeliest is not None and likeliest.header is None
     if own is None or unread:  # of a header that cannot be read nothing can be said
-        return None, ()
+        return (), ()
     if unreadable:
-        return None, tuple(unreadable)
+        return (), tuple(unreadable)
     where = "no x5c in a JSON Web Signature" if own == _X5C else f"no {own} header"
-    return None, (fault("certificate-missing", f"there is {where}"),)
+    return (), (fault("certificate-missing", f"there is {where}"),)
 
 
 def _places(message: Message, own: str | None, profile: SealProfile) -> Iterator[_Place]:
@@ -78,7 +81,8 @@ def _places(message: Message, own: str | None, profile: SealProfile) -> Iterator
 def _number_of_seal(sent: Sequence[_Sent], key_ids: Sequence[str], profile: SealProfile) -> int | None:
     """Which of the certificates that were sent together is the seal's; None where that is not one that can be read.
 
-    It is none of an authority while another was sent; of several it is the one that the signature names, or else the first.
+    It is none of an authority while another was sent; of several it is the one that the signature names, or else the first that
+    says it is for seals, or else the first.
     """
     readable = {number: one.certificate for number, one in enumerate(sent) if one.certificate is not None}
     ends = [number for number, certificate in readable.items() if not certificate.extensions.is_ca]
@@ -86,9 +90,17 @@ def _number_of_seal(sent: Sequence[_Sent], key_ids: Sequence[str], profile: Seal
     among = ends or (list(readable) if whole else [])
     if whole and len(among) == 1:
         return among[0]
-    first = among[0] if among and (whole or among[0] == 0) else None
+    likeliest = next((n for n in among if "eseal" in readable[n].qc.types), among[0]) if among else None
+    unnamed = likeliest if whole or 0 in among else None
     named = (n for n in among if any(names_certificate(text, readable[n], profile) for text in key_ids))
-    return next(named, first)
+    return next(named, unnamed)
+
+
+def _candidates(sent: Sequence[_Sent], number: int) -> tuple[EidasCertificate, ...]:
+    """The seal's, then the others that are none of an authority."""
+    ends = [one.certificate for one in sent if one.certificate is not None and not one.certificate.extensions.is_ca]
+    certificates = dict.fromkeys(one for one in (sent[number].certificate, *ends) if one is not None)
+    return tuple(certificates)[:_MAX_CANDIDATES]
 
 
 def _unread(name: str, sent: Sequence[_Sent]) -> Fault:
