@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
@@ -184,3 +184,51 @@ def test_a_connection_that_sessions_are_bound_to_keeps_its_level(postgresql_url:
         seen.append(connection.scalar(text(LEVEL)))
     engine.dispose()
     assert seen == ["read committed", "serializable"]
+
+
+def by_the_driver(connection: Any) -> None:
+    connection.set_isolation_level(psycopg.IsolationLevel.SERIALIZABLE)
+
+
+def by_the_server(connection: Any) -> None:
+    connection.cursor().execute("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+    connection.commit()
+
+
+@pytest.mark.parametrize("give", [by_the_driver, by_the_server])
+@pytest.mark.parametrize("awaited", [False, True])
+def test_a_pooled_connection_keeps_the_level_that_the_application_gave_it(
+    postgresql_url: str, give: Callable[[Any], None], awaited: bool
+):
+    prefix, address = new_prefix("level"), postgresql_url.replace("postgresql:", "postgresql+psycopg:")
+    postgresql_case(postgresql_url, prefix)
+    seen: list[Any] = []
+
+    def look(callback: Any, session: Session) -> None:
+        seen.append(tuple(session.execute(SEEN).one()))
+
+    async def look_too(callback: Any, session: AsyncSession) -> None:
+        await session.run_sync(lambda own: look(None, own))
+
+    async def scenario() -> None:
+        engine = create_async_engine(address, pool_size=1, max_overflow=0)
+        event.listen(engine.sync_engine, "connect", lambda dbapi, _: give(dbapi))
+        make = async_sessionmaker(engine, sync_session_class=Tenants)
+        inbox = AsyncInbox(receiver(), AsyncSqlalchemyStore(make, prefix=prefix))
+        await inbox.handle(login("r1"), look_too, at=AT)
+        async with make() as session:
+            await look_too(None, session)
+        await engine.dispose()
+
+    if awaited:
+        asyncio.run(scenario())
+    else:
+        engine = create_engine(address, pool_size=1, max_overflow=0)
+        event.listen(engine, "connect", lambda dbapi, _: give(dbapi))
+        make = sessionmaker(engine, class_=Tenants)
+        inbox = Inbox(receiver(), SqlalchemyStore(make, prefix=prefix))
+        inbox.handle(login("r1"), look, at=AT)
+        with make() as session:
+            look(None, session)
+        engine.dispose()
+    assert seen == [("read committed", "7"), ("serializable", "7")]

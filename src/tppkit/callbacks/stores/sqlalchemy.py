@@ -18,7 +18,7 @@ from tppkit.callbacks.stores.statements import READ_COMMITTED, Dialect, Statemen
 from tppkit.errors import ConfigurationError, InboxError
 
 try:
-    from sqlalchemy import Connection, NestedTransaction, RootTransaction, TextClause, text
+    from sqlalchemy import Connection, Engine, NestedTransaction, RootTransaction, TextClause, event, text
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.orm import Session, SessionTransaction
 except ImportError as e:
@@ -27,9 +27,7 @@ except ImportError as e:
 if TYPE_CHECKING:  # needs greenlet at run time, which only async sessions do
     from sqlalchemy.ext.asyncio import AsyncSession, AsyncSessionTransaction
 
-# As an option it holds before the transaction begins: PostgreSQL takes the statement only before every query, and an application's
-# sessions may send one when they begin, for row-level security.
-_READ_COMMITTED = {"isolation_level": "READ COMMITTED"}
+_OWN = "tppkit.inbox.connection"  # where a session keeps the connection that is given back when its transaction ends
 _clause: Callable[[str], TextClause] = lru_cache(maxsize=256)(text)
 
 
@@ -151,9 +149,7 @@ class SqlalchemyStore(SqlStore):
     @contextmanager
     def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[_Session]:
         with _told(), self._make_session() as session, session.begin():
-            connection = session.connection(execution_options=_options(session))
-            _begin(connection, begin)
-            _require_transaction(connection)
+            _begin(session, begin)
             yield _Session(session)
 
     def _reading(self) -> AbstractContextManager[_Session]:
@@ -181,9 +177,7 @@ class AsyncSqlalchemyStore(AsyncSqlStore):
     async def _transaction(self, begin: str = "BEGIN IMMEDIATE") -> AsyncIterator[_AsyncSession]:
         with _told():
             async with self._make_session() as session, session.begin():
-                connection = await session.connection(execution_options=_options(session.sync_session))
-                await connection.run_sync(_begin, begin)
-                await connection.run_sync(_require_transaction)
+                await session.run_sync(_begin, begin)
                 yield _AsyncSession(session)
 
     def _reading(self) -> AbstractAsyncContextManager[_AsyncSession]:
@@ -204,39 +198,67 @@ def _dialect(name: str) -> Dialect:
         ) from e
 
 
-def _options(session: Session) -> dict[str, Any]:
-    """What the connection of the store's own transaction is to have before it begins; the pool takes it back.
+def _begin(session: Session, begin: str) -> None:
+    """Begin the store's own transaction.
 
     Raises:
-        ConfigurationError: `inbox.transaction-open`.
+        ConfigurationError: `inbox.transaction-open`, `inbox.no-transaction`.
     """
     bind = session.get_bind()
-    if isinstance(bind, Connection):
-        # Then a session joins the transaction on it and commits nothing. And its options would stay as they are set here.
-        if bind.in_transaction():
-            raise transaction_open()
-        return {}
-    return _READ_COMMITTED if bind.dialect.name == Dialect.POSTGRESQL else {}
+    # A session joins the transaction that its connection has, and commits nothing.
+    if isinstance(bind, Connection) and bind.in_transaction():
+        raise transaction_open()
+    if bind.dialect.name == Dialect.POSTGRESQL:
+        connection = _begin_read_committed(session, bind)
+    else:
+        connection = session.connection()
+        # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own.
+        # And one that begins by reading could fail where it comes to write.
+        driver: Any = connection.connection.driver_connection
+        if not driver.in_transaction:
+            connection.exec_driver_sql(begin)
+    _require_transaction(connection)
 
 
-def _begin(connection: Connection, begin: str) -> None:
-    if connection.dialect.name == Dialect.POSTGRESQL:
-        if connection.get_execution_options().get("isolation_level") != _READ_COMMITTED["isolation_level"]:
-            connection.exec_driver_sql(READ_COMMITTED)
-        return
-    # Python's driver for SQLite begins no transaction before a savepoint, so each savepoint would be a transaction of its own. And
-    # one that begins by reading could fail where it comes to write.
-    driver: Any = connection.connection.driver_connection
-    if not driver.in_transaction:
-        connection.exec_driver_sql(begin)
+def _begin_read_committed(session: Session, bind: Engine | Connection) -> Connection:
+    # PostgreSQL takes the statement only before every query, and an application's sessions may send one when they begin, for
+    # row-level security: so the connection sends it, which begins first. The option `isolation_level` would change more than the
+    # transaction: SQLAlchemy then leaves the connection at the server's level, and not at the one that the application gave it.
+    connection = bind if isinstance(bind, Connection) else _check_out(session, bind)
+    event.listen(connection, "begin", _set_read_committed)
+    try:
+        return session.connection(bind_arguments={"bind": connection})
+    finally:
+        event.remove(connection, "begin", _set_read_committed)
+
+
+def _set_read_committed(connection: Connection) -> None:
+    connection.exec_driver_sql(READ_COMMITTED)
+
+
+def _check_out(session: Session, engine: Engine) -> Connection:
+    """A connection of the engine's pool, which has it back when the session's transaction ends, as if the session had taken it."""
+    connection = session.info[_OWN] = engine.connect()
+    event.listen(session, "after_transaction_end", _give_back)
+    # Here no statement helps, and SQLAlchemy knows the level to go back to.
+    return connection.execution_options(isolation_level="READ COMMITTED") if _autocommits(connection) else connection
+
+
+def _give_back(session: Session, transaction: SessionTransaction) -> None:
+    if transaction.parent is None and _OWN in session.info:
+        session.info.pop(_OWN).close()
+
+
+def _autocommits(connection: Connection) -> bool:
+    # asyncpg's own connection knows no autocommit, what SQLAlchemy puts around it does.
+    return bool(getattr(connection.connection.dbapi_connection, "autocommit", False))
 
 
 def _require_transaction(connection: Connection) -> None:
-    driver: Any = connection.connection.driver_connection
     if connection.dialect.name == Dialect.SQLITE:
+        driver: Any = connection.connection.driver_connection
         require_transaction(driver)
-    # asyncpg's own connection knows no autocommit, what SQLAlchemy puts around it does.
-    elif getattr(connection.connection.dbapi_connection, "autocommit", False):
+    elif _autocommits(connection):
         raise no_transaction()
 
 
