@@ -9,8 +9,12 @@ import sys
 import threading
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from callback_servers import Server, request, running
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit.web import RefusedCallback
 from tppkit.web.callback_sink import RefusalSink
@@ -137,10 +141,29 @@ for _ in range(3):
     ("how", "printed", "logged"),
     [
         ("well", "told\n" * 3, ""),
-        ("hangs", "", "3 refused callbacks were not told: the process ends\n"),
+        ("hangs", "", "3 refused callbacks were not told: the server ends\n"),
     ],
 )
 def test_a_process_ends_when_its_sink_is_told_or_soon(how: str, printed: str, logged: str) -> None:
     command = [sys.executable, "-c", PROGRAM, how]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert (ended.stdout, ended.stderr) == (printed, logged)
+
+
+SERVERS = {
+    "uvicorn": ("-m", "uvicorn", "--factory", "callback_apps:telling", "--port", "{port}"),
+    "granian": ("-m", "granian", "--factory", "--interface", "asgi", "--port", "{port}", "callback_apps:telling"),
+    "hypercorn": ("-m", "hypercorn", "callback_apps:telling()", "-b", "127.0.0.1:{port}"),
+}
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_server_that_is_ended_by_a_signal_tells_what_waits(server: str, tmp_path: Path) -> None:
+    key, told = tmp_path / "live.pub", tmp_path / "told"
+    public = ec.generate_private_key(ec.SECP256R1()).public_key()
+    key.write_bytes(public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    environment = {"CALLBACK_KEY": str(key), "CALLBACK_TOLD": str(told)}
+    with running({server: Server(SERVERS[server])}, environment=environment, log=tmp_path / "log") as ports:
+        for _ in range(6):
+            assert request(ports[server], "POST", "/cb/", body=b"{}").status == 400
+    assert told.read_text() == "400\n" * 6

@@ -33,7 +33,7 @@ from tppkit.web.callback_refusing import (
     make_answer,
 )
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
-from tppkit.web.callback_sink import RefusalSink
+from tppkit.web.callback_sink import RefusalSink, end_sinks
 from tppkit.web.callback_threads import UnderWay
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import Source
@@ -104,6 +104,10 @@ class _Gate:
         except Exception:  # noqa: BLE001  # the answer stands whatever becomes of the log
             _LOG.exception("a refused callback could not be told")
         return answer
+
+    def end(self) -> None:
+        """Wait a second until `on_refusal` has all that is told aside; what is left then is not told, and its number logged."""
+        end_sinks([self._sink])
 
 
 class CallbackGate(_Gate):

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -19,7 +19,8 @@ from tppkit.web.callback_refusing import OnRefusal, RefusedCallback
 
 _LOG = logging.getLogger("tppkit.web")
 _WAITING = 256  # refusals that wait behind the one that is told, each with a body of 64 KiB at most
-_END_S = 1.0  # how long the end of the process waits for all sinks
+_END_S = 1.0  # how long an end waits for all sinks
+_LAST_S = 0.2  # and then for what is being told, after which no more is
 
 
 class RefusalSink:
@@ -54,8 +55,8 @@ class RefusalSink:
     def tell_aside(self, refused: RefusedCallback) -> None:
         """Tell of a refusal in a thread of the sink's own, one after another.
 
-        When too many wait, that is logged once, and further ones are only counted; their number is logged when there is room again. The
-        end of the process waits a second for the sinks, and logs how many refusals it leaves untold.
+        When too many wait, that is logged once, and further ones are only counted; their number is logged when there is room again.
+        What waits at the end of the process is told within a second, see `end_sinks`.
 
         Raises:
             RuntimeError: no thread can be started, or the interpreter ends.
@@ -86,6 +87,25 @@ class RefusalSink:
             self._changed.wait_for(lambda: not self._waiting, timeout_s)
             return len(self._waiting) + self._untold
 
+    def end(self, timeout_s: float) -> int:
+        """Wait until all that is told aside is told, and tell no more of what waits then.
+
+        Args:
+            timeout_s: for how long.
+
+        Returns:
+            How many refusals are not told.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting, timeout_s)
+            dropped, self._untold = self._untold, 0
+            while len(self._waiting) > 1:
+                self._waiting.pop()
+                dropped += 1
+            # A daemon that is in the middle of a write when the interpreter ends can abort the process.
+            self._changed.wait_for(lambda: not self._waiting, _LAST_S)
+            return dropped + len(self._waiting)
+
     def _work(self) -> None:
         with self._changed:
             call: Callable[[], None] | None = self._waiting[0]
@@ -96,6 +116,8 @@ class RefusalSink:
 
     def _next(self) -> Callable[[], None] | None:
         with self._changed:
+            if not self._waiting:  # the function forked, and this is the child
+                return None
             self._waiting.popleft()
             if not self._waiting and self._untold:
                 self._waiting.append(partial(_tell_untold, self._untold))
@@ -110,7 +132,7 @@ class RefusalSink:
         try:
             if untold:
                 _tell_untold(untold)
-            self.tell(refused)
+            OwnFunctions().call(self._on_refusal, refused)
         except BaseException:  # noqa: BLE001  # a SystemExit would end the thread for those that wait
             _LOG.exception("the sink of refused callbacks failed")
 
@@ -135,12 +157,16 @@ def _begin_in_child() -> None:
             sink._begin()
 
 
-def _end() -> None:
+def end_sinks(sinks: Iterable[RefusalSink]) -> None:
+    """Wait a second until all is told; what is left then is not told, and its number logged."""
     deadline = time.monotonic() + _END_S
-    sinks = [sink for one in _SINKS.copy() if (sink := one()) is not None]
-    untold = sum([sink.wait(max(0.0, deadline - time.monotonic())) for sink in sinks])
+    untold = sum([sink.end(max(0.0, deadline - time.monotonic())) for sink in sinks])
     if untold:
-        _LOG.error("%d refused callbacks were not told: the process ends", untold)
+        _LOG.error("%d refused callbacks were not told: the server ends", untold)
+
+
+def _end() -> None:
+    end_sinks([sink for one in _SINKS.copy() if (sink := one()) is not None])
 
 
 os.register_at_fork(after_in_child=_begin_in_child)

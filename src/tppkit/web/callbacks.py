@@ -27,7 +27,8 @@ class CallbackMiddleware:
 
     A blocking inbox works in threads of its own, and `on_refusal` in another one, so a handler or sink that hangs holds up nothing of
     the application's, and a sink no callback either. When the time is over the answer is 503, whatever the inbox does with the callback:
-    if it still has its effect, its repetition is acknowledged.
+    if it still has its effect, its repetition is acknowledged. When the server shuts down, refusals that `on_refusal` does not have yet
+    are told within a second, which is done with the application's own answer to the lifespan.
 
     Args:
         app: the application.
@@ -55,12 +56,24 @@ class CallbackMiddleware:
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Handle one connection's scope."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, self._ending(send))
+            return
         source = AsgiSource(scope)
         target = self._gate.find(source) if scope["type"] == "http" else None
         if target is None:
             await self._app(scope, receive, send)
             return
         await send_answer(send, await self._answer(source, receive, target))
+
+    def _ending(self, send: Send) -> Send:
+        async def end_and_send(message: MutableMapping[str, Any]) -> None:
+            # Not left to the interpreter's end: a server that was ended by a signal raises it again and has none.
+            if message["type"].startswith("lifespan.shutdown."):
+                await asyncio.to_thread(self._gate.end)
+            await send(message)
+
+        return end_and_send
 
     async def _answer(self, source: AsgiSource, receive: Receive, target: str) -> Answer:
         received = None
