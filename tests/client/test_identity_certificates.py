@@ -6,6 +6,7 @@ import random
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -151,3 +152,45 @@ def test_an_authority_of_the_same_name_with_another_key_is_left_out(bank_pki: Pk
 def test_what_does_not_belong_is_left_out(bank_pki: Pki) -> None:
     others = (bank_pki.root.certificate, bank_pki.qseal.certificate, *bank_pki.qseal.chain)
     assert order_chain(bank_pki.qwac.certificate, others) == ()
+
+
+@dataclass(frozen=True)
+class Authority:
+    """A name with a key, which signs certificates for others."""
+
+    name: str
+    key: ec.EllipticCurvePrivateKey = field(default_factory=lambda: ec.generate_private_key(ec.SECP256R1()))
+
+    def certify(self, other: Authority, *, begins: int, ends: int) -> EidasCertificate:
+        """Begins and ends in so many days from now."""
+        subject, issuer = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one.name)]) for one in (other, self))
+        builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
+        builder = builder.public_key(other.key.public_key()).serial_number(x509.random_serial_number())
+        now = utc_now()
+        builder = builder.not_valid_before(now + timedelta(days=begins)).not_valid_after(now + timedelta(days=ends))
+        return EidasCertificate.from_der(builder.sign(self.key, hashes.SHA256()).public_bytes(Encoding.DER))
+
+
+def test_a_renewal_to_come_does_not_go_before_an_authority_that_ends_before_what_it_issued() -> None:
+    root, issuer, leaf = Authority("root"), Authority("CA"), Authority("leaf")
+    present, to_come = root.certify(issuer, begins=-2000, ends=200), root.certify(issuer, begins=100, ends=4000)
+    certificate = issuer.certify(leaf, begins=-100, ends=600)
+    assert order_chain(certificate, [present, to_come]) == (present,)
+    assert order_chain(certificate, [to_come, present]) == (present,)
+
+
+def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to() -> None:
+    old, new, between, issuer, leaf = (Authority(name) for name in ("old root", "new root", "between", "CA", "leaf"))
+    by_old = [between.certify(issuer, begins=-9, ends=1000), old.certify(between, begins=-9, ends=1000)]
+    by_new = [new.certify(issuer, begins=-9, ends=2000)]
+    certificate = issuer.certify(leaf, begins=-1, ends=600)
+    assert order_chain(certificate, by_old + by_new) == tuple(by_old)
+    assert order_chain(certificate, by_new + by_old) == tuple(by_new)
+
+
+def test_authorities_that_signed_for_each_other_stand_in_the_chain_once() -> None:
+    one, other, leaf = Authority("one"), Authority("other"), Authority("leaf")
+    above_one = [other.certify(one, begins=-9, ends=900) for _ in range(9)]
+    above_other = [one.certify(other, begins=-9, ends=900) for _ in range(9)]
+    certificate = one.certify(leaf, begins=-1, ends=600)
+    assert order_chain(certificate, above_one + above_other) == (above_one[0], above_other[0])

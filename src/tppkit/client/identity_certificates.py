@@ -10,6 +10,7 @@ from functools import partial
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit.certificates import EidasCertificate
+from tppkit.certificates.pair import public_key_info
 from tppkit.client.validity import check_validity
 from tppkit.errors import ConfigurationError, Finding, FormatError
 from tppkit.trust.path.strength import is_signed_by
@@ -79,8 +80,8 @@ class IdentityCertificates:
 def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate]) -> tuple[EidasCertificate, ...]:
     """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
 
-    Of several certificates of one authority (a renewed one keeps its key) the one is taken that is valid for as long as what it issued,
-    or else the one that ends last.
+    Of several certificates of one authority (a renewed one keeps its key, several may have signed for it) the one is taken that was
+    valid when what it issued began, then one that ends no earlier, and among equals the first.
 
     Args:
         certificate: whose authorities are wanted.
@@ -88,24 +89,28 @@ def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate
 
     Source: RFC 5246 section 7.4.2.
     """
-    left = [other for other in others if not _is_issuer(other, other)]
+    left = [other for other in dict.fromkeys(others) if not _is_issuer(other, other)]
     chain = []
     while issuers := [other for other in left if _is_issuer(other, certificate)]:
         named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
         certificate = max(named or issuers, key=partial(_fitness, certificate))
-        left.remove(certificate)
         chain.append(certificate)
+        # Authorities that signed for each other have no end, and each has its place once.
+        left = [other for other in left if not _is_same_authority(other, certificate)]
     return tuple(chain)
 
 
-def _fitness(certificate: EidasCertificate, issuer: EidasCertificate) -> tuple[bool, bool, datetime]:
+def _fitness(certificate: EidasCertificate, issuer: EidasCertificate) -> tuple[bool, bool, bool]:
     """The key that signed goes before one of the same name, and a renewal that begins in days to come behind what it follows."""
     try:
         has_signed = is_signed_by(certificate, issuer)
     except FormatError:  # a key that cannot be read
         has_signed = False
-    covers = issuer.not_before <= certificate.not_before and certificate.not_after <= issuer.not_after
-    return has_signed, covers, issuer.not_after
+    return has_signed, issuer.is_valid_at(certificate.not_before), certificate.not_after <= issuer.not_after
+
+
+def _is_same_authority(one: EidasCertificate, other: EidasCertificate) -> bool:
+    return one.subject == other.subject and public_key_info(one) == public_key_info(other)
 
 
 def _is_issuer(authority: EidasCertificate, certificate: EidasCertificate) -> bool:

@@ -6,6 +6,7 @@ import binascii
 import inspect
 import logging
 import os
+from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -165,16 +166,16 @@ def _require_close(signer: Signer) -> None:
 
 def close_signer(signer: Signer) -> None:
     """End what a signer holds open, where it has `close`; what that raises is logged, without a text that may hold secrets."""
-    close = getattr(signer, "close", None)
-    if not callable(close):
-        return
     try:
+        close = getattr(signer, "close", None)
+        if not callable(close):
+            return
         left = close()
         if inspect.isawaitable(left):
             if inspect.iscoroutine(left):
                 left.close()  # it was never started, and is told of here
             raise ConfigurationError("signer.close", f"the close of {type(signer).__name__} would have to be awaited")
-    except Exception as e:  # noqa: BLE001  # of the caller's or a device's; the signer is not used any more
+    except (Exception, CancelledError) as e:  # noqa: BLE001  # of the caller's or a device's; the signer is not used any more
         _LOG.warning(
             "a signer that is not used any more was not closed: %s",
             e if isinstance(e, TppkitError) else type(e).__name__,
