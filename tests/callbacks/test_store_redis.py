@@ -217,6 +217,26 @@ def test_what_the_server_lost_and_was_sent_again_is_not_discarded(redis_url: str
     assert [one.outcome for one in often.work(case.handler, at=AT + DAY)] == [Outcome.APPLIED] * 2
 
 
+def test_what_the_server_lost_and_was_sent_again_is_not_listed_as_failed(redis_url: str, prefix: str, case: Case):
+    often, once = inboxes(case)
+    once.handle_all([login("r1"), login("r2")], fails, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.delete(*client.scan_iter(f"{prefix}c:*"))
+    often.accept(login("r2"), at=AT)
+    assert often.failed() == []
+
+
+def test_what_is_tried_again_is_not_discarded_though_it_is_marked_as_given_up(redis_url: str, prefix: str, case: Case):
+    """As a worker of a version that knew no such mark may leave it."""
+    often, _ = inboxes(case)
+    often.handle_all([login("r1")], fails, at=AT)
+    with redis.Redis.from_url(redis_url) as client:
+        client.zunionstore(f"{prefix}given-up", [f"{prefix}failed"])
+    while discarded(case, limit=10):
+        pass
+    assert [failure.entry.request_id for failure in often.failed()] == ["r1"]
+
+
 def test_what_was_released_is_not_discarded(case: Case):
     often, once = inboxes(case)
     with pytest.raises(LookupError):

@@ -193,12 +193,12 @@ local failed = {}
 while #failed < tonumber(ARGV[2]) do
   local member = redis.call('ZRANGE', KEYS[4], place, place)[1]
   if not member then break end
-  local row = redis.call('HGETALL', ARGV[1] .. member)
-  if #row > 0 then
-    table.insert(failed, row)
+  local key = ARGV[1] .. member
+  if redis.call('HGET', key, 'state') == 'failed' then
+    table.insert(failed, redis.call('HGETALL', key))
     place = place + 1
   else
-    failed_no_more(member)
+    failed_no_more(member)  -- lost by the server, and perhaps sent again
   end
 end
 return failed
@@ -239,8 +239,13 @@ DISCARD_FAILED = (
 local members = redis.call('ZRANGEBYSCORE', KEYS[7], '-inf', '(' .. ARGV[2], 'LIMIT', 0, ARGV[4])
 for _, member in ipairs(members) do
   local key = ARGV[1] .. member
-  if redis.call('HGET', key, 'state') == 'failed' then done(key, member, ARGV[3]) end
-  failed_no_more(member)
+  local row = redis.call('HMGET', key, 'state', 'due')
+  if row[1] == 'failed' and row[2] ~= '' then
+    redis.call('ZREM', KEYS[7], member)  -- it is tried again
+  else
+    if row[1] == 'failed' then done(key, member, ARGV[3]) end
+    failed_no_more(member)
+  end
 end
 return #members
 """
