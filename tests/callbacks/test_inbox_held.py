@@ -187,12 +187,23 @@ def test_batches_that_wait_for_each_other_lose_one_callback_and_not_all(postgres
 
 
 def test_one_that_fails_and_that_another_delivery_gets_hold_of_is_busy(postgresql_url: str):
-    prefix, told = new_prefix("gets"), threading.Event()
+    prefix, raised, got, told = new_prefix("gets"), threading.Event(), threading.Event(), threading.Event()
+
+    class Unhurried(psycopg.Connection[Any]):
+        """Once the handler has raised, and its savepoint is undone, the other goes first."""
+
+        def wait(self, *args: Any, **settings: Any) -> Any:
+            result = super().wait(*args, **settings)
+            assert not raised.is_set() or got.wait(20)
+            return result
+
     case = postgresql_case(postgresql_url, prefix)
-    inbox, others = Inbox(receiver(), case.store), Inbox(receiver(), patient(postgresql_url, prefix))
+    inbox = Inbox(receiver(), PostgresqlStore(lambda: Unhurried.connect(postgresql_url), prefix=prefix))
+    others = Inbox(receiver(), patient(postgresql_url, prefix))
 
     def holds(callback: VerifiedCallback, connection: Any) -> None:
         case.handler(callback, connection)
+        got.set()
         told.wait(20)
 
     with ThreadPoolExecutor(1) as thread:
@@ -201,6 +212,7 @@ def test_one_that_fails_and_that_another_delivery_gets_hold_of_is_busy(postgresq
             if callback.request_id == "r2":
                 another.append(thread.submit(others.handle, outcome("r2", record="t2"), holds, at=AT))
                 wait_until(lambda: somebody_waits(postgresql_url))
+                raised.set()
                 raise LookupError
             case.handler(callback, connection)
 
