@@ -100,12 +100,17 @@ def test_a_handler_that_commits_is_found_out(inbox: Inbox):
 def test_a_handler_that_begins_another_transaction_is_found_out(inbox: Inbox, case: Case):
     def restarts(callback: Any, connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
+        connection.execute("PRAGMA synchronous = OFF")
         connection.execute("BEGIN")
+
+    def applies(callback: Any, connection: sqlite3.Connection) -> None:
+        case.handler(callback, connection)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # on a connection that nobody set otherwise
 
     with pytest.raises(ConfigurationError) as caught:
         inbox.handle(login("r1"), restarts, at=AT)
     assert caught.value.code == "inbox.handler-committed"
-    assert inbox.handle(login("r1"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert inbox.handle(login("r1"), applies, at=AT).outcome is Outcome.APPLIED
     assert len(case.effects()) == 1
 
 
@@ -148,7 +153,7 @@ def test_threads_that_come_together_share_a_commit(path: Path, case: Case):
         accepted = [threads.submit(lambda d=one: (ready.wait(), inbox.accept(d, at=AT))[1]) for one in deliveries]
         ready.wait()
         deadline = time.monotonic() + 20
-        while store._waiting < 39 and time.monotonic() < deadline:
+        while len(store._waiting) < 39 and time.monotonic() < deadline:
             time.sleep(0.001)
         other.execute("COMMIT")
         assert {future.result().outcome for future in accepted} == {Outcome.STORED}

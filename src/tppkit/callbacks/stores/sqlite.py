@@ -6,22 +6,24 @@ import os
 import sqlite3
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tppkit._files import require_database, require_wait
+from tppkit.callbacks.stores.driving import TransactionEnded
 from tppkit.callbacks.stores.programs import Mark
 from tppkit.callbacks.stores.rows import Rows
 from tppkit.callbacks.stores.sessions import no_transaction, transaction_ended
 from tppkit.callbacks.stores.sql import SqlStore
-from tppkit.callbacks.stores.sqlite_file import OnConnect, SqliteFile, Synchronous, in_transaction, run, unavailable
+from tppkit.callbacks.stores.sqlite_file import OnConnect, SqliteFile, Synchronous, run, unavailable
+from tppkit.callbacks.stores.sqlite_group import SqliteGroup
 from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 _WAIT_S = 5.0
-_LARGEST_GROUP = 64
 
 
 class _Session:
@@ -43,47 +45,6 @@ class _Session:
             raise transaction_ended() from e
         except sqlite3.Error as e:
             raise unavailable(e) from e
-
-
-class _Group:
-    """Operations of several threads that share a commit.
-
-    The first can undo the whole transaction. It has no savepoint, for under one SQLite keeps a copy of every page until its end, and
-    walks through all of them at the end of each savepoint within.
-    """
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        self.size = 0
-        self.undone = False
-        self.ended = threading.Event()
-        self.error: InboxError | None = None
-
-    @property
-    def is_joinable(self) -> bool:
-        """Whether a further operation may share the commit."""
-        return self.error is None and not self.undone and self.size < _LARGEST_GROUP
-
-    def enter(self) -> None:
-        """Begin an operation."""
-        self.size += 1
-        if self.size > 1:
-            run(self.connection, "SAVEPOINT tppkit_group")
-
-    def leave(self, *, failed: bool) -> None:
-        """End an operation; without the transaction, SQLite or a handler has ended it for all."""
-        try:
-            if not in_transaction(self.connection):
-                raise InboxError("inbox.unavailable", "the inbox's transaction was ended before its commit")
-            if self.size > 1:
-                if failed:
-                    run(self.connection, "ROLLBACK TO SAVEPOINT tppkit_group")
-                run(self.connection, "RELEASE SAVEPOINT tppkit_group")
-            elif failed:
-                run(self.connection, "ROLLBACK")
-                self.undone = True
-        except InboxError as e:
-            self.error = self.error or e
 
 
 class SqliteStore(SqlStore):
@@ -120,7 +81,7 @@ class SqliteStore(SqlStore):
             raise ConfigurationError("inbox.setting", f"synchronous is {synchronous!r}, not {' or '.join(Synchronous)}")
         self._wait_s = require_wait(wait_s, code="inbox.setting")
         self._file = SqliteFile(path, synchronous=Synchronous(synchronous), wait_s=wait_s, on_connect=on_connect)
-        self._group: _Group | None = None
+        self._group: SqliteGroup | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()
         _STORES.add(weakref.ref(self, _STORES.discard))
@@ -134,12 +95,10 @@ class SqliteStore(SqlStore):
         """
         self._check_process()
         self._refuse_nested()
-        if not self._lock.acquire(timeout=self._wait_s):
-            raise self._busy()
-        try:
+        with self._locked() as is_mine:
+            if not is_mine:
+                raise self._busy()
             self._close()
-        finally:
-            self._lock.release()
 
     def _close(self) -> None:
         self._end_group()
@@ -152,11 +111,10 @@ class SqliteStore(SqlStore):
         away under the child. A handler that forks, or one that is busy for long, keeps the connection open.
         """
         own = self._process == os.getpid() and self._holder != threading.get_ident()
-        if own and self._file.is_open and self._lock.acquire(timeout=self._wait_s):
-            try:
-                self._close()
-            finally:
-                self._lock.release()
+        if own and self._file.is_open:
+            with self._locked() as is_mine:
+                if is_mine:
+                    self._close()
 
     @contextmanager
     def _transaction(self) -> Iterator[_Session]:
@@ -166,20 +124,22 @@ class SqliteStore(SqlStore):
             group.enter()
             try:
                 yield _Session(group.connection)
-            except BaseException:
-                group.leave(failed=True)
-                raise
-            group.leave(failed=False)
+            except TransactionEnded:
+                raise  # the connection goes: the handler may have closed it, or set it otherwise since
+            except Exception:
+                group.undo()
+                raise  # behind an interrupt it goes too: a statement may be half way
+            group.keep()
         # Nothing is done before it is committed, whoever commits it.
         if not group.ended.wait(self._wait_s):
             raise InboxError(
                 "inbox.unavailable",
                 f"the commit did not come within {self._wait_s:g} seconds: a handler takes long or hangs",
             )
-        if group.error is not None:
+        if not group.is_committed:
+            error = group.error or InboxError("inbox.unavailable", "the commit was interrupted")
             # A constraint that is broken is the handler's fault; of several that shared the commit nobody knows whose.
-            cause = group.error.__cause__ if group.size == 1 else group.error
-            raise InboxError("inbox.unavailable", group.error.message) from cause
+            raise InboxError("inbox.unavailable", error.message) from (error.__cause__ if group.size == 1 else error)
 
     @contextmanager
     def _reading(self) -> Iterator[_Session]:
@@ -187,29 +147,40 @@ class SqliteStore(SqlStore):
             yield _Session(connection)
 
     @contextmanager
-    def _turn(self) -> Iterator[_Group]:
+    def _turn(self) -> Iterator[SqliteGroup]:
         self._refuse_nested()
-        with self._counting:
-            self._waiting += 1
         try:
-            taken = self._lock.acquire(timeout=self._wait_s)
-        except BaseException:  # an interrupt
-            self._give_up_turn()
-            raise
-        if not taken:
-            self._give_up_turn()
-            raise self._busy()
-        try:
-            self._holder = threading.get_ident()
-            self._leave_queue()
-            group = self._group = self._group or self._begin()
-            try:
-                yield group
-            finally:
-                self._end_unless_awaited()
+            with self._counting:
+                self._waiting.add(threading.get_ident())
+            with self._locked() as is_mine:
+                if not is_mine:
+                    raise self._busy()
+                try:
+                    self._leave_queue()
+                    if self._group is not None and not self._group.is_joinable:
+                        self._end_group()  # an interrupt came before its end
+                    group = self._group = self._group or self._begin()
+                    yield group
+                finally:
+                    self._end_unless_awaited()
         finally:
-            self._holder = None
-            self._lock.release()
+            if threading.get_ident() in self._waiting:
+                self._give_up_turn()
+
+    @contextmanager
+    def _locked(self, wait_s: float | None = None) -> Iterator[bool]:
+        """Wait for the lock; gives whether it was taken, and releases it."""
+        taken = deque[bool]()
+        try:
+            # One step of the interpreter: an interrupt between taking the lock and knowing of it would leave it taken for ever.
+            taken.extend(filter(None, map(self._lock.acquire, (True,), (self._wait_s if wait_s is None else wait_s,))))
+            if taken:
+                self._holder = threading.get_ident()
+            yield bool(taken)
+        finally:
+            if taken:
+                self._holder = None
+                self._lock.release()
 
     def _busy(self) -> InboxError:
         return InboxError(
@@ -224,27 +195,25 @@ class SqliteStore(SqlStore):
 
     def _leave_queue(self) -> None:
         with self._counting:
-            self._waiting -= 1
+            self._waiting.discard(threading.get_ident())
             self._left_open = False
 
     def _give_up_turn(self) -> None:
         """Wait no longer; who counted on this thread to commit must not wait for ever."""
         with self._counting:
-            self._waiting -= 1
+            self._waiting.discard(threading.get_ident())
         while self._left_open:  # else whoever has the turn sees to it
-            if self._lock.acquire(timeout=0.05):
-                try:
+            with self._locked(0.05) as is_mine:
+                if is_mine:
                     self._end_unless_awaited()
-                finally:
-                    self._lock.release()
-                return
+                    return
 
     def _end_unless_awaited(self) -> None:
         with self._counting:
             group = self._group
             # Nobody joins what is over already: without the transaction each savepoint would be committed by itself.
             joinable = group is not None and group.is_joinable
-            self._left_open = joinable and self._waiting > 0
+            self._left_open = joinable and bool(self._waiting)
         if not self._left_open:
             self._end_group()
 
@@ -253,30 +222,22 @@ class SqliteStore(SqlStore):
         if group is not None:
             self._end(group)
 
-    def _begin(self) -> _Group:
+    def _begin(self) -> SqliteGroup:
         connection = self._file.open()
         run(connection, "BEGIN IMMEDIATE")
-        return _Group(connection)
+        return SqliteGroup(connection)
 
-    def _end(self, group: _Group) -> None:
+    def _end(self, group: SqliteGroup) -> None:
         try:
-            if group.error is None and not group.undone:
-                self._commit(group)
-            elif (
-                group.error is not None
-            ):  # a handler ended the transaction: it may have closed the connection, or set it otherwise since
-                self._file.drop()
-        finally:
-            group.ended.set()
-
-    def _commit(self, group: _Group) -> None:
-        try:
-            self._file.require_there()
-            run(group.connection, "COMMIT")
+            if group.is_clean:
+                self._file.require_there()
+                group.commit()
         except InboxError as e:
             group.error = e
-            if group.connection.in_transaction:
-                run(group.connection, "ROLLBACK")
+        finally:
+            if not group.is_over:
+                self._file.drop()
+            group.ended.set()
 
     def _within(self, connection: Any) -> _Session:
         try:
@@ -293,7 +254,7 @@ class SqliteStore(SqlStore):
     def _start(self) -> None:
         self._process = os.getpid()
         self._lock, self._counting = threading.Lock(), threading.Lock()
-        self._waiting = 0
+        self._waiting = set[int]()  # the threads
         self._left_open = False  # for the next in the queue to commit
         self._holder = None
         self._group = None

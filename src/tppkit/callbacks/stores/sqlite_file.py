@@ -54,12 +54,14 @@ class SqliteFile:
         return self._connection is not None
 
     def open(self) -> sqlite3.Connection:
-        """The connection.
+        """The connection, in no transaction: one that an interrupt left in one is given up.
 
         Raises:
             InboxError: `inbox.unavailable`; also when the file that was opened before is no longer there, or on_connect failed.
             ConfigurationError: `inbox.setting`, on_connect left a transaction open.
         """
+        if self._connection is not None and in_transaction(self._connection):
+            self.drop()
         if self._connection is None:
             self._connection = self._connect()
         return self._connection
@@ -84,6 +86,8 @@ class SqliteFile:
         """Give up a connection that a handler may have closed or set otherwise; the same file is opened by the next use."""
         connection, self._connection = self._connection, None
         if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.rollback()  # which close() does not do while a cursor of a handler's is half way
             with suppress(sqlite3.Error):
                 connection.close()
 
