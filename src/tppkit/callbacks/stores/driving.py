@@ -51,19 +51,22 @@ class Called(Generic[T]):
 
     Args:
         effect: what is called.
+
+    Attributes:
+        was_called: whether it was.
     """
 
     def __init__(self, effect: Callable[[Entry, Any], T]) -> None:
-        self._effect, self._is = effect, False
+        self._effect, self.was_called = effect, False
 
     def __call__(self, entry: Entry, connection: Any) -> T:
         """Call it."""
-        self._is = True
+        self.was_called = True
         return self._effect(entry, connection)
 
     def reason(self, error: Exception) -> str | None:
         """As by EffectFailed what the store failed by behind a call; None: there was no call."""
-        return EffectFailed(error).reason if self._is else None
+        return EffectFailed(error).reason if self.was_called else None
 
 
 def cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:

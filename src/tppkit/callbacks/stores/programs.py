@@ -238,7 +238,7 @@ class Programs:
             except InboxError as e:
                 _require_held(e)
                 yield Mark.UNDO
-                yield self._unclaimed(one, State.WAITING, retry(0) or at)
+                yield self._waiting(one, retry(0) or at)
                 yield Mark.KEEP
                 outcome = Outcome.BUSY
             outcomes.append(outcome)
@@ -249,37 +249,27 @@ class Programs:
     ) -> Program[None]:
         """Put back what the store failed behind: nobody died and no handler raised, so it was no attempt.
 
-        It may be one of them that the store fails by. So they stay in the state of what a worker left when it died, to be run alone,
-        but those that would be given up there. Where one was alone already and its handler was called (`reason`), it was an attempt:
-        nothing else may ever tell that it is its handler that costs the store its connection.
+        It was one of the first, where that was alone and its handler was called (`reason`): nothing else may ever tell that it is its
+        handler that costs the store its connection.
         """
-        if reason and len(taken) == 1:
-            yield self._attempted(taken[0], reason, retry)
-            return
-        for one in taken:
-            state = State.WAITING if is_spent(one._replace(lapsed=True), retry) else State.CLAIMED
-            yield self._unclaimed(one, state, retry(0) or at)
-
-    def _attempted(self, taken: Taken, reason: str, retry: Retry) -> Statement:
-        due_at = retry(taken.attempt)
-        if due_at is None:
-            return self._failed(taken, reason, retry)
-        return self._unclaimed(taken, State.CLAIMED, due_at, given_back=0)
+        if reason:
+            yield self._failed(taken[0], reason, retry)
+        for one in taken[1:] if reason else taken:
+            yield self._waiting(one, retry(0) or at)
 
     def leave(self, taken: Sequence[Taken], ended: TransactionEnded, *, at: datetime, retry: Retry) -> Program[None]:
         """Keep the failure of who ended the transaction, and put the others back; what was committed by it stays done."""
         for one in taken:
             mine = one.entry is ended.entry
-            yield self._failed(one, ended.reason, retry) if mine else self._unclaimed(one, State.WAITING, at)
+            yield self._failed(one, ended.reason, retry) if mine else self._waiting(one, at)
 
     def _failed(self, taken: Taken, reason: str, retry: Retry) -> Statement:
         return Statement(
             self._sql.fail, _claim(taken) | {"due_at": optional_microseconds(retry(taken.attempt)), "reason": reason}
         )
 
-    def _unclaimed(self, taken: Taken, state: State, due_at: datetime, *, given_back: int = 1) -> Statement:
-        values = {"state": state.value, "due_at": microseconds(due_at), "given_back": given_back}
-        return Statement(self._sql.put_back, _claim(taken) | values)
+    def _waiting(self, taken: Taken, due_at: datetime) -> Statement:
+        return Statement(self._sql.put_back, _claim(taken) | {"due_at": microseconds(due_at)})
 
     def failed(self, *, limit: int, after: Failure | None) -> Program[list[Failure]]:
         """The failed entries, oldest first; those behind one, where it is given."""

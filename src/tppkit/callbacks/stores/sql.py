@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from tppkit.callbacks.stores.driving import Called, EffectFailed, TransactionEnded, drive, drive_async
+from tppkit.callbacks.stores import batches
+from tppkit.callbacks.stores.batches import Transaction
+from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 from tppkit.callbacks.stores.programs import Program, Programs
 from tppkit.callbacks.stores.sessions import (
@@ -18,24 +20,12 @@ from tppkit.callbacks.stores.sessions import (
     of_the_stores_kind,
     perform,
     perform_async,
-    raising,
 )
 from tppkit.callbacks.stores.statements import Statements
 from tppkit.callbacks.stores.store import AsyncEffect, Effect, Retry
 from tppkit.errors import InboxError
 
-S = TypeVar("S")
 T = TypeVar("T")
-
-
-@contextmanager
-def _told_as_far_as_it_came(outcomes: Sequence[Outcome]) -> Iterator[None]:
-    """Let a failure of the store go on only where nothing was committed before it."""
-    try:
-        yield
-    except InboxError:
-        if not outcomes:
-            raise
 
 
 class SqlStore(ABC):
@@ -105,34 +95,16 @@ class SqlStore(ABC):
     def run_all(
         self, entries: Sequence[Entry], effect: Effect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
-        """See `Store.run_all`; one transaction for all, a savepoint for each. When its commit fails by a handler, one for each."""
-        try:
-            return self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
-        except TransactionEnded as e:
-            ended = e
-        self._afterwards(self._programs.record_failure(ended.entry, at=at, reason=ended.reason, retry=retry))
-        raise ended.error
+        """See `Store.run_all`."""
+        return drive(batches.run_all(self._programs, entries, effect, at=at, retry=retry), self._transact)
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return self._drive(self._programs.take(at=at, until=until, limit=limit))
 
     def resume(self, taken: Sequence[Taken], effect: Effect, *, at: datetime, retry: Retry) -> list[Outcome]:
-        """See `Store.resume`; as by `run_all`."""
-        called = Called(effect)
-        try:
-            outcomes = self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, called)
-        except TransactionEnded as e:
-            ended = e
-        except InboxError as e:
-            self._afterwards(self._programs.put_back(taken, at=at, retry=retry, reason=called.reason(e)))
-            raise
-        else:
-            if rest := taken[len(outcomes) :]:
-                self._afterwards(self._programs.put_back(rest, at=at, retry=retry))
-            return outcomes
-        self._afterwards(self._programs.leave(taken, ended, at=at, retry=retry))
-        raise ended.error
+        """See `Store.resume`."""
+        return drive(batches.resume(self._programs, taken, effect, at=at, retry=retry), self._transact)
 
     def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
@@ -154,22 +126,8 @@ class SqlStore(ABC):
         """See `Store.purge`."""
         return self._drive(self._programs.purge(lifetimes, limit=limit))
 
-    def _batch(
-        self, program: Callable[[Sequence[S]], Program[list[Outcome]]], items: Sequence[S], effect: Effect
-    ) -> list[Outcome]:
-        try:
-            return self._drive(program(items), effect)
-        except TransactionEnded:
-            raise
-        except EffectFailed as e:  # by the commit: whose writes it were is not known
-            failed = e
-        if len(items) == 1:
-            return self._drive(program(items), raising(failed.error))
-        outcomes = list[Outcome]()
-        with _told_as_far_as_it_came(outcomes):
-            for one in items:
-                outcomes += self._batch(program, [one], effect)
-        return outcomes
+    def _transact(self, step: Transaction) -> Any:
+        return self._drive(step.program, step.effect) if step.effect else self._afterwards(step.program)
 
     def _afterwards(self, program: Program[None]) -> None:
         with suppress(InboxError):  # what failed before says more
@@ -241,34 +199,16 @@ class AsyncSqlStore(ABC):
     async def run_all(
         self, entries: Sequence[Entry], effect: AsyncEffect, *, at: datetime, until: datetime, retry: Retry
     ) -> list[Outcome]:
-        """See `SqlStore.run_all`."""
-        try:
-            return await self._batch(lambda some: self._programs.run_all(some, at=at, retry=retry), entries, effect)
-        except TransactionEnded as e:
-            ended = e
-        await self._afterwards(self._programs.record_failure(ended.entry, at=at, reason=ended.reason, retry=retry))
-        raise ended.error
+        """See `Store.run_all`."""
+        return await drive_async(batches.run_all(self._programs, entries, effect, at=at, retry=retry), self._transact)
 
     async def take(self, *, at: datetime, until: datetime, limit: int) -> list[Taken]:
         """See `Store.take`."""
         return await self._drive(self._programs.take(at=at, until=until, limit=limit))
 
     async def resume(self, taken: Sequence[Taken], effect: AsyncEffect, *, at: datetime, retry: Retry) -> list[Outcome]:
-        """See `SqlStore.resume`."""
-        called = Called(effect)
-        try:
-            outcomes = await self._batch(lambda some: self._programs.resume(some, at=at, retry=retry), taken, called)
-        except TransactionEnded as e:
-            ended = e
-        except InboxError as e:
-            await self._afterwards(self._programs.put_back(taken, at=at, retry=retry, reason=called.reason(e)))
-            raise
-        else:
-            if rest := taken[len(outcomes) :]:
-                await self._afterwards(self._programs.put_back(rest, at=at, retry=retry))
-            return outcomes
-        await self._afterwards(self._programs.leave(taken, ended, at=at, retry=retry))
-        raise ended.error
+        """See `Store.resume`."""
+        return await drive_async(batches.resume(self._programs, taken, effect, at=at, retry=retry), self._transact)
 
     async def failed(self, *, limit: int, after: Failure | None = None) -> list[Failure]:
         """See `Store.failed`."""
@@ -290,22 +230,8 @@ class AsyncSqlStore(ABC):
         """See `Store.purge`."""
         return await self._drive(self._programs.purge(lifetimes, limit=limit))
 
-    async def _batch(
-        self, program: Callable[[Sequence[S]], Program[list[Outcome]]], items: Sequence[S], effect: AsyncEffect
-    ) -> list[Outcome]:
-        try:
-            return await self._drive(program(items), effect)
-        except TransactionEnded:
-            raise
-        except EffectFailed as e:  # as above
-            failed = e
-        if len(items) == 1:
-            return await self._drive(program(items), raising(failed.error))
-        outcomes = list[Outcome]()
-        with _told_as_far_as_it_came(outcomes):
-            for one in items:
-                outcomes += await self._batch(program, [one], effect)
-        return outcomes
+    async def _transact(self, step: Transaction) -> Any:
+        return await (self._drive(step.program, step.effect) if step.effect else self._afterwards(step.program))
 
     async def _afterwards(self, program: Program[None]) -> None:
         with suppress(InboxError):  # what failed before says more

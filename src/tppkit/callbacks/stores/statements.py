@@ -100,7 +100,7 @@ class Statements:
             for become in (
                 "state = 'failed', reason = :reason",
                 "state = 'failed', reason = :reason, attempts = attempts - 1",
-                "state = :state, attempts = attempts - :given_back",
+                "state = 'waiting', attempts = attempts - 1",
             )
         )
         self.oldest = self._text(
