@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -230,6 +236,17 @@ def _begin_read_committed(session: Session, bind: Engine | Connection) -> Connec
         return session.connection(bind_arguments={"bind": connection})
     finally:
         event.remove(connection, "begin", _set_read_committed)
+        if connection is bind:
+            _end_beginning(connection)
+
+
+def _end_beginning(connection: Connection) -> None:
+    """Leave the application's connection as it was where no transaction came of it, by an error or a cancellation in the event."""
+    # SQLAlchemy takes such a one for still beginning, so it begins nothing by itself: what the application commits from then on
+    # would be lost, and what it rolls back committed by whoever commits next. Another beginning ends that, even one that fails.
+    if not connection.in_transaction():
+        with suppress(Exception):
+            connection.begin().rollback()
 
 
 def _set_read_committed(connection: Connection) -> None:
