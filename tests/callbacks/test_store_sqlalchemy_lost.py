@@ -11,7 +11,7 @@ import pytest
 from inboxes import AT, login, make_effects, new_prefix, read_effects, receiver
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.ext.asyncio import AsyncConnection, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import sessionmaker
+from sqlalchemy.orm import Session, sessionmaker
 
 from tppkit.callbacks import AsyncInbox, Inbox, Outcome
 from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStore
@@ -103,3 +103,20 @@ def test_a_task_cancelled_when_the_store_begins_leaves_the_applications_connecti
 
     asyncio.run(scenario())
     assert read_effects(postgresql_url, prefix) == ["kept"]
+
+
+def test_a_savepoint_that_only_the_lost_connection_ended_is_not_told_as_the_handlers_doing(
+    postgresql_url: str, engine: Engine, prefix: str
+):
+    inbox = Inbox(receiver(), SqlalchemyStore(sessionmaker(engine), prefix=prefix))
+    for number in range(2):
+        inbox.accept(login(f"r{number}"), at=AT)
+    event.listen(engine, "rollback_savepoint", lambda connection, *_: cut(postgresql_url, connection), once=True)
+
+    def fails(callback: Any, session: Session) -> None:
+        raise LookupError
+
+    with pytest.raises(InboxError) as caught:
+        inbox.work(fails, at=AT)
+    assert caught.value.code == "inbox.unavailable"
+    assert inbox.failed() == []

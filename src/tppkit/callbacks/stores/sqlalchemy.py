@@ -59,13 +59,13 @@ class _Point:
         # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
         if mark is Mark.KEEP and not self.session.is_active:
             raise transaction_aborted()
-        if nested is not None and self._is_ended(mark, nested):
+        if nested is not None and self._is_ended(nested):
             raise transaction_ended()
 
-    def _is_ended(self, mark: Mark, nested: SessionTransaction) -> bool:
+    def _is_ended(self, nested: SessionTransaction) -> bool:
         """Whether the savepoint around the handler is, by commit() or rollback() of its own."""
-        if not nested.is_active:
-            return mark is Mark.KEEP  # a flush that failed undid it, which is as good
+        if not nested.is_active:  # where a flush that failed undid it, which is as good, the session has it still
+            return self.session.get_nested_transaction() is not nested
         return self.own_nested is not None and not self.own_nested.is_active
 
 
@@ -91,6 +91,9 @@ class _Session:
             return
         if self.point is not None:
             self.point.require(mark, self.nested)
+        if mark is Mark.UNDO:
+            # Asked once: by the next mark a lost connection may have ended the savepoint, and not the handler.
+            self.point = None
         if mark is Mark.KEEP:
             self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
         if self.nested is not None:
@@ -121,6 +124,8 @@ class _AsyncSession:
             return
         if self.point is not None:
             self.point.require(mark, self.nested.sync_transaction if self.nested else None)
+        if mark is Mark.UNDO:
+            self.point = None  # as above
         if mark is Mark.KEEP:
             await self.connection.flush()  # as above
         if self.nested is not None:
