@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +11,9 @@ import psycopg
 import pytest
 from inboxes import AT, login, make_effects, new_prefix, read_effects, receiver
 from sqlalchemy import Connection, Engine, create_engine, event, text
-from sqlalchemy.ext.asyncio import AsyncConnection, async_sessionmaker, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.pool import NullPool
 
 from tppkit.callbacks import AsyncInbox, Inbox, Outcome
 from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStore
@@ -120,3 +122,79 @@ def test_a_savepoint_that_only_the_lost_connection_ended_is_not_told_as_the_hand
         inbox.work(fails, at=AT)
     assert caught.value.code == "inbox.unavailable"
     assert inbox.failed() == []
+
+
+class Way:
+    """The application's own way to its database, as through a tunnel: what SQLAlchemy passes on as it is when it is closed."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._port = socket.create_server(("127.0.0.1", 0))
+        self._address = self._port.getsockname()
+
+    def close(self) -> None:
+        self._port.close()
+
+    def connect(self) -> psycopg.Connection[Any]:
+        with socket.create_connection(self._address):
+            return psycopg.connect(self._url)
+
+    async def connect_awaited(self) -> psycopg.AsyncConnection[Any]:
+        _, writer = await asyncio.open_connection(*self._address)
+        writer.close()
+        return await psycopg.AsyncConnection.connect(self._url)
+
+
+@pytest.fixture
+def way(postgresql_url: str) -> Iterator[Way]:
+    way = Way(postgresql_url)
+    yield way
+    way.close()
+
+
+def test_an_error_of_the_system_when_connecting_is_the_stores_and_replaces_no_handlers(
+    address: str, engine: Engine, prefix: str, way: Way
+):
+    direct = Inbox(receiver(), SqlalchemyStore(sessionmaker(engine), prefix=prefix))
+    engine = create_engine(address, creator=way.connect, poolclass=NullPool)
+    inbox = Inbox(receiver(), SqlalchemyStore(sessionmaker(engine), prefix=prefix))
+
+    def fails(callback: Any, session: Session) -> None:
+        if callback.request_id == "r2":
+            way.close()
+        raise PermissionError
+
+    for request_id in ("r1", "r2"):  # the failure of the second cannot be kept
+        with pytest.raises(PermissionError):
+            inbox.handle(login(request_id), fails, at=AT)
+    with pytest.raises(InboxError) as caught:
+        inbox.accept(login("r3"), at=AT)
+    assert caught.value.code == "inbox.unavailable"
+    assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+    assert [one.reason for one in direct.failed()] == ["PermissionError"]
+
+
+def test_an_error_of_the_system_when_connecting_is_the_awaited_stores_and_replaces_no_handlers(
+    address: str, prefix: str, way: Way
+):
+    async def fails(callback: Any, session: AsyncSession) -> None:
+        if callback.request_id == "r2":
+            way.close()
+        raise PermissionError
+
+    async def scenario() -> None:
+        engine = create_async_engine(address, async_creator=way.connect_awaited, poolclass=NullPool)
+        inbox = AsyncInbox(receiver(), AsyncSqlalchemyStore(async_sessionmaker(engine), prefix=prefix))
+        for request_id in ("r1", "r2"):
+            with pytest.raises(PermissionError):
+                await inbox.handle(login(request_id), fails, at=AT)
+        with pytest.raises(InboxError) as caught:
+            await inbox.accept(login("r3"), at=AT)
+        assert caught.value.code == "inbox.unavailable"
+        assert isinstance(caught.value.__cause__, ConnectionRefusedError)
+        async with async_sessionmaker(engine)() as session:
+            with pytest.raises(InboxError) as caught:
+                await inbox.once(login("r4"), at=AT, within=session)
+        assert caught.value.code == "inbox.unavailable"
+
+    asyncio.run(scenario())

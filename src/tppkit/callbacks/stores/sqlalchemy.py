@@ -76,12 +76,10 @@ class _Session:
     nested: SessionTransaction | None = None
 
     def execute(self, statement: Statement) -> Rows:
-        try:
+        with _told():
             # Not Session.execute: that would flush what the caller has not finished.
             result = self.connection.connection().execute(_clause(statement.sql), statement.values)
             return result.fetchall() if result.returns_rows else ()
-        except SQLAlchemyError as e:
-            raise _unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
         # The session has to know: it takes back the state of its objects as well.
@@ -109,12 +107,10 @@ class _AsyncSession:
     nested: AsyncSessionTransaction | None = None
 
     async def execute(self, statement: Statement) -> Rows:
-        try:
+        with _told():
             connection = await self.connection.connection()
             result = await connection.execute(_clause(statement.sql), statement.values)
             return result.fetchall() if result.returns_rows else ()
-        except SQLAlchemyError as e:
-            raise _unavailable(e) from e
 
     async def mark(self, mark: Mark) -> None:
         if mark is Mark.SET:
@@ -286,11 +282,15 @@ def _require_transaction(connection: Connection) -> None:
 
 @contextmanager
 def _told() -> Iterator[None]:
+    """Tell a database that fails; what a handler raises is wrapped (`EffectFailed`) before it comes here."""
     try:
         yield
-    except SQLAlchemyError as e:
-        raise _unavailable(e) from e
+    except Exception as e:
+        if isinstance(e, SQLAlchemyError | OSError) or _is_asyncpgs(e):
+            raise InboxError("inbox.unavailable", f"the inbox's database fails: {type(e).__name__}") from e
+        raise
 
 
-def _unavailable(error: SQLAlchemyError) -> InboxError:
-    return InboxError("inbox.unavailable", f"the inbox's database fails: {type(error).__name__}")
+def _is_asyncpgs(error: Exception) -> bool:
+    # SQLAlchemy passes on what asyncpg raises while it connects: its own errors (before SQLAlchemy 2.1), OSError and TimeoutError.
+    return type(error).__module__.partition(".")[0] == "asyncpg"
