@@ -134,7 +134,8 @@ class SqlalchemyStore(SqlStore):
     """A store behind SQLAlchemy sessions.
 
     Handlers get the `Session` and must not commit; `once` takes the caller's. The store's own transactions in PostgreSQL are READ
-    COMMITTED, whatever the engine's level, AUTOCOMMIT included; the caller's keep theirs.
+    COMMITTED, whatever the engine's level, AUTOCOMMIT included, unless a listener of the session sets another (`after_begin`); the
+    caller's keep theirs.
 
     Args:
         make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
