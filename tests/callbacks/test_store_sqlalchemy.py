@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from inboxes import AT, login, new_prefix, outcome, receiver
 from sqlalchemy import create_engine, create_mock_engine, event, select, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, sessionmaker
 
-from tppkit.callbacks import Inbox, Outcome
-from tppkit.callbacks.stores.sqlalchemy import SqlalchemyStore
+from tppkit.callbacks import AsyncInbox, Inbox, Outcome
+from tppkit.callbacks.stores.sqlalchemy import AsyncSqlalchemyStore, SqlalchemyStore
 from tppkit.errors import ConfigurationError, InboxError
 
 
@@ -296,41 +298,27 @@ def test_a_savepoint_that_a_handler_leaves_open_is_kept(inbox: Inbox, make_sessi
     assert payments(make_session) == ["r1"]
 
 
-@pytest.mark.parametrize("end", ["commit", "rollback"])
-def test_a_handler_that_ends_the_savepoint_around_it_is_found_out(
-    inbox: Inbox, make_session: sessionmaker[Session], end: str
-):
-    def ends(callback: Any, session: Session) -> None:
-        pay(callback, session)
-        around = session.get_nested_transaction()
-        assert around is not None
-        getattr(around, end)()
-
-    with pytest.raises(ConfigurationError) as caught:
-        inbox.handle(outcome("r1"), ends, at=AT)
-    assert caught.value.code == "inbox.handler-committed"
-    assert payments(make_session) == []
-
-
-ENDS = {
-    "commit": lambda connection: connection.commit(),
-    "rollback": lambda connection: connection.rollback(),
-    "savepoint's commit": lambda connection: connection.get_nested_transaction().commit(),
-    "savepoint's rollback": lambda connection: connection.get_nested_transaction().rollback(),
+ENDS: dict[str, Callable[[Any], object]] = {
+    "commit": lambda session: session.connection().commit(),
+    "rollback": lambda session: session.connection().rollback(),
+    "savepoint's commit": lambda session: session.get_nested_transaction().commit(),
+    "savepoint's rollback": lambda session: session.get_nested_transaction().rollback(),
+    "connection's savepoint's commit": lambda session: session.connection().get_nested_transaction().commit(),
+    "connection's savepoint's rollback": lambda session: session.connection().get_nested_transaction().rollback(),
 }
 
 
 @pytest.mark.filterwarnings("ignore:transaction already deassociated")  # SQLAlchemy tells it in its own way
 @pytest.mark.parametrize("raises", [False, True])
 @pytest.mark.parametrize("end", ENDS)
-def test_a_handler_that_ends_a_transaction_of_the_sessions_connection_is_found_out(
+def test_a_handler_that_ends_a_transaction_or_the_savepoint_around_it_is_found_out(
     inbox: Inbox, make_session: sessionmaker[Session], end: str, raises: bool
 ):
     def ends(callback: Any, session: Session) -> None:
         pay(callback, session)
         session.flush()
         if callback.request_id == "r2":
-            ENDS[end](session.connection())
+            ENDS[end](session)
             if raises:
                 raise LookupError
 
@@ -344,6 +332,32 @@ def test_a_handler_that_ends_a_transaction_of_the_sessions_connection_is_found_o
     answers = [one.outcome for one in inbox.handle_all(calls, pay, at=AT)]  # type: ignore[union-attr]
     assert answers[1] == ("repeated" if end == "commit" else "applied")
     assert payments(make_session) == ["r1", "r2", "r3"]
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+@pytest.mark.parametrize("raises", [False, True])
+def test_an_awaited_handler_that_ends_the_savepoint_around_it_is_found_out(postgresql_url: str, end: str, raises: bool):
+    async def ends(callback: Any, session: AsyncSession) -> None:
+        if callback.request_id == "r1":
+            around = session.get_nested_transaction()
+            assert around is not None
+            await getattr(around, end)()
+            if raises:
+                raise LookupError
+
+    async def scenario() -> None:
+        engine = create_async_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
+        store = AsyncSqlalchemyStore(async_sessionmaker(engine), prefix=new_prefix("orm"))
+        await store.create_tables()
+        inbox = AsyncInbox(receiver(), store)
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle_all([login(f"r{number}") for number in range(3)], ends, at=AT)
+        assert caught.value.code == "inbox.handler-committed"
+        told = [(one.entry.request_id, one.reason) for one in await inbox.failed()]
+        assert told == [("r1", "ConfigurationError [inbox.handler-committed]")]
+        await engine.dispose()
+
+    asyncio.run(scenario())
 
 
 def test_a_connection_that_the_server_ends_is_no_fault_of_the_handler(postgresql_url: str):

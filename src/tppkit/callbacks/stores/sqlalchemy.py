@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -53,13 +59,13 @@ class _Point:
         # A flush that failed leaves the session's innermost transaction open and unusable, and only the session knows.
         if mark is Mark.KEEP and not self.session.is_active:
             raise transaction_aborted()
-        if nested is not None and self._is_ended(mark, nested):
+        if nested is not None and self._is_ended(nested):
             raise transaction_ended()
 
-    def _is_ended(self, mark: Mark, nested: SessionTransaction) -> bool:
+    def _is_ended(self, nested: SessionTransaction) -> bool:
         """Whether the savepoint around the handler is, by commit() or rollback() of its own."""
-        if not nested.is_active:
-            return mark is Mark.KEEP  # a flush that failed undid it, which is as good
+        if not nested.is_active:  # where a flush that failed undid it, which is as good, the session has it still
+            return self.session.get_nested_transaction() is not nested
         return self.own_nested is not None and not self.own_nested.is_active
 
 
@@ -70,12 +76,10 @@ class _Session:
     nested: SessionTransaction | None = None
 
     def execute(self, statement: Statement) -> Rows:
-        try:
+        with _told():
             # Not Session.execute: that would flush what the caller has not finished.
             result = self.connection.connection().execute(_clause(statement.sql), statement.values)
             return result.fetchall() if result.returns_rows else ()
-        except SQLAlchemyError as e:
-            raise _unavailable(e) from e
 
     def mark(self, mark: Mark) -> None:
         # The session has to know: it takes back the state of its objects as well.
@@ -85,6 +89,9 @@ class _Session:
             return
         if self.point is not None:
             self.point.require(mark, self.nested)
+        if mark is Mark.UNDO:
+            # Asked once: by the next mark a lost connection may have ended the savepoint, and not the handler.
+            self.point = None
         if mark is Mark.KEEP:
             self.connection.flush()  # what a handler left unsent; that it cannot be written is the handler's own failure
         if self.nested is not None:
@@ -100,12 +107,10 @@ class _AsyncSession:
     nested: AsyncSessionTransaction | None = None
 
     async def execute(self, statement: Statement) -> Rows:
-        try:
+        with _told():
             connection = await self.connection.connection()
             result = await connection.execute(_clause(statement.sql), statement.values)
             return result.fetchall() if result.returns_rows else ()
-        except SQLAlchemyError as e:
-            raise _unavailable(e) from e
 
     async def mark(self, mark: Mark) -> None:
         if mark is Mark.SET:
@@ -115,6 +120,8 @@ class _AsyncSession:
             return
         if self.point is not None:
             self.point.require(mark, self.nested.sync_transaction if self.nested else None)
+        if mark is Mark.UNDO:
+            self.point = None  # as above
         if mark is Mark.KEEP:
             await self.connection.flush()  # as above
         if self.nested is not None:
@@ -127,7 +134,8 @@ class SqlalchemyStore(SqlStore):
     """A store behind SQLAlchemy sessions.
 
     Handlers get the `Session` and must not commit; `once` takes the caller's. The store's own transactions in PostgreSQL are READ
-    COMMITTED, whatever the engine's level, AUTOCOMMIT included; the caller's keep theirs.
+    COMMITTED, whatever the engine's level, AUTOCOMMIT included, unless a listener of the session sets another (`after_begin`); the
+    caller's keep theirs.
 
     Args:
         make_session: a `sessionmaker`, or what else makes a `Session`. Give its engine `hide_parameters=True`, or errors of
@@ -230,6 +238,17 @@ def _begin_read_committed(session: Session, bind: Engine | Connection) -> Connec
         return session.connection(bind_arguments={"bind": connection})
     finally:
         event.remove(connection, "begin", _set_read_committed)
+        if connection is bind:
+            _end_beginning(connection)
+
+
+def _end_beginning(connection: Connection) -> None:
+    """Leave the application's connection as it was where no transaction came of it, by an error or a cancellation in the event."""
+    # SQLAlchemy takes such a one for still beginning, so it begins nothing by itself: what the application commits from then on
+    # would be lost, and what it rolls back committed by whoever commits next. Another beginning ends that, even one that fails.
+    if not connection.in_transaction():
+        with suppress(Exception):
+            connection.begin().rollback()
 
 
 def _set_read_committed(connection: Connection) -> None:
@@ -264,11 +283,15 @@ def _require_transaction(connection: Connection) -> None:
 
 @contextmanager
 def _told() -> Iterator[None]:
+    """Tell a database that fails; what a handler raises is wrapped (`EffectFailed`) before it comes here."""
     try:
         yield
-    except SQLAlchemyError as e:
-        raise _unavailable(e) from e
+    except Exception as e:
+        if isinstance(e, SQLAlchemyError | OSError) or _is_asyncpgs(e):
+            raise InboxError("inbox.unavailable", f"the inbox's database fails: {type(e).__name__}") from e
+        raise
 
 
-def _unavailable(error: SQLAlchemyError) -> InboxError:
-    return InboxError("inbox.unavailable", f"the inbox's database fails: {type(error).__name__}")
+def _is_asyncpgs(error: Exception) -> bool:
+    # SQLAlchemy passes on what asyncpg raises while it connects: its own errors (before SQLAlchemy 2.1), OSError and TimeoutError.
+    return type(error).__module__.partition(".")[0] == "asyncpg"
