@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -247,6 +248,38 @@ def test_a_signature_that_was_sent_alone_is_told_where_its_padding_proves_by_who
         diagnosis = diagnose_request(message, profile=JWS, certificates=others)
         assert diagnosis.outcome is Outcome.UNEXPLAINED
         assert "jws-form" in names(diagnosis)
+
+
+BESIDE: list[tuple[str, Callable[[str], str], list[str]]] = [
+    ("X-Signature", str, ["signature-carrier"]),
+    ("X-Seal", "jws={}".format, ["signature-carrier"]),
+    ("Signature", str, ["signature-carrier"]),
+    (CARRIER, str, ["signature-twice"]),
+    ("X-JWS-Header", lambda whole: whole.partition(".")[0], []),
+    ("X-Head", lambda whole: whole.partition(".")[0], []),
+    ("X-Seal", lambda whole: f"%22{whole}%22", []),
+]
+
+
+@pytest.mark.parametrize(("place", "write", "causes"), BESIDE)
+def test_a_signature_is_not_told_as_alone_where_its_header_stands_elsewhere(
+    rsa_pki: Pki, place: str, write: Callable[[str], str], causes: list[str]
+) -> None:
+    whole = dict(seal_jws(rsa_pki).headers)[CARRIER]
+    known = [rsa_pki.qseal.certificate]
+    alone = REQUEST.with_headers((CARRIER, whole.rpartition(".")[2]), *digest_of(seal_jws(rsa_pki)))
+    assert "jws-signature-alone" in explained(diagnose_request(alone, profile=JWS, certificates=known))
+    beside = alone.with_headers((place, write(whole)))
+    for message in (beside, beside._replace(headers=beside.headers[::-1])):
+        diagnosis = diagnose_request(message, profile=JWS, certificates=known)
+        if causes:
+            assert explained(diagnosis) == causes
+        else:
+            assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-form"])
+
+
+def digest_of(message: Message) -> list[tuple[str, str]]:
+    return [one for one in message.headers if one[0] == "Digest"]
 
 
 @pytest.mark.parametrize("form", ALONE)

@@ -14,7 +14,7 @@ from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.addresses import as_should_be_sent, origins_of
 from tppkit.seals.diagnose.draft import Seen, right_draft
 from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
-from tppkit.seals.diagnose.form import Fault
+from tppkit.seals.diagnose.form import Fault, Form
 from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
 from tppkit.seals.diagnose.jws_form import tell_part
 from tppkit.seals.diagnose.masking import shown_bytes
@@ -93,11 +93,11 @@ def _diagnose(
     # 5. It is explained when every part that fails has its proven cause.
     form = read_signature(message, profile=profile)  # 1
     key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
-    sent, faults = find_certificates(message, profile=profile, key_ids=key_ids)
+    sent, faults = find_certificates(message, profile=profile, key_ids=key_ids, unread=bool(form.unread))
     candidates = _candidates(sent, certificates, profile)
     form = tell_part(form, candidates)
     if not candidates:
-        return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
+        return _without_parameters(profile, form, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
     given, refused = _judge(message, certificate, profile, given)  # 2
     start: tuple[Fault, ...] = ()
@@ -116,7 +116,7 @@ def _diagnose(
     if refused and dialects and not not_seal and not start:
         return _dialect(case, dialects, refused, faults, max_work)
     if not readings:
-        return _without_parameters(profile, faults, has_certificate=True, refused=refused)
+        return _without_parameters(profile, form, faults, has_certificate=True, refused=refused)
     found = examine(case, max_work)
     causes = causes_of((*faults, *faults_in(case, found), *not_seal))  # 3
     left = tuple(still_refused(case, found, causes))  # 4
@@ -185,7 +185,12 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
 
 
 def _without_parameters(
-    profile: SealProfile, faults: Sequence[Fault], *, has_certificate: bool, refused: Refusal | None = None
+    profile: SealProfile,
+    form: Form,
+    faults: Sequence[Fault],
+    *,
+    has_certificate: bool,
+    refused: Refusal | None = None,
 ) -> Diagnosis:
     """Nothing can be said of what was signed: no certificate, or a signature whose parameters cannot be read."""
     names = {one.mistake.name for one in faults}
@@ -193,6 +198,7 @@ def _without_parameters(
     advice = []
     if refused is not None and not missing:
         advice.append(tell_refusal(refused))
+    advice += [f"{name} holds what may be a signature, in no form that is read there." for name in form.unread]
     if not has_certificate:
         advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")
     elif "signature-format" in names:
