@@ -327,6 +327,32 @@ def test_a_piece_of_a_header_is_told_as_cut_off_where_it_has_the_length_of_a_sig
         assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
 
 
+WHOLE = [
+    '{"alg":"ES256","alg":"ES256"}', '{"alg":"ES256",}', '{"alg":NaN}', '{"alg":"\\ud800"}', '{"alg":"ES256"} x', '{"alg":"ES256"}{',
+    '{"alg":[[[[[[[[[1]]]]]]]]]}', '{"alg":01}', '{"a":"{[\\"","a":1}', '{"alg":"ES256"]', '{"alg":[}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WHOLE)
+@pytest.mark.parametrize("blanks", [0, 1, 2])
+def test_a_whole_header_that_no_reader_takes_is_not_told_as_cut_off(pki: Pki, text: str, blanks: int) -> None:
+    head = encode_base64url((" " * blanks + text).encode())
+    diagnosis = diagnose_request(
+        REQUEST.with_headers((CARRIER, head)), profile=JWS, certificates=[pki.qseal.certificate]
+    )
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-form"])
+
+
+@pytest.mark.parametrize(
+    "text", ['{"alg":"ES256","alg":"ES', '{"a":"b\\', '{"a":"b\\"', '{"a":{}', '{"a":["}",', '{"a":1']
+)
+def test_a_header_that_ends_within_is_told_as_cut_off(pki: Pki, text: str) -> None:
+    for blanks in range(3):
+        head = encode_base64url((" " * blanks + text).encode())
+        diagnosis = diagnose_request(REQUEST.with_headers((CARRIER, head)), profile=JWS)
+        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
+
+
 def in_carrier(message: Message, name: str) -> Message:
     return message._replace(headers=tuple((name if n == CARRIER else n, v) for n, v in message.headers))
 

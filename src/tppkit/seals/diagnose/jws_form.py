@@ -68,6 +68,8 @@ _PART = r"[A-Za-z0-9_+/-]++=*+"
 _DETACHED = re.compile(rf"(?<![A-Za-z0-9_+/-]){_PART}\.\.{_PART}")
 _ATTACHED = re.compile(rf"(?<![A-Za-z0-9_+/.-]){_PART}\.{_PART}\.{_PART}(?!\.)")
 _BEGINNING = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[\t\n\r -~]*')  # of a JSON object in ASCII
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.?)*+(?P<end>"?)|[][{}]', re.DOTALL)
+_CLOSED_BY = {"{": "}", "[": "]"}
 
 
 class LooseJws(NamedTuple):
@@ -179,7 +181,7 @@ def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
     raw = decode_loosely(form.part)
     fitting = [(one, oracle) for one in certificates for oracle in make_oracles(one.public_key, raw)]
     maker = next((one for one, oracle in fitting if oracle.made.certain), None)
-    if _BEGINNING.fullmatch(decode_loosely(form.part[: len(form.part) & ~3])):
+    if _ends_inside_object(form.part):
         told = Fault(_ROWS["jws-cut"], f"its {len(form.part)} characters are those of a JSON object that does not end")
     elif maker is not None:
         told = Fault(_ROWS["jws-signature-alone"], f"its {len(raw)} bytes are those of a signature by {maker.subject}")
@@ -190,6 +192,24 @@ def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
     else:
         return form
     return form._replace(faults=tuple([told if one.mistake.name == "jws-form" else one for one in form.faults]))
+
+
+def _ends_inside_object(part: str) -> bool:
+    """Whether a text in base64, ending anywhere, is the beginning of a JSON object in ASCII, and ends within it."""
+    bare = part.rstrip("=")
+    raw = decode_loosely(bare + "A" * (-len(bare) % 4))[: len(bare) * 3 // 4]
+    if _BEGINNING.fullmatch(raw) is None:
+        return False
+    still_open: list[str] = []
+    for match in _STRING_OR_BRACKET.finditer(raw.decode("ascii")):
+        token = match[0]
+        if token[0] == '"' and not match["end"]:
+            return True
+        if token in _CLOSED_BY:
+            still_open.append(_CLOSED_BY[token])
+        elif token[0] != '"' and (still_open.pop() != token or not still_open):
+            return False
+    return True
 
 
 def decode_loosely(text: str) -> bytes:
