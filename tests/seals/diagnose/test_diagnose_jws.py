@@ -18,6 +18,7 @@ from jws_signer import AT, CARRIER, JWS, REQUEST, compact, seal_jws, with_values
 from wrong_signer import seal_wrongly
 
 from tppkit._encoding import encode_base64, encode_base64url
+from tppkit.certificates import EidasCertificate
 from tppkit.httpsig import Message
 from tppkit.seals import PROFILES
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
@@ -174,6 +175,22 @@ def test_a_certificate_whose_key_is_none_is_told_and_nothing_escapes(pki: Pki) -
         headers=tuple((n, text if n == "TPP-Signature-Certificate" else v) for n, v in in_header.headers)
     )
     assert explained(diagnose_request(in_header, certificates=known)) == ["certificate-form"]
+
+
+@pytest.mark.parametrize("role", ["certificates", "qwac"])
+def test_a_given_certificate_whose_key_is_none_is_told_and_stops_nothing(pki: Pki, role: str) -> None:
+    point = pki.qseal.key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    der = pki.qseal.certificate.der.replace(point, point[:-1] + bytes((point[-1] ^ 1,)))
+    bad = EidasCertificate.from_der(der)
+    given: dict[str, Any] = {"certificates": [bad, pki.qseal.certificate]} if role == "certificates" else {"qwac": bad}
+    outcomes = []
+    for message in (seal_wrongly(pki.qseal), broken(seal_wrongly(pki.qseal))):
+        diagnosis = diagnose_request(message, **given)
+        outcomes.append(diagnosis.outcome)
+        assert f"the public key of {bad.subject}, which was given, cannot be read" in diagnosis.notes[-1]
+    assert outcomes == [Outcome.VERIFIES, Outcome.UNEXPLAINED]
+    part = seal_jws(pki, form=lambda head, payload, signature: signature)
+    assert names(diagnose_request(part, profile=JWS, **given))[-1] == "jws-form"
 
 
 def test_a_key_that_the_dialect_has_no_algorithm_for_is_told_once(pki: Pki) -> None:

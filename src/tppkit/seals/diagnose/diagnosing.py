@@ -8,6 +8,7 @@ from datetime import datetime
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import length_differences
@@ -70,11 +71,22 @@ def diagnose_request(
         max_work: a bound for the search, in units of about two microseconds.
         show_values: do not mask tokens, keys and card numbers, and show a body where it was signed.
     """
-    if qwac is not None:
-        certificates = (*certificates, qwac)
-    given = Given(at, qwac, origin)
-    diagnosis = _diagnose(message, certificates, profile, given, max_work, show_values=show_values)
-    return replace(diagnosis, notes=tuple(length_differences(message)))
+    known = dict.fromkeys((*certificates, *([qwac] if qwac is not None else [])))
+    usable = tuple([one for one in known if _has_key(one)])
+    diagnosis = _diagnose(message, usable, profile, Given(at, qwac, origin), max_work, show_values=show_values)
+    unusable = [
+        f"the public key of {one.subject}, which was given, cannot be read: it was not tried"
+        for one in known
+        if one not in usable
+    ]
+    return replace(diagnosis, notes=(*length_differences(message), *unusable))
+
+
+def _has_key(certificate: EidasCertificate) -> bool:
+    try:
+        return certificate.public_key is not None
+    except FormatError:
+        return False
 
 
 def _diagnose(

@@ -178,6 +178,8 @@ def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
         form: as it was read; of any other signature it is as it was.
         certificates: whose keys may have made the signature.
     """
+    if not form.part:
+        return form
     raw = decode_loosely(form.part)
     fitting = [(one, oracle) for one in certificates for oracle in make_oracles(one.public_key, raw)]
     maker = next((one for one, oracle in fitting if oracle.made.certain), None)
