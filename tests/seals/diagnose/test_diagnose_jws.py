@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,6 +18,7 @@ from jws_signer import AT, CARRIER, JWS, REQUEST, compact, seal_jws, with_values
 from wrong_signer import seal_wrongly
 
 from tppkit._encoding import encode_base64, encode_base64url
+from tppkit.certificates import EidasCertificate
 from tppkit.httpsig import Message
 from tppkit.seals import PROFILES
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
@@ -175,6 +177,22 @@ def test_a_certificate_whose_key_is_none_is_told_and_nothing_escapes(pki: Pki) -
     assert explained(diagnose_request(in_header, certificates=known)) == ["certificate-form"]
 
 
+@pytest.mark.parametrize("role", ["certificates", "qwac"])
+def test_a_given_certificate_whose_key_is_none_is_told_and_stops_nothing(pki: Pki, role: str) -> None:
+    point = pki.qseal.key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+    der = pki.qseal.certificate.der.replace(point, point[:-1] + bytes((point[-1] ^ 1,)))
+    bad = EidasCertificate.from_der(der)
+    given: dict[str, Any] = {"certificates": [bad, pki.qseal.certificate]} if role == "certificates" else {"qwac": bad}
+    outcomes = []
+    for message in (seal_wrongly(pki.qseal), broken(seal_wrongly(pki.qseal))):
+        diagnosis = diagnose_request(message, **given)
+        outcomes.append(diagnosis.outcome)
+        assert f"the public key of {bad.subject}, which was given, cannot be read" in diagnosis.notes[-1]
+    assert outcomes == [Outcome.VERIFIES, Outcome.UNEXPLAINED]
+    part = seal_jws(pki, form=lambda head, payload, signature: signature)
+    assert names(diagnose_request(part, profile=JWS, **given))[-1] == "jws-form"
+
+
 def test_a_key_that_the_dialect_has_no_algorithm_for_is_told_once(pki: Pki) -> None:
     profile = replace(PROFILES["ing-jws"], covered=JWS.covered, request_id="x-request-id")
     wrong = seal_jws(pki, lines="{}\n".format)
@@ -249,6 +267,38 @@ def test_a_signature_that_was_sent_alone_is_told_where_its_padding_proves_by_who
         assert "jws-form" in names(diagnosis)
 
 
+BESIDE: list[tuple[str, Callable[[str], str], list[str]]] = [
+    ("X-Signature", str, ["signature-carrier"]),
+    ("X-Seal", "jws={}".format, ["signature-carrier"]),
+    ("Signature", str, ["signature-carrier"]),
+    (CARRIER, str, ["signature-twice"]),
+    ("X-JWS-Header", lambda whole: whole.partition(".")[0], []),
+    ("X-Head", lambda whole: whole.partition(".")[0], []),
+    ("X-Seal", lambda whole: f"%22{whole}%22", []),
+]
+
+
+@pytest.mark.parametrize(("place", "write", "causes"), BESIDE)
+def test_a_signature_is_not_told_as_alone_where_its_header_stands_elsewhere(
+    rsa_pki: Pki, place: str, write: Callable[[str], str], causes: list[str]
+) -> None:
+    whole = dict(seal_jws(rsa_pki).headers)[CARRIER]
+    known = [rsa_pki.qseal.certificate]
+    alone = REQUEST.with_headers((CARRIER, whole.rpartition(".")[2]), *digest_of(seal_jws(rsa_pki)))
+    assert "jws-signature-alone" in explained(diagnose_request(alone, profile=JWS, certificates=known))
+    beside = alone.with_headers((place, write(whole)))
+    for message in (beside, beside._replace(headers=beside.headers[::-1])):
+        diagnosis = diagnose_request(message, profile=JWS, certificates=known)
+        if causes:
+            assert explained(diagnosis) == causes
+        else:
+            assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-form"])
+
+
+def digest_of(message: Message) -> list[tuple[str, str]]:
+    return [one for one in message.headers if one[0] == "Digest"]
+
+
 @pytest.mark.parametrize("form", ALONE)
 @pytest.mark.parametrize("signed", [True, False], ids=["signature", "keyed hash"])
 def test_of_other_keys_what_has_the_form_of_a_signature_is_told_as_by_nobody(
@@ -291,6 +341,32 @@ def test_a_piece_of_a_header_is_told_as_cut_off_where_it_has_the_length_of_a_sig
     for number in range(8):  # about half of them have the form of a signature too
         head = encode_base64url(compact({"alg": "ES384", "kid": f"key-{number}-of-the-provider", "x5c": ["MIIC" * 20]}))
         diagnosis = diagnose_request(REQUEST.with_headers((CARRIER, head[:128])), profile=JWS, certificates=known)
+        assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
+
+
+WHOLE = [
+    '{"alg":"ES256","alg":"ES256"}', '{"alg":"ES256",}', '{"alg":NaN}', '{"alg":"\\ud800"}', '{"alg":"ES256"} x', '{"alg":"ES256"}{',
+    '{"alg":[[[[[[[[[1]]]]]]]]]}', '{"alg":01}', '{"a":"{[\\"","a":1}', '{"alg":"ES256"]', '{"alg":[}',
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", WHOLE)
+@pytest.mark.parametrize("blanks", [0, 1, 2])
+def test_a_whole_header_that_no_reader_takes_is_not_told_as_cut_off(pki: Pki, text: str, blanks: int) -> None:
+    head = encode_base64url((" " * blanks + text).encode())
+    diagnosis = diagnose_request(
+        REQUEST.with_headers((CARRIER, head)), profile=JWS, certificates=[pki.qseal.certificate]
+    )
+    assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-form"])
+
+
+@pytest.mark.parametrize(
+    "text", ['{"alg":"ES256","alg":"ES', '{"a":"b\\', '{"a":"b\\"', '{"a":{}', '{"a":["}",', '{"a":1']
+)
+def test_a_header_that_ends_within_is_told_as_cut_off(pki: Pki, text: str) -> None:
+    for blanks in range(3):
+        head = encode_base64url((" " * blanks + text).encode())
+        diagnosis = diagnose_request(REQUEST.with_headers((CARRIER, head)), profile=JWS)
         assert (diagnosis.outcome, names(diagnosis)) == (Outcome.UNEXPLAINED, ["jws-cut"])
 
 

@@ -8,13 +8,14 @@ from datetime import datetime
 
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.message import Message
 from tppkit.httpsig.wire import length_differences
 from tppkit.seals.diagnose.addresses import as_should_be_sent, origins_of
 from tppkit.seals.diagnose.draft import Seen, right_draft
 from tppkit.seals.diagnose.examining import Case, DigestState, Found, examine, faults_in, readings_of
-from tppkit.seals.diagnose.form import Fault
+from tppkit.seals.diagnose.form import Fault, Form
 from tppkit.seals.diagnose.judging import Given, Refusal, other_dialects, refusal
 from tppkit.seals.diagnose.jws_form import tell_part
 from tppkit.seals.diagnose.masking import shown_bytes
@@ -70,11 +71,22 @@ def diagnose_request(
         max_work: a bound for the search, in units of about two microseconds.
         show_values: do not mask tokens, keys and card numbers, and show a body where it was signed.
     """
-    if qwac is not None:
-        certificates = (*certificates, qwac)
-    given = Given(at, qwac, origin)
-    diagnosis = _diagnose(message, certificates, profile, given, max_work, show_values=show_values)
-    return replace(diagnosis, notes=tuple(length_differences(message)))
+    known = dict.fromkeys((*certificates, *([qwac] if qwac is not None else [])))
+    usable = tuple([one for one in known if _has_key(one)])
+    diagnosis = _diagnose(message, usable, profile, Given(at, qwac, origin), max_work, show_values=show_values)
+    unusable = [
+        f"the public key of {one.subject}, which was given, cannot be read: it was not tried"
+        for one in known
+        if one not in usable
+    ]
+    return replace(diagnosis, notes=(*length_differences(message), *unusable))
+
+
+def _has_key(certificate: EidasCertificate) -> bool:
+    try:
+        return certificate.public_key is not None
+    except FormatError:
+        return False
 
 
 def _diagnose(
@@ -93,11 +105,11 @@ def _diagnose(
     # 5. It is explained when every part that fails has its proven cause.
     form = read_signature(message, profile=profile)  # 1
     key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
-    sent, faults = find_certificates(message, profile=profile, key_ids=key_ids)
+    sent, faults = find_certificates(message, profile=profile, key_ids=key_ids, unread=bool(form.unread))
     candidates = _candidates(sent, certificates, profile)
     form = tell_part(form, candidates)
     if not candidates:
-        return _without_parameters(profile, (*faults, *form.faults), has_certificate=False)
+        return _without_parameters(profile, form, (*faults, *form.faults), has_certificate=False)
     certificate = candidates[0]
     given, refused = _judge(message, certificate, profile, given)  # 2
     start: tuple[Fault, ...] = ()
@@ -116,7 +128,7 @@ def _diagnose(
     if refused and dialects and not not_seal and not start:
         return _dialect(case, dialects, refused, faults, max_work)
     if not readings:
-        return _without_parameters(profile, faults, has_certificate=True, refused=refused)
+        return _without_parameters(profile, form, faults, has_certificate=True, refused=refused)
     found = examine(case, max_work)
     causes = causes_of((*faults, *faults_in(case, found), *not_seal))  # 3
     left = tuple(still_refused(case, found, causes))  # 4
@@ -185,7 +197,12 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
 
 
 def _without_parameters(
-    profile: SealProfile, faults: Sequence[Fault], *, has_certificate: bool, refused: Refusal | None = None
+    profile: SealProfile,
+    form: Form,
+    faults: Sequence[Fault],
+    *,
+    has_certificate: bool,
+    refused: Refusal | None = None,
 ) -> Diagnosis:
     """Nothing can be said of what was signed: no certificate, or a signature whose parameters cannot be read."""
     names = {one.mistake.name for one in faults}
@@ -193,6 +210,7 @@ def _without_parameters(
     advice = []
     if refused is not None and not missing:
         advice.append(tell_refusal(refused))
+    advice += [f"{name} holds what may be a signature, in no form that is read there." for name in form.unread]
     if not has_certificate:
         advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")
     elif "signature-format" in names:

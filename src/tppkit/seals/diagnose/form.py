@@ -31,7 +31,8 @@ _NAMES = {name.lower(): name for name in ("keyId", "algorithm", "headers", "sign
 FORM_MISTAKES: tuple[Mistake, ...] = tuple(
     Mistake(name, Part.FORM, cause, mend)
     for name, cause, mend in (
-        ("signature-missing", "The request has no signature.", "Send the signature in the header that the bank's dialect has for it."),
+        ("signature-missing", "No header of the request holds a signature.",
+         "Send the signature in the header that the bank's dialect has for it."),
         ("signature-carrier", "The signature stands in another header than the dialect has for it.",
          "Send it in the header that the dialect names."),
         ("signature-format", "The signature is in another format than the dialect has.",
@@ -104,7 +105,9 @@ class Form(NamedTuple):
         faults: what is wrong with the form.
         prefixes: of a JSON Web Signature, for each reading what stands before the lines: its protected header and a point.
         payload: of a JSON Web Signature that carries one, as written.
-        part: of a JSON Web Signature of which one part alone arrived, that part.
+        part: of a JSON Web Signature of which one part alone arrived, that part; empty where anything else may be a signature.
+        unread: headers with what may be a signature and cannot be read; where one was read, only those that may hold a JSON Web
+            Signature, since that may have a certificate.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
@@ -113,6 +116,7 @@ class Form(NamedTuple):
     prefixes: tuple[str, ...] = ()
     payload: str = ""
     part: str = ""
+    unread: tuple[str, ...] = ()
 
 
 def read_form(value: str, *, profile: SealProfile) -> Form:

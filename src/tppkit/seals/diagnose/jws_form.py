@@ -63,8 +63,13 @@ _FAULTS: Mapping[str, Callable[[str], Fault]] = {
     "x5c": lambda told: fault("certificate-form", told),
 }
 _LAST_SECOND = 100_000_000_000  # a larger number is of milliseconds: as seconds it would be a year beyond 5000
-_BETWEEN_WORDS = re.compile(r"[\s,;\"'<>]+")
+# One with its two parts, or three; each run of letters is read once, from where it begins.
+_PART = r"[A-Za-z0-9_+/-]++=*+"
+_DETACHED = re.compile(rf"(?<![A-Za-z0-9_+/-]){_PART}\.\.{_PART}")
+_ATTACHED = re.compile(rf"(?<![A-Za-z0-9_+/.-]){_PART}\.{_PART}\.{_PART}(?!\.)")
 _BEGINNING = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[\t\n\r -~]*')  # of a JSON object in ASCII
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.?)*+(?P<end>"?)|[][{}]', re.DOTALL)
+_CLOSED_BY = {"{": "}", "[": "]"}
 
 
 class LooseJws(NamedTuple):
@@ -92,7 +97,7 @@ def split_jws(value: str) -> LooseJws:
     text = value.strip(" \t\"'") if len(value) <= MAX_JWS_LENGTH else ""
     first, point, rest = text.partition(".")
     payload, _, signature = rest.rpartition(".")
-    header = _header_of(first)
+    header = decode_object(first)
     if not point and header is None:
         return LooseJws("", None, "", first)
     return LooseJws(first, header, payload, signature)
@@ -107,16 +112,15 @@ def jws_carriers(profile: SealProfile) -> tuple[str, ...]:
 def find_jws(name: str, value: str) -> str | None:
     """The JSON Web Signature in a header that is none of its own, or None: one with a protected header that can be read.
 
-    Of one with a payload, as tokens are, the header's name must say that it is a signature.
+    Whatever stands around it. Of one with a payload, as tokens are, the header's name must say that it is a signature.
 
     Args:
         name: of the header.
         value: as received; what is longer than 32 KiB is not read.
     """
-    if ".." not in value and not (value.count(".") == 2 and speaks_of_signature(name)):
-        return None
-    words = _BETWEEN_WORDS.split(value) if len(value) <= MAX_JWS_LENGTH else ()
-    longest = max((word for word in words if word.count(".") == 2), key=len, default="")  # one is read, of however many
+    text = value if len(value) <= MAX_JWS_LENGTH else ""
+    found = _DETACHED.findall(text) or (_ATTACHED.findall(text) if speaks_of_signature(name) else [])
+    longest = max(found, key=len, default="")  # one is read, of however many
     return longest if split_jws(longest).header is not None else None
 
 
@@ -174,10 +178,12 @@ def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
         form: as it was read; of any other signature it is as it was.
         certificates: whose keys may have made the signature.
     """
+    if not form.part:
+        return form
     raw = decode_loosely(form.part)
     fitting = [(one, oracle) for one in certificates for oracle in make_oracles(one.public_key, raw)]
     maker = next((one for one, oracle in fitting if oracle.made.certain), None)
-    if _BEGINNING.fullmatch(decode_loosely(form.part[: len(form.part) & ~3])):
+    if _ends_inside_object(form.part):
         told = Fault(_ROWS["jws-cut"], f"its {len(form.part)} characters are those of a JSON object that does not end")
     elif maker is not None:
         told = Fault(_ROWS["jws-signature-alone"], f"its {len(raw)} bytes are those of a signature by {maker.subject}")
@@ -188,6 +194,24 @@ def tell_part(form: Form, certificates: Sequence[EidasCertificate]) -> Form:
     else:
         return form
     return form._replace(faults=tuple([told if one.mistake.name == "jws-form" else one for one in form.faults]))
+
+
+def _ends_inside_object(part: str) -> bool:
+    """Whether a text in base64, ending anywhere, is the beginning of a JSON object in ASCII, and ends within it."""
+    bare = part.rstrip("=")
+    raw = decode_loosely(bare + "A" * (-len(bare) % 4))[: len(bare) * 3 // 4]
+    if _BEGINNING.fullmatch(raw) is None:
+        return False
+    still_open: list[str] = []
+    for match in _STRING_OR_BRACKET.finditer(raw.decode("ascii")):
+        token = match[0]
+        if token[0] == '"' and not match["end"]:
+            return True
+        if token in _CLOSED_BY:
+            still_open.append(_CLOSED_BY[token])
+        elif token[0] != '"' and (still_open.pop() != token or not still_open):
+            return False
+    return True
 
 
 def decode_loosely(text: str) -> bytes:
@@ -202,10 +226,11 @@ def _as_base64(text: str) -> str:
     return bare + "=" * (-len(bare) % 4)
 
 
-def _header_of(encoded: str) -> Mapping[str, Any] | None:
+def decode_object(encoded: str) -> Mapping[str, Any] | None:
+    """The JSON object in a text in either alphabet of base64; None where it holds none, or one that is too deep or too long."""
     with suppress(FormatError):
-        header = parse_json(decode_loosely(encoded), what="the protected header", max_bytes=MAX_JWS_LENGTH, max_depth=8)
-        return header if isinstance(header, dict) else None
+        value = parse_json(decode_loosely(encoded), what="the protected header", max_bytes=MAX_JWS_LENGTH, max_depth=8)
+        return value if isinstance(value, dict) else None
     return None
 
 

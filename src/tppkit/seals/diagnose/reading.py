@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.form import Fault, Form, fault, read_form
-from tppkit.seals.diagnose.jws_form import find_jws, jws_carriers, read_jws_form, speaks_of_signature
+from tppkit.seals.diagnose.jws_form import (
+    decode_object,
+    find_jws,
+    jws_carriers,
+    read_jws_form,
+    speaks_of_signature,
+    split_jws,
+)
 from tppkit.seals.profile import Format, SealProfile
+
+
+def _both(before: str, after: str) -> str:
+    """A pattern of what a signature of draft-cavage cannot be without: these two names, with this before and behind them."""
+    return "".join([f"(?=.*?{before}{name}{after})" for name in ("keyid", "signature")])
+
 
 # A member of the dictionary that RFC 9421 has in Signature: label=:base64:
 _IN_COLONS = re.compile(r"[ \t]*[A-Za-z*][A-Za-z0-9_.*-]*[ \t]*=[ \t]*:")
-# What a signature of draft-cavage cannot be without, and the word before it in Authorization.
-_KEY_ID, _SIGNATURE = (re.compile(rf"(?<![a-z]){name}[ \t]*=", re.IGNORECASE) for name in ("keyid", "signature"))
 _SCHEME = re.compile(r"(signature)[ \t]+", re.IGNORECASE)
-# The whole form: of a header that is for anything, since addresses and cookies have parameters of the same names.
-_BEGINNING = re.compile(r"[ \t]*(?:signature[ \t]+)?[a-z]+=\"", re.IGNORECASE)
-_QUOTED = tuple(re.compile(rf"(?<![a-z]){name}=\"", re.IGNORECASE) for name in ("keyid", "signature"))
+# A signature of draft-cavage: anyhow, in a header that is for signatures; in its whole form in one that is for anything, since
+# addresses and cookies have parameters of the same names.
+_ANYHOW = re.compile(_both(r"(?<![a-z])", r"[ \t]*="), re.IGNORECASE | re.DOTALL)
+_WHOLE = re.compile(
+    _both(r"(?<![^\s,;])", '="') + r"[ \t]*+(?:signature[ \t]++)?[a-z][a-z0-9_-]*+=", re.IGNORECASE | re.DOTALL
+)
+# What may be a signature, however it is written: both names, two points within letters, a run of base64 or hexadecimal as
+# long as a signature (of 48 bytes and more), or as many numbers.
+_LIKE = re.compile(rf"\A{_both('', '')}|[\w+/=-]\.\.[\w+/-]", re.IGNORECASE | re.DOTALL)
+_LONG = re.compile(r"[A-Za-z0-9+/_=%\\:-]{64}|(?:[0-9A-Fa-f]{1,3}[\s,;:-]{1,2}){48}")
+_BEARER = re.compile(r"[ \t]*bearer[ \t]+[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+[ \t]*", re.IGNORECASE)
 _USUAL = ("signature", "authorization")
 
 
@@ -26,6 +45,7 @@ class _Standing(NamedTuple):
     format: Format | None  # None where it may be a signature, of no format that is known
     carrier: str
     value: str
+    is_read: bool = True  # it has what its format cannot be without
 
 
 def read_signature(message: Message, *, profile: SealProfile) -> Form:
@@ -39,8 +59,15 @@ def read_signature(message: Message, *, profile: SealProfile) -> Form:
     """
     everything = tuple(_standing(message, profile))
     found = [one for one in everything if one.format is profile.format]
-    if not found:
-        return Form(faults=tuple(_absence(everything, profile)))
+    form = _read(found, message, profile) if found else Form(faults=tuple(_absence(everything, profile)))
+    unread = [
+        one for one in everything if not one.is_read and (".." in one.value if form.readings else one.value.strip())
+    ]
+    names = tuple(dict.fromkeys(one.carrier for one in unread))
+    return form._replace(part=form.part if len(everything) == 1 else "", unread=names)
+
+
+def _read(found: Sequence[_Standing], message: Message, profile: SealProfile) -> Form:
     if profile.format is Format.RFC9421:
         return Form()
     value, faults = _choose(found, profile)
@@ -55,50 +82,62 @@ def _standing(message: Message, profile: SealProfile) -> Iterator[_Standing]:
     has_input = bool(message.values("signature-input"))
     carriers, own = jws_carriers(profile), profile.carrier.lower()
     for name, value in message.headers:
-        lower = name.lower()
-        if lower == "signature-input":
-            continue
-        if _is_of_the_draft(value, may_be_other=lower not in (*_USUAL, own) and not speaks_of_signature(name)):
+        lower, by_name = name.lower(), speaks_of_signature(name)
+        if (_ANYHOW if by_name or lower in (*_USUAL, own) else _WHOLE).match(value):
             yield _Standing(Format.CAVAGE, name, value)
         elif (jws := find_jws(name, value)) is not None:
-            yield _Standing(Format.JWS, name, value if lower in carriers else jws)
+            sent = value if lower in carriers else jws
+            yield _Standing(Format.JWS, name, sent, is_read=split_jws(sent).header is not None)
         elif lower == "signature" and (has_input or _IN_COLONS.match(value)):
             yield _Standing(Format.RFC9421, name, value)
-        elif lower == "authorization":
-            if _SCHEME.match(value):
-                yield _Standing(Format.CAVAGE, name, value)
-        elif lower == own:
-            yield _Standing(profile.format, name, value)
-        elif value.strip(" \t") and speaks_of_signature(name):
-            yield _Standing(None, name, value)
+        elif lower == "authorization" and _SCHEME.match(value):
+            yield _Standing(Format.CAVAGE, name, value, is_read=False)
+        elif lower == own and lower != "authorization":
+            is_read = profile.format is Format.JWS and split_jws(value).header is not None
+            yield _Standing(profile.format, name, value, is_read)
+        elif (by_name and value.strip(" \t")) or _is_like_signature(name, value, profile):
+            yield _Standing(None, name, value, is_read=False)
 
 
-def _is_of_the_draft(value: str, *, may_be_other: bool) -> bool:
-    """Whether a value has what a signature of draft-cavage cannot be without: written as it should be, where it may be other."""
-    if may_be_other:
-        return _BEGINNING.match(value) is not None and all(one.search(value) for one in _QUOTED)
-    return _KEY_ID.search(value) is not None and _SIGNATURE.search(value) is not None
+def _is_like_signature(name: str, value: str, profile: SealProfile) -> bool:
+    """Whether a value may be a signature, on the generous side: that there is none is said only where no value may be one."""
+    if _LIKE.search(value):
+        return True
+    others = (profile.digest_name, (profile.certificate_header or "").lower())
+    is_other = name.lower() in others or "digest" in name.lower() or "cert" in name.lower()
+    return not is_other and _LONG.search(value) is not None and not _is_access_token(name, value)
+
+
+def _is_access_token(name: str, value: str) -> bool:
+    """Whether it is one of RFC 6750 that says so itself, by the claims of RFC 9068: no seal of a request has them."""
+    token = _BEARER.fullmatch(value) if name.lower() == "authorization" else None
+    claims = decode_object(token[1]) if token else None
+    return claims is not None and not claims.keys().isdisjoint(("iss", "exp"))
 
 
 def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Iterator[Fault]:
     """What is wrong where no signature of the dialect's format stands; nothing is said of one in no known format."""
     if not others:
-        yield fault("signature-missing", f"the dialect has it in {profile.carrier}")
+        yield fault("signature-missing", f"no value looks like one; the dialect has it in {profile.carrier}")
     told = dict.fromkeys(f"{one.carrier} is of the format {one.format.value}" for one in others if one.format)
     if told:
         due = f"the dialect has {profile.format.value} in {profile.carrier}"
         yield fault("signature-format", f"{', '.join(told)}; {due}")
 
 
-def _choose(found: list[_Standing], profile: SealProfile) -> tuple[str, tuple[Fault, ...]]:
-    """The value that holds the signature, without the scheme of Authorization: in the dialect's carrier, or where it usually is."""
+def _choose(found: Sequence[_Standing], profile: SealProfile) -> tuple[str, tuple[Fault, ...]]:
+    """The value that holds the signature, without the scheme of Authorization: the first that can be read.
+
+    In the dialect's carrier, or where it usually is, or elsewhere.
+    """
     faults: list[Fault] = []
     right = [one for one in found if one.carrier.lower() == profile.carrier.lower()]
     usual = [one for one in found if one.carrier.lower() in _USUAL]
-    _, carrier, value = (right or usual or found)[0]
+    chosen = min((*right, *usual, *found), key=lambda one: not one.is_read)
+    carrier, value = chosen.carrier, chosen.value
     if len(right) > 1:
         faults.append(fault("signature-twice", f"{len(right)} of them"))
-    if not right:
+    if chosen not in right:
         faults.append(fault("signature-carrier", f"it stands in {carrier}, the dialect has it in {profile.carrier}"))
     scheme = _SCHEME.match(value)
     if scheme is not None:

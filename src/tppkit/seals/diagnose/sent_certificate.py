@@ -33,7 +33,7 @@ class _Sent(NamedTuple):
 
 
 def find_certificates(
-    message: Message, *, profile: SealProfile, key_ids: Sequence[str] = ()
+    message: Message, *, profile: SealProfile, key_ids: Sequence[str] = (), unread: bool = False
 ) -> tuple[tuple[EidasCertificate, ...], tuple[Fault, ...]]:
     """The seal certificate in a request, wherever and in whatever form, and what is wrong with that.
 
@@ -43,6 +43,7 @@ def find_certificates(
         message: the request.
         profile: the dialect it should be in; nothing is wrong where that has no place for a certificate.
         key_ids: what the signature may say of its key; tells the seal's from others that are sent with it.
+        unread: something that may be a signature could not be read, so a certificate may stand in that.
     """
     own = _X5C if profile.sends_x5c else profile.certificate_header
     unreadable: list[Fault] = []
@@ -55,11 +56,9 @@ def find_certificates(
             continue
         faults = () if own is None else (*unreadable, *_faults_of(place, sent, number, own, expected))
         return _candidates(sent, number), faults
-    likeliest = next(sent_jws(message, profile), None)
-    unread = own == _X5C and likeliest is not None and likeliest.header is None
-    if own is None or unread:  # of a header that cannot be read nothing can be said
+    if own is None or (unread and own == _X5C):  # of what cannot be read it is not said that nothing stands in it
         return (), ()
-    if unreadable:
+    if unreadable or unread:
         return (), tuple(unreadable)
     where = "no x5c in a JSON Web Signature" if own == _X5C else f"no {own} header"
     return (), (fault("certificate-missing", f"there is {where}"),)
