@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64encode
+from time import process_time
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
 from cryptography.x509 import load_der_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
 from jws_signer import JWS, seal_jws, with_values, without
+from sealing import issue_seal
 from wrong_signer import seal_wrongly
 
 from tppkit.certificates import EidasCertificate, der
@@ -169,3 +172,14 @@ def test_an_object_in_x5c_is_not_told_as_nothing(pki: Pki) -> None:
     message = seal_jws(pki, header=with_values(x5c={"a": 1}))
     diagnosis = diagnose_request(message, profile=JWS, certificates=[pki.qseal.certificate])
     assert explained(diagnosis) == ["certificate-form"]
+
+
+def test_a_key_that_no_verifier_takes_is_not_raised_to_its_power(pki: Pki) -> None:
+    size = 12_000
+    public = RSAPublicNumbers(e=2**size - 189, n=2**size - 1).public_key()
+    huge = issue_seal(pki, public)
+    signature = b64encode(b"\1" * (size // 8)).decode()
+    message = with_certificate(seal_wrongly(pki.qseal, written=lambda raw: signature), b64encode(huge.der).decode())
+    begin = process_time()
+    assert diagnose_request(message).outcome is Outcome.UNEXPLAINED
+    assert process_time() - begin < 4  # milliseconds; the power takes some ten seconds

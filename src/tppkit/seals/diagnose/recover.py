@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_ds
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN, SIGNED, KnownHash
 
 _OF_FILE = re.compile(rb"^([A-Z0-9-]*)\([^\n()]{1,128}\)= ")
+# As OpenSSL has them: no verifier takes a key that is larger, and here it would take minutes.
+_MAX_RSA, _MAX_EXPONENT = 16_384, 2**64
 _PRIMES = {
     "secp256r1": 2**256 - 2**224 + 2**192 + 2**96 - 1,
     "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
@@ -240,7 +242,7 @@ def make_oracles(key: object, signature: bytes) -> Sequence[Oracle]:
 def _rsa_oracles(key: rsa.RSAPublicKey, signature: bytes) -> Sequence[Oracle]:
     numbers, size = key.public_numbers(), (key.key_size + 7) // 8
     value = int.from_bytes(signature, "big")
-    if len(signature) != size or value >= numbers.n:
+    if len(signature) != size or value >= numbers.n or key.key_size > _MAX_RSA or numbers.e >= _MAX_EXPONENT:
         return ()
     block = pow(value, numbers.e, numbers.n).to_bytes(size, "big")
     padded = _unpad_pkcs1(block)
