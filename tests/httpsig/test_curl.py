@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import socket
+import string
 import subprocess
 import threading
 import time
@@ -142,7 +143,7 @@ y" """)
     "text",
     ["'a", '"a', "$'a", "a $HOME", "a `b`", 'a "$b"', "a | b", "a > b", "a; b", "a & b", "(a)", "a *", "a {b,c}", "a \\", "$'\\ud800'",
     "# a", "a $(b)", "~", "a ~/x", "~root", "~+", "~:x", "~root:'x'", "a=~", "a=~/'x'", "_a1+=b:~", "a='b':~/x", "a=b:~:c", "a=\\\n~",
-    "a=$'b:':~"],
+    "a=$'b:':~", r"$'\cA'", r"$'\c?'", r"a$'b\x{41}'", r"$'\x{'"],
 )  # fmt: skip
 def test_what_a_shell_would_expand_is_refused(text: str) -> None:
     with pytest.raises(FormatError) as caught:
@@ -154,7 +155,8 @@ def test_what_a_shell_would_expand_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["'~'", "\\~", '"~"/x', "~'root'/x", "~ro\\ot", "~'/x'", "''~", "a~", "a:~", "a=b=~", "a.b=~", "'a'=~", "a='b:'~", "a==~", "a=b~",
-     "--data=~", "-da=~", "1a=~", "@~", "http://a/~b", "http://a/?b=~", "a=\\:~", "a\\\nb", "'a'\\\n'b'", "a \\\n b", "$'a\\u00e9'\\'"],
+     "--data=~", "-da=~", "1a=~", "@~", "http://a/~b", "http://a/?b=~", "a=\\:~", "a\\\nb", "'a'\\\n'b'", "a \\\n b", "$'a\\u00e9'\\'",
+     " ".join(rf"$'\{letter}.'" for letter in string.printable[:95] if letter not in "0c"), r"$'\1\12\1012\777\x4\x412\xg\u4\ug'"],
 )  # fmt: skip
 def test_what_bash_leaves_as_it_is_is_read_as_bash_reads_it(text: str) -> None:
     script = f"printf '%s\\0' {text}"

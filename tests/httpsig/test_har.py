@@ -91,28 +91,64 @@ def sent(text: str, size: int, content_type: str, *lengths: str, **data: str) ->
     return har(changed(headers=headers, postData={"text": text} | data, bodySize=size))
 
 
+QUOTED = 'multipart/form-data; boundary="; charset=iso-8859-2;"; charset='
+
+
 @pytest.mark.parametrize(
-    ("text", "size", "content_type", "body"),
+    ("text", "length", "content_type", "body"),
     [
-        ('{"a":"é"}', 9, "application/json; charset=iso-8859-1", b'{"a":"\xe9"}'),
-        ('{"a":"é"}', 9, 'application/json;a=b;\tCharset="ISO-8859-15" ; c=d', b'{"a":"\xe9"}'),
-        ("ąé€", 3, "text/plain;charset=windows-1257", b"\xe0\xe9\x80"),
-        ("Ã©", 2, "text/plain;charset=iso-8859-1", "é".encode()),
-        ("é", 2, "text/plain;charset=iso-8859-1", "é".encode()),
-        ("é", -1, "text/plain;charset=iso-8859-1", "é".encode()),
+        ('{"a":"é"}', "9", "application/json; charset=iso-8859-1", b'{"a":"\xe9"}'),
+        ('{"a":"é"}', "9", 'application/json;a=b;\tCharset="ISO-8859-15" ; c=d', b'{"a":"\xe9"}'),
+        ("ąé€", "3", "text/plain;charset=windows-1257", b"\xe0\xe9\x80"),
+        ("Ã©", "2", "text/plain;charset=iso-8859-1", "é".encode()),
+        ("é", "2", "text/plain;charset=iso-8859-1", "é".encode()),
+        ("¡", "1", f"{QUOTED}iso-8859-1", b"\xa1"),
+        ("é", "2", f"{QUOTED}utf-8", "é".encode()),
     ],
 )
-def test_a_body_that_the_exporter_decoded_is_encoded_as_it_was_sent(
-    text: str, size: int, content_type: str, body: bytes
+@pytest.mark.parametrize("size", [-1, 1, 2, 9])
+def test_a_body_that_the_exporter_decoded_is_encoded_as_its_content_length_proves(
+    text: str, length: str, content_type: str, body: bytes, size: int
 ) -> None:
-    assert parse_har(sent(text, size, content_type)).body == body
+    assert parse_har(sent(text, size, content_type, length)).body == body
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "content_type"),
+    [
+        ("é", 2, "text/plain;charset=iso-8859-1"),
+        ("e", -1, "text/plain;charset=iso-8859-1"),
+        ("é", -1, f"{QUOTED}utf-8"),
+    ],
+)
+def test_without_content_length_a_text_is_read_that_could_be_sent_in_one_way(
+    text: str, size: int, content_type: str
+) -> None:
+    assert parse_har(sent(text, size, content_type)).body == text.encode()
+
+
+@pytest.mark.parametrize(
+    ("size", "content_type", "lengths"),
+    [
+        (1, "text/plain;charset=iso-8859-1", []), (-1, "text/plain;charset=iso-8859-1", []), (1, "text/plain", []),
+        (1, "text/plain;charset=utf-8", []), (-1, "text/plain;charset=iso-8859-1", ["1", "2"]),
+        (1, "text/plain;charset=iso-8859-1", ["5"]),
+    ],
+)  # fmt: skip
+def test_a_text_of_which_nothing_proves_the_character_set_is_refused(
+    size: int, content_type: str, lengths: list[str]
+) -> None:
+    with pytest.raises(FormatError, match="nothing proves in which character set") as caught:
+        parse_har(sent("é", size, content_type, *lengths))
+    assert caught.value.code == "har.body"
 
 
 @pytest.mark.parametrize(
     ("text", "size", "content_type"),
     [
         ("abc", 10, "text/plain"), ("abc", 0, "text/plain"), ("abc", 2, "text/plain;charset=iso-8859-1"), ("é", 1, "text/plain"),
-        ("é€", 2, "text/plain;charset=iso-8859-1"), ("é", 1, "text/plain;charset=iso-8859-12"), ("é", 1, "text/plain;charset=zlib"),
+        ("é€", 2, "text/plain;charset=iso-8859-1"), ("é", 1, f"{QUOTED}utf-8"), ("é", 1, "text/plain;charset=iso-8859-12"),
+        ("é", 1, "text/plain;charset=zlib"),
         ("é", 1, "text/plain;xcharset=iso-8859-1"), ("é" * 400_000, 400_000, "text/plain;charset=punycode"),
     ],
 )  # fmt: skip

@@ -85,9 +85,12 @@ class DistinguishedName:
 
     def matches(self, other: DistinguishedName) -> bool:
         """Whether both names have the same attributes, whichever end they were written from."""
-        ours = [_comparable(rdn) for rdn in self.rdns]
-        theirs = [_comparable(rdn) for rdn in other.rdns]
-        return ours in (theirs, theirs[::-1])
+        return self.comparable in (other.comparable, other.comparable[::-1])
+
+    @cached_property
+    def comparable(self) -> tuple[frozenset[Attribute], ...]:
+        """The attributes without case and more than single spaces, in order: equal where two names match, or its reverse is."""
+        return tuple([_comparable(rdn) for rdn in self.rdns])
 
 
 _RFC4514_NAMES = frozenset({"CN", "L", "ST", "O", "OU", "C", "STREET", "DC", "UID"})

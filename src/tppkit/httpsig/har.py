@@ -1,7 +1,7 @@
 """One request of a HAR file, as browsers, proxies and test tools export them.
 
-A HAR file holds a body as text. Of a body that was no UTF-8 the bytes are had back where Content-Type names the character set and
-bodySize proves it. Some exporters change line ends; where the request has a Content-Length, it is compared.
+A HAR file holds a body as text, whose bytes are had back in UTF-8 or in the character set that Content-Type names: in the one that
+Content-Length proves, or else bodySize, which some exporters (Firefox) count in characters. Some exporters change line ends.
 Source: HTTP Archive (HAR) 1.2, sections "entries", "request", "postData".
 """
 
@@ -23,9 +23,12 @@ MAX_ENTRIES = 10_000
 _MAX_DEPTH = 128  # an exporter writes the call stack of a page as nested objects
 _MAX_HEADERS = 256
 _LENGTH = re.compile("[0-9]{1,18}")
-# Of one byte a character each; others are not looked up, for some of Python's take time by the square of the length.
+# Of one byte a character each; others are not looked up, for some of Python's take time by the square of the length. Behind other
+# parameters, whose values may hold semicolons between quotes (RFC 9110 section 5.6.6).
 _CHARACTER_SET = re.compile(
-    r';[ \t]*charset="?(iso-8859-(?:[1-9]|1[0-13-6])|windows-125[0-8])"?[ \t]*(?:;|\Z)', re.IGNORECASE
+    r'[^;"]*(?:;[ \t]*(?!charset=)[^\s;="]+=(?:"(?:[^"\\]|\\.)*"|[^\s;"]*)[ \t]*)*'
+    r';[ \t]*charset=("?)(iso-8859-(?:[1-9]|1[0-13-6])|windows-125[0-8])\1[ \t]*(?:;|\Z)',
+    re.IGNORECASE,
 )
 
 
@@ -140,25 +143,35 @@ def _body(request: Mapping[str, Any], headers: Iterable[Header]) -> bytes:
     if not text:
         _require_no_body(data, [*sizes, *lengths], is_told=value is None or text is not None)
         return b""
-    body = decode_base64(text, what="postData.text") if encoding else text.encode("utf-8")
-    # Firefox counts characters in bodySize, so a Content-Length that fits counts as well.
-    if not sizes or len(body) in (*sizes, *lengths):
-        return body
-    return _encoded_as_sent("" if encoding else text, headers, size=sizes[0])
+    if encoding:
+        readings = [decode_base64(text, what="postData.text")]
+    else:
+        readings = list(dict.fromkeys(_encoded(text, headers)))
+    return _as_sent(readings, sizes, lengths, characters=None if encoding else len(text))
 
 
-def _encoded_as_sent(text: str, headers: Iterable[Header], *, size: int) -> bytes:
-    """The bytes of a body that the exporter decoded, in the character set that Content-Type names."""
+def _encoded(text: str, headers: Iterable[Header]) -> Iterator[bytes]:
+    """What may have been sent: the text in UTF-8, and in each character set that a Content-Type names."""
+    yield text.encode("utf-8")
     for value in _values(headers, "content-type"):
-        if named := _CHARACTER_SET.search(value):
+        if named := _CHARACTER_SET.match(value):
             with suppress(UnicodeEncodeError):
-                body = text.encode(named[1])
-                if len(body) == size:
-                    return body
-    raise FormatError(
-        "har.body",
-        f"postData.text is not the body, of which {size} bytes were sent: the exporter decoded or changed it",
-    )
+                yield text.encode(named[2])
+
+
+def _as_sent(readings: list[bytes], sizes: list[int], lengths: list[int], *, characters: int | None) -> bytes:
+    """The one reading that a length proves: Content-Length, or bodySize if it counts bytes for sure; without any, the only one."""
+    by_size = [body for body in readings if len(body) in sizes] if sizes else readings
+    by_length = [body for body in readings if len(body) in lengths]
+    fitting = by_length or by_size
+    # In a character set of one byte each, bytes are as many as characters.
+    if len(fitting) == 1 and (by_length or fitting == readings[:1]):
+        return fitting[0]
+    if fitting or characters in sizes:
+        told = "nothing proves in which character set the text was sent: bodySize may count bytes or characters"
+    else:
+        told = f"postData.text is not the body, of which {sizes[0]} bytes were sent: the exporter decoded or changed it"
+    raise FormatError("har.body", told)
 
 
 def _require_no_body(data: Mapping[str, Any], lengths: list[int], *, is_told: bool) -> None:

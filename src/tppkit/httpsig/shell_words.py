@@ -29,7 +29,7 @@ _PIECE = re.compile(
 # or a colon of what looks like an assignment, when no quote comes before the next slash or colon.
 _HOME = re.compile(r"(?:[A-Za-z_][A-Za-z0-9_]*\+?=(?:[^:]*:)*)?~[^/:']*(?:[/:]|\Z)")
 _IN_DOUBLE = re.compile(r'\\(?:([$`"\\])|\n)')
-_ANSI = re.compile(r"\\(?:u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|([\s\S]))")
+_ANSI = re.compile(r"\\(?:u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(x\{|[\s\S]))")
 _ANSI_LETTERS = {
     "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
     "\\": "\\", "'": "'", '"': '"', "?": "?",
@@ -99,7 +99,7 @@ def _value(match: re.Match[str]) -> bytes:
 
 
 def _ansi(text: str) -> bytes:
-    r"""What `$'…'` stands for: `\x` and octal are bytes, `\u` is a character in UTF-8."""
+    r"""What `$'…'` stands for: `\x` and octal are bytes, `\u` is a character in UTF-8; `\c` and `\x{` are refused."""
     parts: list[bytes] = []
     position = 0
     for match in _ANSI.finditer(text):
@@ -118,4 +118,6 @@ def _ansi_escape(match: re.Match[str]) -> bytes:
         return chr(number).encode("utf-8")
     if hexadecimal or octal:
         return bytes([int(hexadecimal or octal, 16 if hexadecimal else 8) & 0xFF])
+    if letter in ("c", "x{"):
+        raise FormatError("curl.shell", f"{shown(match[0])} within $'…' is not read here: write \\x and two digits")
     return _ANSI_LETTERS.get(letter, match[0]).encode("utf-8", "surrogateescape")

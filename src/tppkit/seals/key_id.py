@@ -12,10 +12,12 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from urllib.parse import quote, unquote, unquote_plus
 
 from tppkit._encoding import decode_base64url, encode_base64url, shown
 from tppkit.certificates import DistinguishedName, EidasCertificate, parse_name
+from tppkit.certificates.names import Attribute
 from tppkit.errors import ConfigurationError, FormatError, SignatureRejected
 from tppkit.seals.field_types import require_field_types
 
@@ -68,6 +70,8 @@ class KeyIdStyle:
 
 
 BERLIN_GROUP = KeyIdStyle()
+
+_Comparable = tuple[frozenset[Attribute], ...]
 
 _CERTIFICATE = re.compile(r"SN=([0-9A-Fa-f]{1,64})(?:, {0,8}CA=(.+))?")
 _SERIAL = re.compile(r"[0-9A-Fa-f]{1,64}")
@@ -189,10 +193,12 @@ def _read(text: str, style: KeyIdStyle) -> tuple[str, str | None]:
 
 
 def _names_issuer(text: str, issuer: DistinguishedName, style: KeyIdStyle) -> bool:
-    names = _names(text)
+    names, failure = _names(text, drops_newlines=style.drops_newlines)
+    if failure:
+        raise FormatError("key-id.malformed", f"the issuer in the keyId cannot be read: {failure}")
     if style.drops_newlines:  # on both sides: `#hex` holds the value with them
-        names, issuer = [_without_newlines(name) for name in names], _without_newlines(issuer)
-    return any(name.matches(issuer) for name in names)
+        issuer = _without_newlines(issuer)
+    return not names.isdisjoint((issuer.comparable, issuer.comparable[::-1]))
 
 
 def _without_newlines(name: DistinguishedName) -> DistinguishedName:
@@ -201,22 +207,27 @@ def _without_newlines(name: DistinguishedName) -> DistinguishedName:
     ]))  # fmt: skip
 
 
-def _names(text: str) -> list[DistinguishedName]:
-    """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one."""
-    readings: list[DistinguishedName] = []
-    failure: FormatError | None = None
+@lru_cache(maxsize=4)  # a text is read in up to fifteen ways, and compared with every certificate that may be meant
+def _names(text: str, *, drops_newlines: bool) -> tuple[frozenset[_Comparable], str]:
+    """The text read as it is and percent-decoded; also with a plus for a space, as Java's URLEncoder writes one.
+
+    Returns:
+        Every name that it may be, in the form that is compared, and why there is none.
+    """
+    readings: set[_Comparable] = set()
+    failure = ""
     decoded = [text]
     with suppress(UnicodeDecodeError):  # in which case the percent signs are the name's own
         decoded = [unquote(text, errors="strict"), text, unquote_plus(text, errors="strict")]
     forms = [form for each in decoded for form in (_from_one_line(each) if each[:1] == "/" else (each,))]
     for form in dict.fromkeys(forms):
         try:
-            readings.append(parse_name(form))
+            name = parse_name(form)
         except FormatError as e:
-            failure = failure or e
-    if not readings and failure is not None:
-        raise FormatError("key-id.malformed", f"the issuer in the keyId cannot be read: {failure.message}") from failure
-    return readings
+            failure = failure or e.message
+        else:
+            readings.add((_without_newlines(name) if drops_newlines else name).comparable)
+    return frozenset(readings), "" if readings else failure
 
 
 def _from_one_line(text: str) -> list[str]:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64encode
+from time import process_time
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs7
-from cryptography.x509 import load_der_x509_certificate
+from cryptography.x509 import Name, load_der_x509_certificate
 from hypothesis import given
 from hypothesis import strategies as st
-from jws_signer import JWS, seal_jws, with_values, without
+from jws_signer import CARRIER, JWS, seal_jws, with_values, without
+from sealing import issue_seal, make_certificate
 from wrong_signer import seal_wrongly
 
 from tppkit.certificates import EidasCertificate, der
@@ -73,9 +77,9 @@ def test_nothing_that_a_damaged_container_holds_escapes(pki: Pki, data: st.DataO
     raw = bytearray(pkcs7.serialize_certificates([load_der_x509_certificate(pki.qseal.certificate.der)], Encoding.DER))
     for _ in range(data.draw(st.integers(1, 4))):
         raw[data.draw(st.integers(0, 60))] = data.draw(st.integers(0, 255))
-    certificates, faults = find_certificates(sealed_with(pki, bytes(raw)), profile=PSD2_V1)
-    assert faults
-    assert all(one.der for one in certificates)
+    sent = find_certificates(sealed_with(pki, bytes(raw)), profile=PSD2_V1)
+    assert sent.faults
+    assert sent.seal is None or sent.seal.der
 
 
 def chains(pki: Pki) -> dict[str, str]:
@@ -147,12 +151,14 @@ def test_the_key_of_another_certificate_that_was_sent_may_have_signed(pkis: dict
     assert "key-of-qwac" in explained(diagnose_request(with_certificate(by_qwac, both)))
 
 
-def test_what_is_for_seals_is_not_taken_where_the_first_cannot_be_read(pki: Pki) -> None:
+def test_what_is_for_seals_is_taken_unnamed_only_where_everything_can_be_read(pki: Pki) -> None:
     qwac, qseal = (b64encode(one.certificate.der).decode() for one in (pki.qwac, pki.qseal))
-    both = (pki.qseal.certificate, pki.qwac.certificate)
-    for texts, taken in ((["AAAA", qwac, qseal], ()), ([qwac, qseal, "AAAA"], both), ([qwac, qseal, qwac], both)):
+    own, other = pki.qseal.certificate, pki.qwac.certificate
+    for texts, taken in ((["AAAA", qwac, qseal], None), ([qwac, qseal, "AAAA"], None), ([qwac, qseal, qwac], own)):
         message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), ",".join(texts))
-        assert find_certificates(message, profile=PSD2_V1)[0] == taken
+        sent = find_certificates(message, profile=PSD2_V1)
+        assert (sent.seal, sent.others) == (taken, (other,) if taken else (other, own))
+        assert find_certificates(message, profile=PSD2_V1, key_ids=[make_key_id(own)]).seal == own
 
 
 def test_another_certificate_is_not_taken_for_a_seal_s_that_cannot_be_read(pki: Pki, other_qseal: Issued) -> None:
@@ -169,3 +175,112 @@ def test_an_object_in_x5c_is_not_told_as_nothing(pki: Pki) -> None:
     message = seal_jws(pki, header=with_values(x5c={"a": 1}))
     diagnosis = diagnose_request(message, profile=JWS, certificates=[pki.qseal.certificate])
     assert explained(diagnosis) == ["certificate-form"]
+
+
+def elsewhere(message: Message, name: str, text: str) -> Message:
+    """The same without the dialect's own header, and with another."""
+    others = [header for header in message.headers if header[0] != PSD2_V1.certificate_header]
+    return message._replace(headers=(*others, (name, text)))
+
+
+HEADERS = ["X-Signature-Certificate", "Client-Cert", "X-SSL-Cert", "Signature-Certificate", "Cookie", "x5c"]
+
+
+@pytest.mark.parametrize("name", HEADERS)
+@pytest.mark.parametrize("given_too", [False, True], ids=["sent", "given too"])
+def test_the_named_certificate_is_found_in_whatever_header(pki: Pki, name: str, given_too: bool) -> None:
+    own = pki.qseal.certificate
+    known = [own] if given_too else []
+    texts = (b64encode(own.der).decode(), quote(certificate_pem(own).decode()), *chains(pki).values())
+    for steps, more in (({}, []), ({"signed_target": lambda value: value.partition("?")[0]}, ["target-without-query"])):
+        for number, text in enumerate(texts):
+            message = elsewhere(seal_wrongly(pki.qseal, covered=NEEDED, **steps), name, text)
+            diagnosis = diagnose_request(message, certificates=known)
+            form = ["certificate-form"] if number else []
+            assert explained(diagnosis) == ["certificate-header", *form, *more]
+            assert (
+                diagnosis.causes[0].evidence[0] == f"it stands in the header {name}, not in TPP-Signature-Certificate"
+            )
+    jws = seal_jws(pki, header=without("x5c")).with_headers((name, texts[0]))
+    assert explained(diagnose_request(jws, profile=JWS, certificates=known)) == ["certificate-header"]
+
+
+def test_it_is_found_behind_two_values_of_its_own_header_that_cannot_be_read(pki: Pki) -> None:
+    message = seal_wrongly(pki.qseal, covered=NEEDED)
+    own = str(PSD2_V1.certificate_header)
+    thrice = message._replace(headers=((own, "x"), (own, "y"), *message.headers))
+    assert explained(diagnose_request(thrice)) == ["certificate-order", "header-doubled"]
+
+
+def test_one_for_websites_beside_it_does_not_hide_that_the_seal_s_is_missing(pki: Pki) -> None:
+    qwac = b64encode(pki.qwac.certificate.der).decode()
+    message = elsewhere(seal_wrongly(pki.qseal, covered=NEEDED), "Client-Cert", qwac)
+    assert explained(diagnose_request(message, certificates=[pki.qseal.certificate])) == ["certificate-missing"]
+    by_qwac = elsewhere(seal_wrongly(pki.qseal, key=pki.qwac.key, covered=NEEDED), "Client-Cert", qwac)
+    told = explained(diagnose_request(by_qwac, certificates=[pki.qseal.certificate]))
+    assert told == ["certificate-missing", "key-of-qwac"]
+
+
+def test_nothing_is_told_as_missing_beside_what_may_be_it(pki: Pki, other_qseal: Issued) -> None:
+    unnamed = seal_wrongly(pki.qseal, covered=NEEDED, key_id="a-client-id")
+    own, other = (b64encode(one.der).decode() for one in (pki.qseal.certificate, other_qseal.certificate))
+    plain = b64encode(issue_seal(pki, pki.qseal.key.public_key(), extensions=()).der).decode()
+    for text in (own, other, plain, own[:-40], f"{own}=", f"-----BEGIN CERTIFICATE-----{own[:300]}", f'["{own}"]'):
+        diagnosis = diagnose_request(elsewhere(unnamed, "X-Seal-Cert", text))
+        assert diagnosis.outcome is Outcome.UNEXPLAINED
+        assert diagnosis.causes == ()
+    unread = seal_jws(pki, header=without("x5c")).with_headers(("X-Signature", "%" * 300))
+    told = diagnose_request(unread, profile=JWS, certificates=[pki.qseal.certificate])
+    assert "certificate-missing" not in [cause.name for cause in told.causes]
+
+
+def test_an_unnamed_certificate_in_some_header_is_not_told_as_the_seal_s(pki: Pki, other_qseal: Issued) -> None:
+    message = seal_wrongly(pki.qseal, covered=NEEDED)
+    for other in (other_qseal.certificate, issue_seal(pki, other_qseal.key.public_key(), extensions=())):
+        beside = elsewhere(message, "X-Other", b64encode(other.der).decode())
+        diagnosis = diagnose_request(beside, certificates=[pki.qseal.certificate])
+        assert {"certificate-header", "key-id-other", "key-of-other"}.isdisjoint(c.name for c in diagnosis.causes)
+
+
+def test_of_more_certificates_than_are_tried_that_is_said(pki: Pki, other_qseal: Issued) -> None:
+    message = seal_wrongly(pki.qseal, covered=NEEDED, string=lambda data: b"something else")
+    several = [issue_seal(pki, other_qseal.key.public_key(), serial=number) for number in range(7, 12)]
+    chain = ",".join(b64encode(one.der).decode() for one in (*several, pki.qseal.certificate))
+    told = diagnose_request(with_certificate(message, chain), max_work=2000)
+    assert told.notes == (
+        "the request carries 5 certificates besides the seal's; the keys of no more than 3 are tried",
+    )
+    many = message._replace(headers=(*message.headers, *[(f"X-{n}", chain) for n in range(9)]))
+    assert any("more values may hold certificates" in text for text in diagnose_request(many, max_work=2000).notes)
+    bare = message._replace(headers=tuple(row for row in many.headers if row[0] != PSD2_V1.certificate_header))
+    hidden = bare._replace(headers=tuple((n, "MII" + "A" * 300 if n.startswith("X-") else v) for n, v in bare.headers))
+    told = diagnose_request(hidden, certificates=[pki.qseal.certificate], max_work=2000)
+    assert [cause.name for cause in told.causes] == ["signature.missing"]  # what the verifier says of the header alone
+
+
+def test_many_certificates_under_a_long_key_id_are_compared_soon(pki: Pki) -> None:
+    key = ec.derive_private_key(1234567, ec.SECP256R1())
+    names = [Name.from_rfc4514_string(f"CN={number}") for number in range(40)]
+    made = [make_certificate(key.public_key(), issuer=name, issuer_key=key, subject=name, serial=5) for name in names]
+    encoded = [b64encode(one.der).decode() for one in made]
+    long = f"SN=5,CA={'/C=D' * 1020}"[:4000] + "\\x2C"
+    message = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED, key_id=long), ",".join(encoded))
+    jws = seal_jws(pki, header=with_values(x5c=encoded))
+    several = [(f"X-Signature-{number}", dict(jws.headers)[CARRIER]) for number in range(100)]
+    begin = process_time()
+    for one in (message, message._replace(headers=(*message.headers, *several))):
+        assert diagnose_request(one, max_work=2000).outcome is Outcome.UNEXPLAINED
+    assert (
+        process_time() - begin < 6
+    )  # a twentieth of that; one that reads the keyId for every certificate takes twice as long
+
+
+def test_a_key_that_no_verifier_takes_is_not_raised_to_its_power(pki: Pki) -> None:
+    size = 12_000
+    public = RSAPublicNumbers(e=2**size - 189, n=2**size - 1).public_key()
+    huge = issue_seal(pki, public)
+    signature = b64encode(b"\1" * (size // 8)).decode()
+    message = with_certificate(seal_wrongly(pki.qseal, written=lambda raw: signature), b64encode(huge.der).decode())
+    begin = process_time()
+    assert diagnose_request(message).outcome is Outcome.UNEXPLAINED
+    assert process_time() - begin < 4  # milliseconds; the power takes some ten seconds

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 
 import pytest
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from hypothesis import given
 from hypothesis import strategies as st
-from wrong_signer import bare_ecdsa, pss, with_hash, without_digest_info
+from wrong_signer import bare_ecdsa, padded, pss, with_hash, without_digest_info
 
 from tppkit.seals.diagnose.recover import Made, Oracle, make_oracles
 from tppkit.testpki import Pki
 
+Signer = Callable[[rsa.RSAPrivateKey, bytes], bytes]
 DATA = b"what was signed"
 HASHES = {"SHA-1": hashes.SHA1(), "SHA-256": hashes.SHA256(), "SHA-384": hashes.SHA384(), "SHA-512": hashes.SHA512()}
 
@@ -64,6 +66,58 @@ def test_another_hash_in_the_mask_of_pss_is_seen(rsa_key: rsa.RSAPrivateKey) -> 
 def test_the_key_of_another_gives_nothing(rsa_key: rsa.RSAPrivateKey, rsa_pki: Pki) -> None:
     signature = with_hash(hashes.SHA256())(rsa_key, DATA)
     assert not make_oracles(rsa_pki.qwac.certificate.public_key, signature)
+
+
+@pytest.fixture(scope="module")
+def cubic_key() -> rsa.RSAPrivateKey:
+    return rsa.generate_private_key(3, 2048)
+
+
+def cube_root(number: int) -> int:
+    """The least whole number whose cube is no less."""
+    low, high = 0, 1 << (number.bit_length() // 3 + 1)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if middle**3 >= number else (middle + 1, high)
+    return low
+
+
+@pytest.mark.parametrize(
+    "beginning", [b"", b"\0" * 7, b"text", bytes.fromhex("3031300d060960864801650304020105000420") + bytes(32)]
+)
+def test_what_anybody_makes_of_a_key_with_a_small_exponent_proves_nothing(
+    cubic_key: rsa.RSAPrivateKey, beginning: bytes
+) -> None:
+    start = b"\0\1" + b"\xff" * 8 + b"\0" + beginning
+    forged = cube_root(int.from_bytes(start + bytes(256 - len(start)), "big")).to_bytes(256, "big")
+    assert pow(int.from_bytes(forged, "big"), 3).to_bytes(256, "big").startswith(start)
+    (oracle,) = make_oracles(cubic_key.public_key(), forged)
+    assert not oracle.made.certain
+
+
+@pytest.mark.parametrize("size", [20, 32, 64, 161, 164, 245])
+def test_with_a_small_exponent_the_padding_is_proof_where_it_takes_more_than_a_root(
+    cubic_key: rsa.RSAPrivateKey, rsa_key: rsa.RSAPrivateKey, size: int
+) -> None:
+    proofs = [make_oracles(key.public_key(), padded(key, b"a" * size))[0].made.certain for key in (cubic_key, rsa_key)]
+    assert proofs == [size < 164, True]
+
+
+@pytest.mark.parametrize(("salt", "certain"), [(0, True), (32, True), (128, True), (150, False), (213, False)])
+def test_with_a_small_exponent_a_long_salt_leaves_too_little_to_prove_anything(
+    cubic_key: rsa.RSAPrivateKey, rsa_key: rsa.RSAPrivateKey, salt: int, certain: bool
+) -> None:
+    for key, expected in ((cubic_key, certain), (rsa_key, True)):
+        oracles = make_oracles(key.public_key(), pss(salt)(key, DATA))
+        (oracle,) = [oracle for oracle in oracles if oracle.match(DATA)]
+        assert oracle.made.certain is expected
+
+
+@pytest.mark.parametrize("signer", [with_hash(hashes.SHA256()), with_hash(hashes.SHA512()), without_digest_info])
+def test_a_whole_hash_is_proof_with_any_exponent(cubic_key: rsa.RSAPrivateKey, signer: Signer) -> None:
+    (oracle,) = make_oracles(cubic_key.public_key(), signer(cubic_key, DATA))
+    assert oracle.made.certain
+    assert oracle.match(DATA)
 
 
 def matched(oracle: Oracle, data: bytes) -> Made | None:

@@ -23,7 +23,7 @@ from tppkit.seals.diagnose.reading import read_signature
 from tppkit.seals.diagnose.remaining import still_refused
 from tppkit.seals.diagnose.report import Cause, Diagnosis, Outcome
 from tppkit.seals.diagnose.search import MAX_WORK
-from tppkit.seals.diagnose.sent_certificate import find_certificates
+from tppkit.seals.diagnose.sent_certificate import SentCertificates, find_certificates
 from tppkit.seals.diagnose.signing import signing_fault
 from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.diagnose.telling import (
@@ -73,13 +73,18 @@ def diagnose_request(
     """
     known = dict.fromkeys((*certificates, *([qwac] if qwac is not None else [])))
     usable = tuple([one for one in known if _has_key(one)])
-    diagnosis = _diagnose(message, usable, profile, Given(at, qwac, origin), max_work, show_values=show_values)
+    given = Given(at, qwac, origin)
+    form = read_signature(message, profile=profile)
+    key_ids = dict.fromkeys(one.key_id for one in form.readings)
+    sent = find_certificates(message, profile=profile, key_ids=key_ids, unread=bool(form.unread))
+    diagnosis = _diagnose(message, form, sent, usable, profile, given, max_work, show_values=show_values)
+    not_seen = () if diagnosis.outcome is Outcome.VERIFIES else sent.notes
     unusable = [
         f"the public key of {one.subject}, which was given, cannot be read: it was not tried"
         for one in known
         if one not in usable
     ]
-    return replace(diagnosis, notes=(*length_differences(message), *unusable))
+    return replace(diagnosis, notes=(*length_differences(message), *not_seen, *unusable))
 
 
 def _has_key(certificate: EidasCertificate) -> bool:
@@ -91,6 +96,8 @@ def _has_key(certificate: EidasCertificate) -> bool:
 
 def _diagnose(
     message: Message,
+    form: Form,
+    sent: SentCertificates,
     certificates: Sequence[EidasCertificate],
     profile: SealProfile,
     given: Given,
@@ -98,15 +105,12 @@ def _diagnose(
     *,
     show_values: bool,
 ) -> Diagnosis:
-    # 1. The signature's form, and the certificate.
+    # 1. The signature's form, and the certificate, as they were read.
     # 2. Whether the verifier takes it as it is, or in another dialect; from here on by the start line as it should be.
     # 3. What was signed, by whom and how; coverage, keyId, algorithm and digest, each by itself.
     # 4. With all of that mended, what the verifier still refuses.
     # 5. It is explained when every part that fails has its proven cause.
-    form = read_signature(message, profile=profile)  # 1
-    key_ids = tuple(dict.fromkeys(one.key_id for one in form.readings))
-    sent, faults = find_certificates(message, profile=profile, key_ids=key_ids, unread=bool(form.unread))
-    candidates = _candidates(sent, certificates, profile)
+    candidates, faults = _candidates(sent, certificates, profile), sent.faults  # 1
     form = tell_part(form, candidates)
     if not candidates:
         return _without_parameters(profile, form, (*faults, *form.faults), has_certificate=False)
@@ -212,7 +216,9 @@ def _without_parameters(
         advice.append(tell_refusal(refused))
     advice += [f"{name} holds what may be a signature, in no form that is read there." for name in form.unread]
     if not has_certificate:
-        advice.append("Give the certificate that the seal should be by (--cert): none could be read from the request.")
+        advice.append(
+            "Give the certificate that the seal should be by (--cert): the request has none that is known to be that."
+        )
     elif "signature-format" in names:
         advice.append(
             "Judge the request by the dialect that it was sealed in (--profile), to see what is wrong by that."
@@ -226,11 +232,13 @@ def _without_parameters(
 
 
 def _candidates(
-    sent: Sequence[EidasCertificate], certificates: Sequence[EidasCertificate], profile: SealProfile
+    sent: SentCertificates, certificates: Sequence[EidasCertificate], profile: SealProfile
 ) -> tuple[EidasCertificate, ...]:
-    """The certificates whose keys may have signed, each once, the one first that the seal should be by."""
+    """The certificates whose keys may have signed, each once, the one first that the seal should be by; none where that is not known."""
     carries_it = profile.sends_x5c or profile.certificate_header is not None
-    return tuple(dict.fromkeys((*sent, *certificates) if carries_it else (*certificates, *sent)))
+    seal = () if sent.seal is None else (sent.seal,)
+    first = (*seal, *certificates) if carries_it else (*certificates, *seal)
+    return tuple(dict.fromkeys((*first, *sent.others))) if first else ()
 
 
 def _not_seal(certificate: EidasCertificate) -> Iterator[Fault]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
@@ -48,8 +47,14 @@ _ALIASES = {
     "sha256withecdsa": "ecdsa-sha256", "es256": "ecdsa-p256-sha256", "sha384withecdsa": "ecdsa-sha384",
 }  # fmt: skip
 
-# Forms of keyId that name a certificate, and so prove that it is the one.
+# How a keyId is written that names a certificate, and so proves that it is the one: each style once, those of dialects first.
 _NAMING = (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL, KeyIdForm.THUMBPRINT)
+_OF_DIALECTS = tuple(dict.fromkeys(row.key_id for row in PROFILES.values() if row.key_id.form in _NAMING))
+_SPELLINGS = (
+    *((one, f"as {next(row.name for row in PROFILES.values() if row.key_id == one)} has it") for one in _OF_DIALECTS),
+    (KeyIdStyle(radix=Radix.DECIMAL, issuer_optional=True), "with the serial in decimal"),
+    (KeyIdStyle(form=KeyIdForm.SERIAL), "as the serial alone, in hexadecimal"),
+)
 _CREATED = re.compile(r"""[,; ]created=([0-9]{1,11})(?![0-9])""")
 
 Refusal = FormatError | VerificationError
@@ -229,7 +234,7 @@ def key_id_faults(
     error = _names(text, certificate, profile.key_id)
     if error is None:
         return
-    spelled = _spelling(text, certificate, profile)
+    spelled = _spelling(text, certificate)
     named = [other for other in others if _names(text, other, profile.key_id) is None]
     if spelled is not None:
         yield signing_fault("key-id-form", f"it is written {spelled}: {error.message}")
@@ -239,24 +244,14 @@ def key_id_faults(
         yield signing_fault("key-id-form" if isinstance(error, FormatError) else "key-id-other", error.message)
 
 
-def names_certificate(text: str, certificate: EidasCertificate, profile: SealProfile) -> bool:
-    """Whether a keyId names this certificate, as the dialect writes it or otherwise."""
-    style = profile.key_id
-    as_due = style.form in _NAMING and _names(text, certificate, style) is None
-    return as_due or _spelling(text, certificate, profile) is not None
+def names_certificate(text: str, certificate: EidasCertificate) -> bool:
+    """Whether a keyId names this certificate, however it is written."""
+    return _spelling(text, certificate) is not None
 
 
-def _spelling(text: str, certificate: EidasCertificate, profile: SealProfile) -> str | None:
-    """How a keyId that names this certificate is written, where the dialect does not write it so."""
-    for row in PROFILES.values():
-        if row.key_id.form in _NAMING and _names(text, certificate, row.key_id) is None:
-            return f"as {row.name} has it"
-    radix = Radix.UPPER if profile.key_id.radix is Radix.DECIMAL else Radix.DECIMAL
-    for form in (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL):
-        style = replace(profile.key_id, form=form, radix=radix, issuer_optional=True)
-        if _names(text, certificate, style) is None:
-            return f"with the serial in {'decimal' if radix is Radix.DECIMAL else 'hexadecimal'}"
-    return None
+def _spelling(text: str, certificate: EidasCertificate) -> str | None:
+    """How a keyId that names this certificate is written; None where it does not."""
+    return next((told for style, told in _SPELLINGS if _names(text, certificate, style) is None), None)
 
 
 def _names(text: str, certificate: EidasCertificate, style: KeyIdStyle) -> FormatError | SignatureRejected | None:

@@ -62,6 +62,7 @@ _FAULTS: Mapping[str, Callable[[str], Fault]] = {
     "sigT": lambda told: Fault(_ROWS["jws-time"], told),
     "x5c": lambda told: fault("certificate-form", told),
 }
+_SHORTEST = 200  # characters of base64, of fewer than a certificate has
 _LAST_SECOND = 100_000_000_000  # a larger number is of milliseconds: as seconds it would be a year beyond 5000
 # One with its two parts, or three; each run of letters is read once, from where it begins.
 _PART = r"[A-Za-z0-9_+/-]++=*+"
@@ -133,18 +134,20 @@ def speaks_of_signature(name: str) -> bool:
 def sent_jws(message: Message, profile: SealProfile) -> Iterator[LooseJws]:
     """Every JSON Web Signature of a request, and what may be one and cannot be read, which has no header then: the likeliest first.
 
+    Elsewhere than where a dialect has them, what cannot be read and is too short to hold a certificate is none.
+
     Args:
         message: the request.
         profile: the dialect it should be in.
     """
     usual = jws_carriers(profile)
     for name in usual:
-        yield from map(split_jws, message.values(name)[:2])
+        yield from map(split_jws, message.values(name))
     for name, value in message.headers:
         if name.lower() in usual:
             continue
         found = find_jws(name, value)
-        if found is not None or speaks_of_signature(name):
+        if found is not None or (speaks_of_signature(name) and len(value) >= _SHORTEST):
             yield split_jws(found or value)
 
 

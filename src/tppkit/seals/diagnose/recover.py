@@ -21,6 +21,8 @@ from cryptography.hazmat.primitives.asymmetric.utils import Prehashed, decode_ds
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN, SIGNED, KnownHash
 
 _OF_FILE = re.compile(rb"^([A-Z0-9-]*)\([^\n()]{1,128}\)= ")
+# As OpenSSL has them: no verifier takes a key that is larger, and here it would take minutes.
+_MAX_RSA, _MAX_EXPONENT = 16_384, 2**64
 _PRIMES = {
     "secp256r1": 2**256 - 2**224 + 2**192 + 2**96 - 1,
     "secp384r1": 2**384 - 2**128 - 2**96 + 2**32 - 1,
@@ -44,7 +46,7 @@ class Made(NamedTuple):
         recovered: the hash (or, for PSS, the salted check) that the signature holds; empty when it holds none.
         salt_length: of PSS, in bytes.
         mgf_hash: of PSS.
-        certain: the padding alone proves that this key made the signature.
+        certain: the padding alone proves that this key made the signature: `_proves`.
     """
 
     scheme: str
@@ -240,13 +242,23 @@ def make_oracles(key: object, signature: bytes) -> Sequence[Oracle]:
 def _rsa_oracles(key: rsa.RSAPublicKey, signature: bytes) -> Sequence[Oracle]:
     numbers, size = key.public_numbers(), (key.key_size + 7) // 8
     value = int.from_bytes(signature, "big")
-    if len(signature) != size or value >= numbers.n:
+    if len(signature) != size or value >= numbers.n or key.key_size > _MAX_RSA or numbers.e >= _MAX_EXPONENT:
         return ()
     block = pow(value, numbers.e, numbers.n).to_bytes(size, "big")
     padded = _unpad_pkcs1(block)
     if padded is not None:
-        return (Pkcs1Oracle(_read_digest_info(padded)),)
-    return _read_pss(block, key.key_size)
+        made = _read_digest_info(padded)
+        return (Pkcs1Oracle(made._replace(certain=_proves(key, 8 * (size - len(made.recovered))))),)
+    return _read_pss(block, key)
+
+
+def _proves(key: rsa.RSAPublicKey, fixed: int) -> bool:
+    """Whether so many bits that are as the padding has them prove that the private key made the block.
+
+    Without it one has as many as the modulus has, divided by the exponent (of a root of whole numbers with e = 3 a third), and
+    more by chance alone, which 64 leave none.
+    """
+    return (fixed - 64) * key.public_numbers().e >= key.key_size
 
 
 def _unpad_pkcs1(block: bytes) -> bytes | None:
@@ -260,19 +272,20 @@ def _read_digest_info(content: bytes) -> Made:
     for name, row in KNOWN.items():
         start = row.digest_info
         if content.startswith(start) and len(content) == len(start) + start[-1]:
-            return Made("PKCS#1", name, content[len(start) :], certain=True)
+            return Made("PKCS#1", name, content[len(start) :])
         bare = bytes([0x30, start[1] - 2, 0x30, start[3] - 2]) + start[4:-4] + start[-2:]
         if content.startswith(bare) and len(content) == len(bare) + bare[-1]:
-            return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :], certain=True)
+            return Made("PKCS#1, DigestInfo without NULL", name, content[len(bare) :])
     # Without DigestInfo: the bare hash of some size, or the data themselves (NONEwithRSA), which are text.
     is_text = content.isascii() and content.decode("latin-1").rstrip("\r\n").isprintable()
     bare_hash = None if is_text else BY_SIZE.get(len(content))
-    return Made("PKCS#1 without DigestInfo", bare_hash.name if bare_hash else "", content, certain=True)
+    return Made("PKCS#1 without DigestInfo", bare_hash.name if bare_hash else "", content)
 
 
-def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
+def _read_pss(block: bytes, key: rsa.RSAPublicKey) -> Sequence[Oracle]:
     """One oracle for each pair of hashes under which the block has the form of PSS; chance alone gives none."""
     found: list[Oracle] = []
+    bits = key.key_size
     size = (bits + 6) // 8
     block = block[-size:]
     if block[-1] != 0xBC:
@@ -284,7 +297,8 @@ def _read_pss(block: bytes, bits: int) -> Sequence[Oracle]:
         for mgf in SIGNED:
             salt = _unmask(masked, check, mgf, unused_bits=8 * size - (bits - 1))
             if salt is not None:
-                proof = size - row.size - 2 - len(salt) >= 8
+                # Who chooses the salt has whatever check it gives: neither is as the padding has it.
+                proof = _proves(key, 8 * (size - row.size - len(salt)))
                 found.append(PssOracle(Made("PSS", row.name, check, len(salt), mgf.name, certain=proof), salt))
     return found
 
