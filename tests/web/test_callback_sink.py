@@ -119,6 +119,49 @@ def test_a_sink_that_is_forked_in_use_goes_on_in_both_processes() -> None:
     assert (sink.wait(20), len(told)) == (0, 1)
 
 
+def test_an_end_gives_up_what_hangs_and_tells_it_once(caplog: pytest.LogCaptureFixture) -> None:
+    go_on, told = threading.Event(), list[RefusedCallback]()
+
+    def hangs(refused: RefusedCallback) -> None:
+        go_on.wait(60)
+        told.append(refused)
+
+    sink = RefusalSink(hangs)
+    for _ in range(3):
+        sink.tell_aside(REFUSED)
+    sink.end(0)
+    sink.end(60)  # nobody waits for it again
+    assert caplog.messages == ["3 refused callbacks were not told: the server ends"]
+    sink.tell_aside(REFUSED)
+    sink.end(0)
+    assert caplog.messages[1:] == ["1 refused callbacks were not told: the server ends"]
+    go_on.set()
+    sink.tell_aside(REFUSED)
+    assert (sink.wait(20), len(told)) == (0, 2)
+
+
+def test_an_end_waits_for_no_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, began = threading.Event(), threading.Event()
+
+    class Hanging(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            began.set()
+            go_on.wait(60)
+
+    log = logging.getLogger("tppkit.web")
+    monkeypatch.setattr(log, "handlers", [Hanging()])
+    sink = RefusalSink(lambda refused: log.error("refused"))
+    sink.tell_aside(REFUSED)
+    assert began.wait(20)
+    ending = threading.Thread(target=sink.end, args=(0,), daemon=True)
+    ending.start()
+    ending.join(20)
+    ended = not ending.is_alive()
+    go_on.set()
+    assert ended
+    assert sink.wait(20) == 0
+
+
 PROGRAM = """
 import sys, threading, time
 from datetime import UTC, datetime

@@ -33,7 +33,7 @@ from tppkit.web.callback_refusing import (
     make_answer,
 )
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
-from tppkit.web.callback_sink import RefusalSink, end_sinks
+from tppkit.web.callback_sink import RefusalSink
 from tppkit.web.callback_threads import UnderWay
 from tppkit.web.refusing import Answer
 from tppkit.web.sources import Source
@@ -107,7 +107,7 @@ class _Gate:
 
     def end(self) -> None:
         """Wait a second until `on_refusal` has all that is told aside; what is left then is not told, and its number logged."""
-        end_sinks([self._sink])
+        self._sink.end()
 
 
 class CallbackGate(_Gate):

@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
@@ -19,7 +19,7 @@ from tppkit.web.callback_refusing import OnRefusal, RefusedCallback
 
 _LOG = logging.getLogger("tppkit.web")
 _WAITING = 256  # refusals that wait behind the one that is told, each with a body of 64 KiB at most
-_END_S = 1.0  # how long an end waits for all sinks
+END_S = 1.0  # how long the end of a server or process waits
 _LAST_S = 0.2  # and then for what is being told, after which no more is
 
 
@@ -44,6 +44,7 @@ class RefusalSink:
         self._changed = threading.Condition()
         self._waiting = deque[Callable[[], None]]()  # the first is being told, in a thread that ends when none is left
         self._untold, self._full = 0, False
+        self._given_up = 0  # 1: the first is told for so long that nobody waits for it any more
 
     def tell(self, refused: RefusedCallback) -> None:
         """Tell of a refusal; returns when the function does."""
@@ -56,7 +57,7 @@ class RefusalSink:
         """Tell of a refusal in a thread of the sink's own, one after another.
 
         When too many wait, that is logged once, and further ones are only counted; their number is logged when there is room again.
-        What waits at the end of the process is told within a second, see `end_sinks`.
+        What waits at the end of the process is told within a second, see `end`.
 
         Raises:
             RuntimeError: no thread can be started, or the interpreter ends.
@@ -84,27 +85,30 @@ class RefusalSink:
             How many refusals are not told yet.
         """
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting, timeout_s)
-            return len(self._waiting) + self._untold
+            self._changed.wait_for(lambda: len(self._waiting) <= self._given_up, timeout_s)
+            return len(self._waiting) - self._given_up + self._untold
 
-    def end(self, timeout_s: float) -> int:
-        """Wait until all that is told aside is told, and tell no more of what waits then.
+    def end(self, timeout_s: float = END_S) -> None:
+        """Wait until all is told; what is left then is not told, and its number logged.
 
         Args:
-            timeout_s: for how long.
-
-        Returns:
-            How many refusals are not told.
+            timeout_s: for how long; a little longer for what is being told then, and for the log, which may be what the sink hangs in.
         """
         with self._changed:
-            self._changed.wait_for(lambda: not self._waiting, timeout_s)
-            dropped, self._untold = self._untold, 0
+            self._changed.wait_for(lambda: len(self._waiting) <= self._given_up, timeout_s)
+            untold, self._untold = self._untold, 0
             while len(self._waiting) > 1:
                 self._waiting.pop()
-                dropped += 1
+                untold += 1
             # A daemon that is in the middle of a write when the interpreter ends can abort the process.
-            self._changed.wait_for(lambda: not self._waiting, _LAST_S)
-            return dropped + len(self._waiting)
+            self._changed.wait_for(lambda: len(self._waiting) <= self._given_up, _LAST_S)
+            untold += len(self._waiting) - self._given_up
+            self._given_up = len(self._waiting)
+        if untold:
+            with suppress(RuntimeError):  # the interpreter ends, and begins no thread any more
+                _begin_thread(lambda: _tell_ended(untold)).join(_LAST_S)
+                return
+            _tell_ended(untold)
 
     def _work(self) -> None:
         with self._changed:
@@ -119,6 +123,7 @@ class RefusalSink:
             if not self._waiting:  # the function forked, and this is the child
                 return None
             self._waiting.popleft()
+            self._given_up = 0
             if not self._waiting and self._untold:
                 self._waiting.append(partial(_tell_untold, self._untold))
                 self._untold = 0
@@ -141,9 +146,15 @@ def _tell_untold(number: int) -> None:
     _LOG.error("%d refused callbacks were not told: the sink takes too long", number)
 
 
-def _begin_thread(work: Callable[[], None]) -> None:
+def _tell_ended(number: int) -> None:
+    _LOG.error("%d refused callbacks were not told: the server ends", number)
+
+
+def _begin_thread(work: Callable[[], None]) -> threading.Thread:
     """No end of the process waits for a daemon, whatever it hangs in."""
-    threading.Thread(target=work, name="tppkit-refusals", daemon=True).start()
+    thread = threading.Thread(target=work, name="tppkit-refusals", daemon=True)
+    thread.start()
+    return thread
 
 
 # One hook for all sinks, none of which it keeps alive. It takes no lock, which a child could inherit taken: a copy is made in one step.
@@ -157,16 +168,12 @@ def _begin_in_child() -> None:
             sink._begin()
 
 
-def end_sinks(sinks: Iterable[RefusalSink]) -> None:
-    """Wait a second until all is told; what is left then is not told, and its number logged."""
-    deadline = time.monotonic() + _END_S
-    untold = sum([sink.end(max(0.0, deadline - time.monotonic())) for sink in sinks])
-    if untold:
-        _LOG.error("%d refused callbacks were not told: the server ends", untold)
-
-
 def _end() -> None:
-    end_sinks([sink for one in _SINKS.copy() if (sink := one()) is not None])
+    deadline = time.monotonic() + END_S
+    for one in _SINKS.copy():
+        sink = one()
+        if sink is not None:
+            sink.end(max(0.0, deadline - time.monotonic()))
 
 
 os.register_at_fork(after_in_child=_begin_in_child)
