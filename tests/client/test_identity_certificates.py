@@ -22,8 +22,12 @@ from rogue_bank import server_context
 from tppkit._clock import utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client import Identity
-from tppkit.client.identity_certificates import order_chain
+from tppkit.client.identity_certificates import order_chain as order_chain_at
 from tppkit.testpki import Issued, Pki, certificate_pem, key_pem, make_pki
+
+
+def order_chain(certificate: EidasCertificate, others: Sequence[EidasCertificate]) -> tuple[EidasCertificate, ...]:
+    return order_chain_at(certificate, others, at=utc_now())
 
 
 def in_pem(issued: Issued, others: Sequence[EidasCertificate]) -> dict[str, bytes]:
@@ -177,6 +181,32 @@ def test_a_renewal_to_come_does_not_go_before_an_authority_that_ends_before_what
     certificate = issuer.certify(leaf, begins=-100, ends=600)
     assert order_chain(certificate, [present, to_come]) == (present,)
     assert order_chain(certificate, [to_come, present]) == (present,)
+
+
+def test_an_authority_that_ended_since_goes_behind_its_renewal() -> None:
+    root, issuer, leaf = Authority("root"), Authority("CA"), Authority("leaf")
+    ended, renewed = root.certify(issuer, begins=-2000, ends=-10), root.certify(issuer, begins=-60, ends=3000)
+    certificate = issuer.certify(leaf, begins=-300, ends=400)
+    assert order_chain(certificate, [ended, renewed]) == (renewed,)
+    assert order_chain(certificate, [renewed, ended]) == (renewed,)
+
+
+def test_a_reload_sends_the_renewal_once_it_is_valid(tmp_path: Path) -> None:
+    root, issuer, leaf = Authority("root"), Authority("CA"), Authority("leaf")
+    chain = [
+        issuer.certify(leaf, begins=-100, ends=600),
+        root.certify(issuer, begins=-2000, ends=200),
+        root.certify(issuer, begins=100, ends=4000),
+    ]
+    (tmp_path / "qwac").write_bytes(b"".join(map(certificate_pem, chain)))
+    (tmp_path / "key").write_bytes(key_pem(leaf.key))
+    begin, later = utc_now(), utc_now() + timedelta(days=300)
+    identity = Identity.from_files(qwac=tmp_path / "qwac", qwac_key=tmp_path / "key", now=lambda: begin)
+    assert identity.check(at=begin) == ()
+    assert [finding.code for finding in identity.check(at=later)] == ["identity.expired"]
+    assert identity.reload(at=later)
+    assert identity.check(at=later) == ()
+    assert not identity.reload(at=later)
 
 
 def test_the_first_in_the_file_decides_which_of_two_roots_a_chain_leads_to() -> None:

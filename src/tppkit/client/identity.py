@@ -11,7 +11,7 @@ from typing import Self, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from tppkit._clock import as_utc
+from tppkit._clock import Clock, as_utc, utc_now
 from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.client.identity_sources import (
@@ -78,7 +78,7 @@ class Identity:
         certificates.require_fit(qwac_key)
         self._present = _Present(certificates, seal)
         self._contexts = IdentityContexts((qwac, *chain), qwac_key, server_anchors=anchors)
-        self._read: Callable[[], Material] | None = None
+        self._read: Callable[[datetime], Material] | None = None
         self._renewing = Lock()
 
     def __repr__(self) -> str:
@@ -116,6 +116,7 @@ class Identity:
         qwac_password: Password = None,
         qseal_password: Password = None,
         signer: SealSigner = None,
+        now: Clock = utc_now,
         **options: Unpack[SealOptions],
     ) -> Self:
         """Read certificates and keys from files.
@@ -131,6 +132,7 @@ class Identity:
             qseal_password: of `qseal_key`, where it is another one.
             signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
                 when there is a new one that fits and is valid. What it makes is closed when it is used no more, where it has `close`.
+            now: the clock, which tells of several certificates of one authority the one to send.
             options: how to seal: `profile`, `key_id`, `origin` and `verify_own`, as `Seal` takes them.
 
         Raises:
@@ -144,7 +146,7 @@ class Identity:
             "QSEAL_KEY": qseal_key,
             "SERVER_ANCHORS": server_anchors,
         }
-        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options)
+        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options, now)
 
     @classmethod
     def from_pkcs12(
@@ -157,6 +159,7 @@ class Identity:
         qwac_password: Password = None,
         qseal_password: Password = None,
         signer: SealSigner = None,
+        now: Clock = utc_now,
         **options: Unpack[SealOptions],
     ) -> Self:
         """Read certificates with their keys from PKCS#12 files.
@@ -169,6 +172,7 @@ class Identity:
             qwac_password: of the file `qwac`, where it is another one.
             qseal_password: of the file `qseal`, where it is another one.
             signer: as for `from_files`.
+            now: as for `from_files`.
             options: as for `from_files`.
 
         Raises:
@@ -176,7 +180,7 @@ class Identity:
             ConfigurationError: as for `from_files`.
         """
         paths = {"QWAC": qwac, "QSEAL": qseal, "SERVER_ANCHORS": server_anchors}
-        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options)
+        return cls._from_paths(paths, Passwords(password, qwac_password, qseal_password), signer, options, now)
 
     @classmethod
     def from_environment(
@@ -185,6 +189,7 @@ class Identity:
         *,
         prefix: str = "TPPKIT_",
         signer: SealSigner = None,
+        now: Clock = utc_now,
         **options: Unpack[SealOptions],
     ) -> Self:
         """Read certificates and keys from environment variables, or from files that they name.
@@ -197,6 +202,7 @@ class Identity:
             environment: `os.environ`; `reload` reads it again.
             prefix: of the variables' names.
             signer: as for `from_files`.
+            now: as for `from_files`.
             options: as for `from_files`.
 
         Raises:
@@ -204,11 +210,11 @@ class Identity:
             ConfigurationError: `identity.environment`, and as for `from_files`.
         """
 
-        def read() -> Material:
+        def read(at: datetime) -> Material:
             found, passwords = read_environment(environment, prefix=prefix)
-            return read_material(found, passwords=passwords, signer=signer, options=options)
+            return read_material(found, passwords=passwords, signer=signer, options=options, at=at)
 
-        return cls._from(read)
+        return cls._from(read, now)
 
     @classmethod
     def from_memory(
@@ -223,6 +229,7 @@ class Identity:
         qwac_password: Password = None,
         qseal_password: Password = None,
         signer: SealSigner = None,
+        now: Clock = utc_now,
         **options: Unpack[SealOptions],
     ) -> Self:
         """Take certificates and keys as bytes, PEM, DER or PKCS#12 (which holds its key), for example from a secret store.
@@ -237,17 +244,25 @@ class Identity:
             "SERVER_ANCHORS": server_anchors,
         }
         passwords = Passwords(password, qwac_password, qseal_password)
-        return cls._made_of(read_material(found, passwords=passwords, signer=signer, options=options))
+        return cls._made_of(read_material(found, passwords=passwords, signer=signer, options=options, at=now()))
 
     @classmethod
     def _from_paths(
-        cls, paths: Mapping[str, Path | None], passwords: Passwords, signer: SealSigner, options: SealOptions
+        cls,
+        paths: Mapping[str, Path | None],
+        passwords: Passwords,
+        signer: SealSigner,
+        options: SealOptions,
+        now: Clock,
     ) -> Self:
-        return cls._from(lambda: read_material(read_files(paths), passwords=passwords, signer=signer, options=options))
+        def read(at: datetime) -> Material:
+            return read_material(read_files(paths), passwords=passwords, signer=signer, options=options, at=at)
+
+        return cls._from(read, now)
 
     @classmethod
-    def _from(cls, read: Callable[[], Material]) -> Self:
-        identity = cls._made_of(read())
+    def _from(cls, read: Callable[[datetime], Material], now: Clock) -> Self:
+        identity = cls._made_of(read(now()))
         identity._read = read
         return identity
 
@@ -300,12 +315,13 @@ class Identity:
                 raise ConfigurationError(
                     "identity.no-source", "this identity is one of memory; give `renew` another one"
                 )
-            material = self._read()
+            at = as_utc(at)
+            material = self._read(at)
             certificates = material.certificates
             certificates.require_fit(material.qwac_key)
             if certificates == self._present.certificates:
                 return False
-            certificates.require_renewal_of(self._present.certificates, as_utc(at))
+            certificates.require_renewal_of(self._present.certificates, at)
             other = self._made_of(material, self._present)
             self._take(other, made_signer=other._present.made_signer)
         return True

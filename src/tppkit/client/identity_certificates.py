@@ -77,15 +77,18 @@ class IdentityCertificates:
             )
 
 
-def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate]) -> tuple[EidasCertificate, ...]:
+def order_chain(
+    certificate: EidasCertificate, others: Iterable[EidasCertificate], *, at: datetime
+) -> tuple[EidasCertificate, ...]:
     """The authorities above a certificate, each followed by its own; without the root, which the peer has, and without strangers.
 
-    Of several certificates of one authority (a renewed one keeps its key, several may have signed for it) the one is taken that was
-    valid when what it issued began, then one that ends no earlier, and among equals the first.
+    Of several certificates of one authority (a renewed one keeps its key, several may have signed for it) the one is taken that is
+    valid, then one that ends no earlier than what it issued, and among equals the first.
 
     Args:
         certificate: whose authorities are wanted.
         others: certificates in any order.
+        at: the present time, aware.
 
     Source: RFC 5246 section 7.4.2.
     """
@@ -93,20 +96,20 @@ def order_chain(certificate: EidasCertificate, others: Iterable[EidasCertificate
     chain = []
     while issuers := [other for other in left if _is_issuer(other, certificate)]:
         named = [issuer for issuer in issuers if issuer.subject == certificate.issuer]
-        certificate = max(named or issuers, key=partial(_fitness, certificate))
+        certificate = max(named or issuers, key=partial(_fitness, certificate, at))
         chain.append(certificate)
         # Authorities that signed for each other have no end, and each has its place once.
         left = [other for other in left if not _is_same_authority(other, certificate)]
     return tuple(chain)
 
 
-def _fitness(certificate: EidasCertificate, issuer: EidasCertificate) -> tuple[bool, bool, bool]:
-    """The key that signed goes before one of the same name, and a renewal that begins in days to come behind what it follows."""
+def _fitness(certificate: EidasCertificate, at: datetime, issuer: EidasCertificate) -> tuple[bool, bool, bool]:
+    """The key that signed goes before one of the same name."""
     try:
         has_signed = is_signed_by(certificate, issuer)
     except FormatError:  # a key that cannot be read
         has_signed = False
-    return has_signed, issuer.is_valid_at(certificate.not_before), certificate.not_after <= issuer.not_after
+    return has_signed, issuer.is_valid_at(at), certificate.not_after <= issuer.not_after
 
 
 def _is_same_authority(one: EidasCertificate, other: EidasCertificate) -> bool:

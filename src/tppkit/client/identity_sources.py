@@ -10,6 +10,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TypedDict
 
@@ -99,6 +100,7 @@ def read_material(
     passwords: Passwords,
     signer: SealSigner,
     options: SealOptions,
+    at: datetime,
 ) -> Material:
     """Make sense of the parts.
 
@@ -107,6 +109,7 @@ def read_material(
         passwords: of encrypted keys and PKCS#12; a key that is not encrypted is read without.
         signer: of the seal, instead of a key; or what makes one for the seal certificate.
         options: how to seal.
+        at: the present time, aware.
 
     Raises:
         FormatError: `certificate.*`, `der.*`, `pem.*`, `pkcs12.*`, `profile.key`.
@@ -123,7 +126,7 @@ def read_material(
         raise ConfigurationError("identity.incomplete", "a seal needs both its certificate and its key or signer")
     held = found.get("SERVER_ANCHORS")
     anchors = None if held is None else _read_certificates("SERVER_ANCHORS", held)
-    certificates = IdentityCertificates(qwac, order_chain(qwac, chain), qseal, anchors)
+    certificates = IdentityCertificates(qwac, order_chain(qwac, chain, at=at), qseal, anchors)
     return Material(certificates, qwac_key, make_seal, callable(signer))
 
 
