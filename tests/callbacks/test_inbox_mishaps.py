@@ -12,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from inboxes import AT, Case, located, login, new_prefix, open_case, outcome, receiver
+from inboxes import AT, Case, located, login, new_prefix, open_case, outcome, postgresql_case, receiver
 from sqlalchemy import text
 
 from tppkit.callbacks import AsyncInbox, Inbox, InboxSettings, Retries, VerifiedCallback
@@ -107,10 +107,9 @@ def test_one_that_costs_the_store_its_connection_fails_after_its_attempts_and_ho
         cut(callback, connection)
 
     for n in range(8):
-        with suppress(InboxError):
-            done |= told(inbox.work(counted, at=AT + n * MINUTE))
-    assert done == {"r0": "applied", "r2": "applied"}
-    assert runs.count("r1") == 6  # among others it was nobody's attempt
+        done |= told(inbox.work(counted, at=AT + n * MINUTE))
+    assert done == {"r0": "applied", "r1": "failed", "r2": "applied"}
+    assert runs == ["r0", "r1", "r0", "r1", "r2", "r1", "r1"]  # among others it was nobody's attempt
     (failure,) = inbox.failed()
     assert (failure.entry.request_id, failure.attempts, failure.due_at) == ("r1", 3, None)
     assert failure.reason == "InboxError [inbox.unavailable]"
@@ -190,9 +189,49 @@ def test_one_that_was_released_and_costs_the_connection_holds_up_no_other_that_w
     for failure in inbox.failed():
         assert inbox.release(failure, at=AT)
     cut = cutting(case, postgresql_url, name, "r1")
-    assert told(inbox.work(cut, at=AT)) == {"r0": "applied"}
+    assert told(inbox.work(cut, at=AT)) == {"r0": "applied", "r1": "failed", "r2": "applied"}
     assert [(one.entry.request_id, one.reason) for one in inbox.failed()] == [("r1", "InboxError [inbox.unavailable]")]
-    assert told(inbox.work(cut, at=AT + PAUSE)) == {"r2": "applied"}
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_one_of_a_batch_of_deliveries_that_costs_the_connection_fails_for_itself(
+    name: str, case: Case, postgresql_url: str
+):
+    inbox, calls = Inbox(receiver(), case.store), [outcome(f"r{n}", record=f"t{n}") for n in range(3)]
+    answers = inbox.handle_all(calls, cutting(case, postgresql_url, name, "r1"), at=AT)
+    assert [one.outcome.value for one in answers] == ["applied", "failed", "applied"]  # type: ignore[union-attr]
+    assert [(one.entry.request_id, one.reason) for one in inbox.failed()] == [("r1", "InboxError [inbox.unavailable]")]
+    assert case.effects() == ["t0 1", "t2 1"]
+
+
+class Mute(psycopg.Connection[Any]):
+    """Says nothing of the one commit that it was told to be silent of."""
+
+    silent = False
+
+    def wait(self, *args: Any, **settings: Any) -> Any:
+        result = super().wait(*args, **settings)
+        if Mute.silent and self.info.transaction_status is psycopg.pq.TransactionStatus.IDLE:
+            Mute.silent = False
+            raise psycopg.OperationalError
+        return result
+
+
+def test_a_batch_whose_commit_is_not_answered_is_not_told_as_somebody_elses(postgresql_url: str):
+    case = postgresql_case(postgresql_url, prefix := new_prefix("mishap"))
+    inbox = Inbox(receiver(), PostgresqlStore(lambda: Mute.connect(postgresql_url), prefix=prefix))
+    for n in range(3):
+        inbox.accept(login(f"r{n}"), at=AT - MINUTE)
+
+    def mutes(callback: VerifiedCallback, connection: Any) -> None:
+        case.handler(callback, connection)
+        Mute.silent = callback.request_id == "r2"
+
+    with pytest.raises(InboxError):
+        inbox.work(mutes, at=AT)
+    assert not Mute.silent
+    assert inbox.work(case.handler, at=AT + MINUTE) == []
+    assert sorted(case.effects()) == ["r0 -", "r1 -", "r2 -"]
 
 
 def ending(case: Case, name: str, end: str) -> Any:

@@ -19,7 +19,7 @@ from tppkit.callbacks import Inbox, Outcome
 from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import InboxError
 
-_FILES = ("sqlite.py", "sqlite_file.py", "sqlite_group.py")
+_FILES = ("sqlite.py", "sqlite_file.py", "sqlite_group.py", "threading.py")
 
 
 @contextmanager

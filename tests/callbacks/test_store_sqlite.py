@@ -20,7 +20,7 @@ import pytest
 from forking import look
 from inboxes import AT, Case, login, open_case, outcome, receiver
 
-from tppkit.callbacks import Inbox, Outcome, Receipt
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, Receipt, Retries
 from tppkit.callbacks.stores import sqlite as sqlite_stores
 from tppkit.callbacks.stores.sqlite import SqliteStore, Synchronous
 from tppkit.errors import ConfigurationError, InboxError
@@ -541,6 +541,38 @@ def test_a_shared_commit_that_a_deferred_foreign_key_refuses_acknowledges_nothin
             time.sleep(0.001)
         assert [code("r2", case.handler), first.result(60)] == ["inbox.unavailable"] * 2
     assert case.effects() == []
+    assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_what_shares_a_commit_that_is_refused_by_another_is_tried_alone(path: Path, case: Case):
+    """It costs no attempt of its own, of which it has one."""
+    inbox = with_foreign_keys(path, "DEFERRABLE INITIALLY DEFERRED")
+    worker = Inbox(receiver(), inbox._store, settings=InboxSettings(retries=Retries(attempts=1)))
+    store: Any = inbox._store
+    calls = list[str]()
+
+    def waits(callback: Any, connection: sqlite3.Connection) -> None:
+        calls.append(callback.request_id)
+        while not store._waiting and len(calls) < 2:
+            time.sleep(0.001)
+        case.handler(callback, connection)
+
+    worker.accept(login("r1"), at=AT)
+    with ThreadPoolExecutor(1) as thread:
+        working = thread.submit(worker.work, waits, at=AT)
+        while not calls:
+            time.sleep(0.001)
+        with pytest.raises(InboxError):
+            inbox.handle(login("r2"), pay_for_nothing, at=AT)
+        assert [one.outcome for one in working.result(60)] == [Outcome.APPLIED]
+    assert calls == ["r1", "r1"]
+    assert (case.effects(), worker.failed()) == (["r1 -"], [])
+
+
+def test_a_connection_that_a_handler_kept_and_closed_is_opened_again(inbox: Inbox, case: Case):
+    kept = list[sqlite3.Connection]()
+    inbox.handle(login("r1"), lambda _, connection: kept.append(connection), at=AT)
+    kept[0].close()
     assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
 
 

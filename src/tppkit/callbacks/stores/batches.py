@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from tppkit.callbacks.stores.driving import Called, EffectFailed, TransactionEnded
+from tppkit.callbacks.stores.driving import Called, EffectFailed, TransactionEnded, is_of_several
 from tppkit.callbacks.stores.entry import Entry, Outcome, Taken
 from tppkit.callbacks.stores.programs import Program, Programs
 from tppkit.callbacks.stores.sessions import raising
@@ -22,14 +22,22 @@ class Transaction(NamedTuple):
 
     Attributes:
         program: what is done in it.
-        effect: of the entries that the program yields; None: it yields none, and where the store fails nobody is told.
+        effect: of the entries that the program yields.
+        shared: it may share a commit with others, where the store does that.
     """
 
-    program: Program[Any]
-    effect: Effect | None = None
+    program: Program[list[Outcome]]
+    effect: Effect
+    shared: bool
 
 
-Batch = Generator[Transaction, Any, list[Outcome]]
+class Note(NamedTuple):
+    """A transaction of its own for what is kept behind a failure; gives whether the store could still do it."""
+
+    program: Program[None]
+
+
+Batch = Generator[Transaction | Note, Any, list[Outcome]]
 
 
 def run_all(programs: Programs, entries: Sequence[Entry], effect: Effect, *, at: datetime, retry: Retry) -> Batch:
@@ -38,8 +46,8 @@ def run_all(programs: Programs, entries: Sequence[Entry], effect: Effect, *, at:
         entries,
         effect,
         program=lambda some: programs.run_all(some, at=at, retry=retry),
+        failed=lambda one, reason: programs.record_failure(one, at=at, reason=reason, retry=retry),
         ended=lambda _, e: programs.record_failure(e.entry, at=at, reason=e.reason, retry=retry),
-        unavailable=lambda _, reason: None,
     )
 
 
@@ -49,9 +57,16 @@ def resume(programs: Programs, taken: Sequence[Taken], effect: Effect, *, at: da
         taken,
         effect,
         program=lambda some: programs.resume(some, at=at, retry=retry),
+        failed=lambda one, reason: programs.fail(one, reason=reason, retry=retry),
         ended=lambda left, e: programs.leave(left, e, at=at, retry=retry),
-        unavailable=lambda left, reason: programs.put_back(left, at=at, retry=retry, reason=reason),
+        unavailable=lambda left: programs.put_back(left, at=at, retry=retry),
     )
+
+
+class _Part(NamedTuple):
+    items: Sequence[Any]
+    effect: Effect
+    is_last: bool = False  # there is no other way to try them
 
 
 def _in_parts(
@@ -59,56 +74,53 @@ def _in_parts(
     effect: Effect,
     *,
     program: Callable[[Sequence[S]], Program[list[Outcome]]],
+    failed: Callable[[S, str], Program[None]],
     ended: Callable[[Sequence[S], TransactionEnded], Program[None]],
-    unavailable: Callable[[Sequence[S], str | None], Program[None] | None],
+    unavailable: Callable[[Sequence[S]], Program[None]] | None = None,
 ) -> Batch:
     """Have the effects of all together, and where commit or store fail behind one of them, nobody knows which, of each alone.
+
+    One behind whose handler the store fails while it is alone has failed: nothing else may ever tell that it is its handler that costs
+    the store its connection.
 
     Args:
         items: what is to be done.
         effect: of one.
         program: makes the program of some.
-        ended: makes what is kept of the items that are left where a handler ended the transaction.
-        unavailable: the same where the store failed; with a reason where it did behind the handler of the first of them, which was
-            alone.
+        failed: makes the note that one failed, with the reason.
+        ended: makes the note for those that are left where a handler ended the transaction.
+        unavailable: the same where the store failed.
 
     Returns:
         Fewer outcomes than items, where the store failed behind some.
     """
-    outcomes, parts = list[Outcome](), [items]
-    while parts:
-        part, called = parts.pop(0), Called(effect)
+    outcomes, parts = list[Outcome](), [_Part(items, effect)]
+    first: Exception | None = None  # by which all together failed
+    error: Exception | None = None
+    while parts and error is None:
+        part = parts.pop(0)
+        called = Called(part.effect)
         try:
-            outcomes += yield from _alone(program, part, called) if len(part) == 1 else _together(program, part, called)
+            outcomes += yield Transaction(program(part.items), called, shared=first is None)
         except TransactionEnded as e:
-            yield Transaction(ended(items[len(outcomes) :], e))
-            failed: Exception = e.error
-            break
+            yield Note(ended(items[len(outcomes) :], e))
+            error = e.error
         except (EffectFailed, InboxError) as e:
-            if len(part) > 1 and called.was_called:
-                parts = [[one] for one in part]
-                continue
-            if kept := unavailable(items[len(outcomes) :], called.reason(e)):
-                yield Transaction(kept)
-            if outcomes:
-                return outcomes
-            failed = e.error if isinstance(e, EffectFailed) else e
-            break
-    else:
-        return outcomes
-    raise failed
-
-
-def _together(program: Callable[[Sequence[S]], Program[list[Outcome]]], some: Sequence[S], effect: Effect) -> Batch:
-    outcomes: list[Outcome] = yield Transaction(program(some), effect)
+            is_own = len(part.items) == 1 and not is_of_several(e)
+            if not is_own and called.was_called:
+                first, parts = e, [_Part([one], effect) for one in part.items]
+            elif isinstance(e, EffectFailed) and not part.is_last:  # by the commit
+                parts.insert(0, _Part(part.items, raising(e.error), is_last=True))
+            elif called.was_called and (yield Note(failed(part.items[0], EffectFailed(e).reason))):
+                outcomes.append(Outcome.FAILED)
+            else:
+                if unavailable is not None:
+                    yield Note(unavailable(items[len(outcomes) :]))
+                if outcomes:
+                    return outcomes
+                error = e.error if isinstance(e, EffectFailed) else e
+    if isinstance(first, InboxError) and set(outcomes) == {Outcome.BUSY}:
+        error = first  # nobody has them: only the answer to the commit was lost
+    if error is not None:
+        raise error
     return outcomes
-
-
-def _alone(program: Callable[[Sequence[S]], Program[list[Outcome]]], one: Sequence[S], effect: Effect) -> Batch:
-    try:
-        return (yield from _together(program, one, effect))
-    except TransactionEnded:
-        raise
-    except EffectFailed as e:  # by the commit
-        error = e.error
-    return (yield from _together(program, one, raising(error)))

@@ -64,9 +64,10 @@ class Called(Generic[T]):
         self.was_called = True
         return self._effect(entry, connection)
 
-    def reason(self, error: Exception) -> str | None:
-        """As by EffectFailed what the store failed by behind a call; None: there was no call."""
-        return EffectFailed(error).reason if self.was_called else None
+
+def is_of_several(error: Exception) -> bool:
+    """Whether a store failed by a commit that operations of several threads shared: nobody knows by whose."""
+    return isinstance(error, InboxError) and isinstance(error.__cause__, InboxError)
 
 
 def cause_and_state(error: InboxError) -> tuple[BaseException | None, str]:

@@ -244,18 +244,14 @@ class Programs:
             outcomes.append(outcome)
         return outcomes
 
-    def put_back(
-        self, taken: Sequence[Taken], *, at: datetime, retry: Retry, reason: str | None = None
-    ) -> Program[None]:
-        """Put back what the store failed behind: nobody died and no handler raised, so it was no attempt.
-
-        It was one of the first, where that was alone and its handler was called (`reason`): nothing else may ever tell that it is its
-        handler that costs the store its connection.
-        """
-        if reason:
-            yield self._failed(taken[0], reason, retry)
-        for one in taken[1:] if reason else taken:
+    def put_back(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[None]:
+        """Put back what the store failed behind: nobody died and no handler raised, so it was no attempt."""
+        for one in taken:
             yield self._waiting(one, retry(0) or at)
+
+    def fail(self, taken: Taken, *, reason: str, retry: Retry) -> Program[None]:
+        """Keep the failure of a claimed entry."""
+        yield self._failed(taken, reason, retry)
 
     def leave(self, taken: Sequence[Taken], ended: TransactionEnded, *, at: datetime, retry: Retry) -> Program[None]:
         """Keep the failure of who ended the transaction, and put the others back; what was committed by it stays done."""

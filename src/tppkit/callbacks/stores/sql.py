@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tppkit.callbacks.stores import batches
-from tppkit.callbacks.stores.batches import Transaction
+from tppkit.callbacks.stores.batches import Note, Transaction
 from tppkit.callbacks.stores.driving import EffectFailed, drive, drive_async
 from tppkit.callbacks.stores.entry import Entry, Failure, Lifetimes, Outcome, Promise, Taken
 from tppkit.callbacks.stores.programs import Program, Programs
@@ -39,6 +39,10 @@ class SqlStore(ABC):
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Session]:
         """A transaction of its own: committed at the end, undone when the body fails."""
+
+    def _unshared(self) -> AbstractContextManager[Session]:
+        """The same, and no other operation shares its commit."""
+        return self._transaction()
 
     def _reading(self) -> AbstractContextManager[Session]:
         """A transaction that only reads, and waits for nobody who writes."""
@@ -89,7 +93,7 @@ class SqlStore(ABC):
             return self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        self._afterwards(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
+        self._note(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
         raise failed.error
 
     def run_all(
@@ -126,15 +130,19 @@ class SqlStore(ABC):
         """See `Store.purge`."""
         return self._drive(self._programs.purge(lifetimes, limit=limit))
 
-    def _transact(self, step: Transaction) -> Any:
-        return self._drive(step.program, step.effect) if step.effect else self._afterwards(step.program)
+    def _transact(self, step: Transaction | Note) -> Any:
+        if isinstance(step, Note):
+            return self._note(step.program)
+        return self._drive(step.program, step.effect, shared=step.shared)
 
-    def _afterwards(self, program: Program[None]) -> None:
+    def _note(self, program: Program[None]) -> bool:
         with suppress(InboxError):  # what failed before says more
             self._drive(program)
+            return True
+        return False
 
-    def _drive(self, program: Program[T], effect: Effect | None = None) -> T:
-        with failing_at_commit(effect), self._transaction() as session:
+    def _drive(self, program: Program[T], effect: Effect | None = None, *, shared: bool = True) -> T:
+        with failing_at_commit(effect), self._transaction() if shared else self._unshared() as session:
             return drive(program, lambda step: perform(step, session, effect))
 
 
@@ -193,7 +201,7 @@ class AsyncSqlStore(ABC):
             return await self._drive(self._programs.run(entry, at=at), effect)
         except EffectFailed as e:
             failed = e
-        await self._afterwards(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
+        await self._note(self._programs.record_failure(entry, at=at, reason=failed.reason, retry=retry))
         raise failed.error
 
     async def run_all(
@@ -230,12 +238,16 @@ class AsyncSqlStore(ABC):
         """See `Store.purge`."""
         return await self._drive(self._programs.purge(lifetimes, limit=limit))
 
-    async def _transact(self, step: Transaction) -> Any:
-        return await (self._drive(step.program, step.effect) if step.effect else self._afterwards(step.program))
+    async def _transact(self, step: Transaction | Note) -> Any:
+        if isinstance(step, Note):
+            return await self._note(step.program)
+        return await self._drive(step.program, step.effect)
 
-    async def _afterwards(self, program: Program[None]) -> None:
+    async def _note(self, program: Program[None]) -> bool:
         with suppress(InboxError):  # what failed before says more
             await self._drive(program)
+            return True
+        return False
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:
         with failing_at_commit(effect):

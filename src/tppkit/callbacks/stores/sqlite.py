@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from tppkit.callbacks.stores.statements import Dialect, Statement, Statements
 from tppkit.errors import ConfigurationError, InboxError
 
 _WAIT_S = 5.0
+_LARGEST = 64  # operations that share a commit
 
 
 class _Session:
@@ -117,21 +118,23 @@ class SqliteStore(SqlStore):
                     self._close()
 
     @contextmanager
-    def _transaction(self) -> Iterator[_Session]:
+    def _transaction(self, *, shared: bool = True) -> Iterator[_Session]:
         """A part of a transaction that is committed when no other thread waits to be part of it."""
         self._check_process()
-        with self._turn() as group:
+        with self._turn(shared=shared) as group:
             group.enter()
             try:
                 yield _Session(group.connection)
-            except TransactionEnded:
-                raise  # the connection goes: the handler may have closed it, or set it otherwise since
+            except TransactionEnded as e:
+                # The connection goes: the handler may have closed it, or set it otherwise since.
+                group.error = InboxError("inbox.unavailable", f"for all that shared it: {e.error}")
+                raise
             except Exception:
                 group.undo()
                 raise  # behind an interrupt it goes too: a statement may be half way
             group.keep()
         # Nothing is done before it is committed, whoever commits it.
-        if not group.ended.wait(self._wait_s):
+        if not group.wait(self._wait_s):
             raise InboxError(
                 "inbox.unavailable",
                 f"the commit did not come within {self._wait_s:g} seconds: a handler takes long or hangs",
@@ -141,13 +144,16 @@ class SqliteStore(SqlStore):
             # A constraint that is broken is the handler's fault; of several that shared the commit nobody knows whose.
             raise InboxError("inbox.unavailable", error.message) from (error.__cause__ if group.size == 1 else error)
 
+    def _unshared(self) -> AbstractContextManager[_Session]:
+        return self._transaction(shared=False)
+
     @contextmanager
     def _reading(self) -> Iterator[_Session]:
         with self._file.another() as connection:
             yield _Session(connection)
 
     @contextmanager
-    def _turn(self) -> Iterator[SqliteGroup]:
+    def _turn(self, *, shared: bool) -> Iterator[SqliteGroup]:
         self._refuse_nested()
         try:
             with self._counting:
@@ -157,9 +163,9 @@ class SqliteStore(SqlStore):
                     raise self._busy()
                 try:
                     self._leave_queue()
-                    if self._group is not None and not self._group.is_joinable:
-                        self._end_group()  # an interrupt came before its end
-                    group = self._group = self._group or self._begin()
+                    if self._group is not None and not (shared and self._group.is_joinable):
+                        self._end_group()  # also where an interrupt came before its end
+                    group = self._group = self._group or self._begin(shared=shared)
                     yield group
                 finally:
                     self._end_unless_awaited()
@@ -222,10 +228,10 @@ class SqliteStore(SqlStore):
         if group is not None:
             self._end(group)
 
-    def _begin(self) -> SqliteGroup:
+    def _begin(self, *, shared: bool) -> SqliteGroup:
         connection = self._file.open()
         run(connection, "BEGIN IMMEDIATE")
-        return SqliteGroup(connection)
+        return SqliteGroup(connection, largest=_LARGEST if shared else 1)
 
     def _end(self, group: SqliteGroup) -> None:
         try:
@@ -237,7 +243,7 @@ class SqliteStore(SqlStore):
         finally:
             if not group.is_over:
                 self._file.drop()
-            group.ended.set()
+            group.end()
 
     def _within(self, connection: Any) -> _Session:
         try:

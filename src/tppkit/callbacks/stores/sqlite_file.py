@@ -54,13 +54,13 @@ class SqliteFile:
         return self._connection is not None
 
     def open(self) -> sqlite3.Connection:
-        """The connection, in no transaction: one that an interrupt left in one is given up.
+        """The connection, in no transaction: one that an interrupt left in one, or that a handler closed later, is given up.
 
         Raises:
             InboxError: `inbox.unavailable`; also when the file that was opened before is no longer there, or on_connect failed.
             ConfigurationError: `inbox.setting`, on_connect left a transaction open.
         """
-        if self._connection is not None and in_transaction(self._connection):
+        if self._connection is not None and not _is_idle(self._connection):
             self.drop()
         if self._connection is None:
             self._connection = self._connect()
@@ -146,6 +146,13 @@ def _hand(connection: sqlite3.Connection, on_connect: OnConnect) -> None:
         raise InboxError("inbox.unavailable", f"on_connect of the inbox's SQLite file raised {type(e).__name__}") from e
     if in_transaction(connection):
         raise ConfigurationError("inbox.setting", "on_connect left a transaction open on the inbox's connection")
+
+
+def _is_idle(connection: sqlite3.Connection) -> bool:
+    try:
+        return not connection.in_transaction
+    except sqlite3.ProgrammingError:  # closed
+        return False
 
 
 def in_transaction(connection: sqlite3.Connection) -> bool:

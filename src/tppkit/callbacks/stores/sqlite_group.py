@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from tppkit.callbacks.stores.sqlite_file import in_transaction, run
 from tppkit.errors import InboxError
 
-_LARGEST = 64
-
 
 class SqliteGroup:
     """Operations of several threads, one after another in one transaction.
@@ -24,27 +22,29 @@ class SqliteGroup:
 
     Args:
         connection: of the file, in a transaction of its own.
+        largest: how many operations may share the commit.
 
     Attributes:
         connection: of the file, in the transaction.
         is_clean: what is in the transaction may be committed.
         is_over: it was committed or undone; else the connection must go.
         is_committed: all of it is in the file.
-        ended: set when there is nothing to wait for any more.
         error: what the store failed by.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
+    def __init__(self, connection: sqlite3.Connection, *, largest: int) -> None:
+        self.connection, self._largest = connection, largest
         self.size = 0
         self.is_clean, self.is_over, self.is_committed = True, False, False
-        self.ended = threading.Event()
+        # No Event: that is written in Python, and an interrupt in it can leave its lock taken for ever.
+        self._pending = threading.Lock()
+        self._pending.acquire()
         self.error: InboxError | None = None
 
     @property
     def is_joinable(self) -> bool:
         """Whether a further operation may share the commit."""
-        return self.is_clean and self.size < _LARGEST
+        return self.is_clean and self.size < self._largest
 
     def enter(self) -> None:
         """Begin an operation."""
@@ -76,8 +76,24 @@ class SqliteGroup:
     def commit(self) -> None:
         """Commit what every operation left behind."""
         with self._failing():
-            run(self.connection, "COMMIT")
+            try:
+                run(self.connection, "COMMIT")
+            except InboxError:
+                run(self.connection, "ROLLBACK")
+                self.is_over = True
+                raise
             self.is_over = self.is_committed = True
+
+    def end(self) -> None:
+        """Let go on who waits for the commit."""
+        self._pending.release()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the commit; gives whether there is nothing to wait for any more."""
+        if not self._pending.acquire(timeout=timeout_s):
+            return False
+        self._pending.release()
+        return True
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
