@@ -140,6 +140,28 @@ def test_an_end_gives_up_what_hangs_and_tells_it_once(caplog: pytest.LogCaptureF
     assert (sink.wait(20), len(told)) == (0, 2)
 
 
+def test_an_end_counts_what_there_was_no_room_for(caplog: pytest.LogCaptureFixture) -> None:
+    steps, go_on = threading.Semaphore(0), threading.Event()
+
+    def slow(refused: RefusedCallback) -> None:
+        steps.acquire(timeout=60)
+        go_on.set()
+
+    sink = RefusalSink(slow)
+    for _ in range(1 + 256 + 40):
+        sink.tell_aside(REFUSED)
+    steps.release()
+    assert go_on.wait(20)
+    deadline = time.monotonic() + 20
+    while len(sink._waiting) > 256 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    sink.tell_aside(REFUSED)  # there is room for one, which will tell of the 40
+    sink.end(0)
+    assert caplog.messages[-1] == "297 refused callbacks were not told: the server ends"
+    steps.release()
+    assert sink.wait(20) == 0
+
+
 def test_an_end_waits_for_no_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, began = threading.Event(), threading.Event()
 

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from itertools import islice
+from typing import NamedTuple
 
 from tppkit.web.callback_functions import OwnFunctions, require_function
 from tppkit.web.callback_refusing import OnRefusal, RefusedCallback
@@ -21,6 +23,13 @@ _LOG = logging.getLogger("tppkit.web")
 _WAITING = 256  # refusals that wait behind the one that is told, each with a body of 64 KiB at most
 END_S = 1.0  # how long the end of a server or process waits
 _LAST_S = 0.2  # and then for what is being told, after which no more is
+
+
+class _Call(NamedTuple):
+    """What is told aside: the refusals of one call."""
+
+    tell: Callable[[], None]
+    number: int
 
 
 class RefusalSink:
@@ -42,7 +51,7 @@ class RefusalSink:
     def _begin(self) -> None:
         """Nothing waits; also in a child, which has none of its parent's threads: what waited there is told there."""
         self._changed = threading.Condition()
-        self._waiting = deque[Callable[[], None]]()  # the first is being told, in a thread that ends when none is left
+        self._waiting = deque[_Call]()  # the first is being told, in a thread that ends when none is left
         self._untold, self._full = 0, False
         self._given_up = 0  # 1: the first is told for so long that nobody waits for it any more
 
@@ -72,7 +81,8 @@ class RefusalSink:
                 return
             if not self._waiting:
                 _begin_thread(self._work)  # it waits for the lock
-            self._waiting.append(partial(copy_context().run, self._tell, refused, self._untold))
+            tell = partial(copy_context().run, self._tell, refused, self._untold)
+            self._waiting.append(_Call(tell, 1 + self._untold))
             self._untold = 0
 
     def wait(self, timeout_s: float) -> int:
@@ -86,7 +96,7 @@ class RefusalSink:
         """
         with self._changed:
             self._changed.wait_for(lambda: len(self._waiting) <= self._given_up, timeout_s)
-            return len(self._waiting) - self._given_up + self._untold
+            return sum([call.number for call in islice(self._waiting, self._given_up, None)]) + self._untold
 
     def end(self, timeout_s: float = END_S) -> None:
         """Wait until all is told; what is left then is not told, and its number logged.
@@ -98,11 +108,10 @@ class RefusalSink:
             self._changed.wait_for(lambda: len(self._waiting) <= self._given_up, timeout_s)
             untold, self._untold = self._untold, 0
             while len(self._waiting) > 1:
-                self._waiting.pop()
-                untold += 1
+                untold += self._waiting.pop().number
             # A daemon that is in the middle of a write when the interpreter ends can abort the process.
             self._changed.wait_for(lambda: len(self._waiting) <= self._given_up, _LAST_S)
-            untold += len(self._waiting) - self._given_up
+            untold += sum([call.number for call in islice(self._waiting, self._given_up, None)])
             self._given_up = len(self._waiting)
         if untold:
             with suppress(RuntimeError):  # the interpreter ends, and begins no thread any more
@@ -112,20 +121,20 @@ class RefusalSink:
 
     def _work(self) -> None:
         with self._changed:
-            call: Callable[[], None] | None = self._waiting[0]
+            call: _Call | None = self._waiting[0]
         while call is not None:
             with suppress(BaseException):  # of a log that fails to tell of a failure: who waits is told all the same
-                call()
+                call.tell()
             call = self._next()
 
-    def _next(self) -> Callable[[], None] | None:
+    def _next(self) -> _Call | None:
         with self._changed:
             if not self._waiting:  # the function forked, and this is the child
                 return None
             self._waiting.popleft()
             self._given_up = 0
             if not self._waiting and self._untold:
-                self._waiting.append(partial(_tell_untold, self._untold))
+                self._waiting.append(_Call(partial(_tell_untold, self._untold), self._untold))
                 self._untold = 0
             if self._waiting:
                 return self._waiting[0]
@@ -151,7 +160,7 @@ def _tell_ended(number: int) -> None:
 
 
 def _begin_thread(work: Callable[[], None]) -> threading.Thread:
-    """No end of the process waits for a daemon, whatever it hangs in."""
+    """The interpreter's end waits for no daemon, whatever it hangs in."""
     thread = threading.Thread(target=work, name="tppkit-refusals", daemon=True)
     thread.start()
     return thread
