@@ -217,21 +217,30 @@ class Mute(psycopg.Connection[Any]):
         return result
 
 
-def test_a_batch_whose_commit_is_not_answered_is_not_told_as_somebody_elses(postgresql_url: str):
+@pytest.mark.parametrize("way", ["work", "handle_all"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_what_is_done_and_only_not_answered_is_told_as_nothing_else(postgresql_url: str, count: int, way: str):
     case = postgresql_case(postgresql_url, prefix := new_prefix("mishap"))
     inbox = Inbox(receiver(), PostgresqlStore(lambda: Mute.connect(postgresql_url), prefix=prefix))
-    for n in range(3):
-        inbox.accept(login(f"r{n}"), at=AT - MINUTE)
+    calls, runs = [login(f"r{n}") for n in range(count)], list[str]()
+    if way == "work":
+        for call in calls:
+            inbox.accept(call, at=AT - MINUTE)
 
     def mutes(callback: VerifiedCallback, connection: Any) -> None:
         case.handler(callback, connection)
-        Mute.silent = callback.request_id == "r2"
+        runs.append(callback.request_id)
+        Mute.silent = len(runs) == count
 
-    with pytest.raises(InboxError):
-        inbox.work(mutes, at=AT)
-    assert not Mute.silent
+    if way == "work" or count == 1:
+        with pytest.raises(InboxError):
+            inbox.work(mutes, at=AT) if way == "work" else inbox.handle_all(calls, mutes, at=AT)
+    else:
+        assert [one.outcome.value for one in inbox.handle_all(calls, mutes, at=AT)] == ["repeated"] * 3  # type: ignore[union-attr]
+    assert (Mute.silent, len(runs)) == (False, count)
     assert inbox.work(case.handler, at=AT + MINUTE) == []
-    assert sorted(case.effects()) == ["r0 -", "r1 -", "r2 -"]
+    assert inbox.failed() == []
+    assert sorted(case.effects()) == [f"r{n} -" for n in range(count)]
 
 
 def ending(case: Case, name: str, end: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import resource
 import sqlite3
 import stat
 import subprocess
@@ -542,6 +543,27 @@ def test_a_shared_commit_that_a_deferred_foreign_key_refuses_acknowledges_nothin
         assert [code("r2", case.handler), first.result(60)] == ["inbox.unavailable"] * 2
     assert case.effects() == []
     assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+
+
+def test_a_disk_that_is_full_at_the_commit_is_told_as_that(path: Path, case: Case):
+    """SQLite undoes the transaction by itself then."""
+    inbox = Inbox(receiver(), case.store)
+
+    def writes(callback: Any, connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO effects VALUES (?)", ("x" * 200_000,))
+        wal = path.with_name(path.name + "-wal").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (wal + 20_000, before[1]))
+
+    inbox.handle(login("r1"), case.handler, at=AT)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        with pytest.raises(InboxError) as caught:
+            inbox.handle(login("r2"), writes, at=AT)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.message == "the inbox's SQLite file fails: disk I/O error"
+    assert inbox.handle(login("r2"), case.handler, at=AT).outcome is Outcome.APPLIED
+    assert case.effects() == ["r1 -", "r2 -"]
 
 
 def test_what_shares_a_commit_that_is_refused_by_another_is_tried_alone(path: Path, case: Case):

@@ -219,7 +219,7 @@ class Inbox:
         Args:
             handler: called with the callback and the store's connection.
             at: now, aware.
-            limit: how many at most, up to 1,000. Within the lease all of them should be done; where the store's promise is not
+            limit: how many at most, up to 1,000. Within half the lease all of them should be done; where the store's promise is not
                 exactly-once, each within nine tenths of it.
 
         Raises:

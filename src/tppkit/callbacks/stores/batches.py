@@ -32,9 +32,13 @@ class Transaction(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A transaction of its own for what is kept behind a failure; gives whether the store could still do it."""
+    """A transaction of its own for what is kept behind a failure.
 
-    program: Program[None]
+    Attributes:
+        program: gives whether a row was there for it; where the store fails at it the note gives False.
+    """
+
+    program: Program[bool]
 
 
 Batch = Generator[Transaction | Note, Any, list[Outcome]]
@@ -74,9 +78,9 @@ def _in_parts(
     effect: Effect,
     *,
     program: Callable[[Sequence[S]], Program[list[Outcome]]],
-    failed: Callable[[S, str], Program[None]],
-    ended: Callable[[Sequence[S], TransactionEnded], Program[None]],
-    unavailable: Callable[[Sequence[S]], Program[None]] | None = None,
+    failed: Callable[[S, str], Program[bool]],
+    ended: Callable[[Sequence[S], TransactionEnded], Program[bool]],
+    unavailable: Callable[[Sequence[S]], Program[bool]] | None = None,
 ) -> Batch:
     """Have the effects of all together, and where commit or store fail behind one of them, nobody knows which, of each alone.
 
@@ -87,7 +91,7 @@ def _in_parts(
         items: what is to be done.
         effect: of one.
         program: makes the program of some.
-        failed: makes the note that one failed, with the reason.
+        failed: makes the note that one failed, with the reason; there is no row for it where the commit was made and only not answered.
         ended: makes the note for those that are left where a handler ended the transaction.
         unavailable: the same where the store failed.
 
@@ -97,14 +101,15 @@ def _in_parts(
     outcomes, parts = list[Outcome](), [_Part(items, effect)]
     first: Exception | None = None  # by which all together failed
     error: Exception | None = None
-    while parts and error is None:
+    while parts:
         part = parts.pop(0)
         called = Called(part.effect)
         try:
             outcomes += yield Transaction(program(part.items), called, shared=first is None)
         except TransactionEnded as e:
             yield Note(ended(items[len(outcomes) :], e))
-            error = e.error
+            outcomes, error = [], e.error
+            break
         except (EffectFailed, InboxError) as e:
             is_own = len(part.items) == 1 and not is_of_several(e)
             if not is_own and called.was_called:
@@ -116,11 +121,10 @@ def _in_parts(
             else:
                 if unavailable is not None:
                     yield Note(unavailable(items[len(outcomes) :]))
-                if outcomes:
-                    return outcomes
                 error = e.error if isinstance(e, EffectFailed) else e
+                break
     if isinstance(first, InboxError) and set(outcomes) == {Outcome.BUSY}:
-        error = first  # nobody has them: only the answer to the commit was lost
-    if error is not None:
+        raise first  # nobody has them: only the answer to the commit was lost
+    if error is not None and not outcomes:
         raise error
     return outcomes

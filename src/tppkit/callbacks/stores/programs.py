@@ -188,8 +188,11 @@ class Programs:
         yield Mark.KEEP
         return outcome
 
-    def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[None]:
-        """Keep an entry whose effect failed while it was delivered; who has it is waited for one second."""
+    def record_failure(self, entry: Entry, *, at: datetime, reason: str, retry: Retry) -> Program[bool]:
+        """Keep an entry whose effect failed while it was delivered; who has it is waited for one second.
+
+        Gives false where nobody may: it is done, or somebody has it.
+        """
         rows: Rows = yield Statement(self._sql.attempts, {"key": entry.key})
         due_at = retry(rows[0][0] + 1 if rows else 1)
         values = row_values(entry) | {
@@ -198,7 +201,9 @@ class Programs:
             "reason": reason,
             "at": microseconds(at),
         }
-        yield from self._hurried(_one(self._sql.keep_failed, values | {"due_at": optional_microseconds(due_at)}))
+        statement = _one(self._sql.keep_failed, values | {"due_at": optional_microseconds(due_at)})
+        kept: Rows = yield from self._hurried(statement)
+        return bool(kept)
 
     def take(self, *, at: datetime, until: datetime, limit: int) -> Program[list[Taken]]:
         """Claim what is due, oldest first."""
@@ -244,20 +249,23 @@ class Programs:
             outcomes.append(outcome)
         return outcomes
 
-    def put_back(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[None]:
+    def put_back(self, taken: Sequence[Taken], *, at: datetime, retry: Retry) -> Program[bool]:
         """Put back what the store failed behind: nobody died and no handler raised, so it was no attempt."""
         for one in taken:
             yield self._waiting(one, retry(0) or at)
+        return True
 
-    def fail(self, taken: Taken, *, reason: str, retry: Retry) -> Program[None]:
-        """Keep the failure of a claimed entry."""
-        yield self._failed(taken, reason, retry)
+    def fail(self, taken: Taken, *, reason: str, retry: Retry) -> Program[bool]:
+        """Keep the failure of a claimed entry; false where nobody may: it is done, or somebody has it."""
+        rows: Rows = yield self._failed(taken, reason, retry)
+        return bool(rows)
 
-    def leave(self, taken: Sequence[Taken], ended: TransactionEnded, *, at: datetime, retry: Retry) -> Program[None]:
+    def leave(self, taken: Sequence[Taken], ended: TransactionEnded, *, at: datetime, retry: Retry) -> Program[bool]:
         """Keep the failure of who ended the transaction, and put the others back; what was committed by it stays done."""
         for one in taken:
             mine = one.entry is ended.entry
             yield self._failed(one, ended.reason, retry) if mine else self._waiting(one, at)
+        return True
 
     def _failed(self, taken: Taken, reason: str, retry: Retry) -> Statement:
         return Statement(

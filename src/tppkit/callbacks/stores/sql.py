@@ -135,10 +135,9 @@ class SqlStore(ABC):
             return self._note(step.program)
         return self._drive(step.program, step.effect, shared=step.shared)
 
-    def _note(self, program: Program[None]) -> bool:
+    def _note(self, program: Program[bool]) -> bool:
         with suppress(InboxError):  # what failed before says more
-            self._drive(program)
-            return True
+            return self._drive(program)
         return False
 
     def _drive(self, program: Program[T], effect: Effect | None = None, *, shared: bool = True) -> T:
@@ -243,10 +242,9 @@ class AsyncSqlStore(ABC):
             return await self._note(step.program)
         return await self._drive(step.program, step.effect)
 
-    async def _note(self, program: Program[None]) -> bool:
+    async def _note(self, program: Program[bool]) -> bool:
         with suppress(InboxError):  # what failed before says more
-            await self._drive(program)
-            return True
+            return await self._drive(program)
         return False
 
     async def _drive(self, program: Program[T], effect: AsyncEffect | None = None) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from tppkit.callbacks.stores.sqlite_file import in_transaction, run
 from tppkit.errors import InboxError
@@ -37,7 +37,7 @@ class SqliteGroup:
         self.size = 0
         self.is_clean, self.is_over, self.is_committed = True, False, False
         # No Event: that is written in Python, and an interrupt in it can leave its lock taken for ever.
-        self._pending = threading.Lock()
+        self._pending, self._is_ended = threading.Lock(), False
         self._pending.acquire()
         self.error: InboxError | None = None
 
@@ -79,21 +79,22 @@ class SqliteGroup:
             try:
                 run(self.connection, "COMMIT")
             except InboxError:
-                run(self.connection, "ROLLBACK")
-                self.is_over = True
+                with suppress(InboxError):  # SQLite may have done it, as where the disk is full
+                    run(self.connection, "ROLLBACK")
+                    self.is_over = True
                 raise
             self.is_over = self.is_committed = True
 
     def end(self) -> None:
         """Let go on who waits for the commit."""
+        self._is_ended = True
         self._pending.release()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait for the commit; gives whether there is nothing to wait for any more."""
-        if not self._pending.acquire(timeout=timeout_s):
-            return False
-        self._pending.release()
-        return True
+        if self._pending.acquire(timeout=timeout_s):
+            self._pending.release()
+        return self._is_ended  # also where an interrupt has kept another who waited from releasing it
 
     @contextmanager
     def _failing(self) -> Iterator[None]:

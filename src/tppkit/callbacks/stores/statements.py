@@ -82,7 +82,7 @@ class Statements:
         self.upgraded = self._text("UPDATE {schema} SET version = :version")
         self.add = self._text(_INSERT + " ON CONFLICT (key) DO NOTHING RETURNING 1")
         self.once = self._text(_ONCE)
-        self.keep_failed = self._text(_INSERT + _FAIL_AGAIN)
+        self.keep_failed = self._text(_INSERT + _FAIL_AGAIN + " RETURNING 1")
         self.known = self._text("SELECT state, digest FROM {callbacks} WHERE key = :key")
         self.attempts = self._text("SELECT attempts FROM {callbacks} WHERE key = :key")
         self.advance = self._text(_ADVANCE)
@@ -95,7 +95,7 @@ class Statements:
             self._text(
                 "WITH mine AS (SELECT key FROM {callbacks}"
                 f" WHERE key = :key AND attempts = :attempt AND state = 'claimed' {locking})"
-                f" UPDATE {{callbacks}} SET due_at = :due_at, {become} WHERE key IN (SELECT key FROM mine)"
+                f" UPDATE {{callbacks}} SET due_at = :due_at, {become} WHERE key IN (SELECT key FROM mine) RETURNING 1"
             )
             for become in (
                 "state = 'failed', reason = :reason",
