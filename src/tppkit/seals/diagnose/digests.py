@@ -138,6 +138,15 @@ def _judged_parts(value: str) -> tuple[str, ...]:
     return known or parts
 
 
+def reads_as_digest(part: str) -> bool:
+    """Whether one part of a Digest header can be read as a hash, in whatever way it was written.
+
+    Args:
+        part: one algorithm and its hash, as received.
+    """
+    return any(True for _ in _readings(part))
+
+
 def _fitting(
     readings: tuple[Reading, ...], candidate: bytes, hashes: dict[str, bytes]
 ) -> tuple[tuple[Mistake, ...], str] | None:

@@ -66,8 +66,10 @@ _SHORTEST = 200  # characters of base64, of fewer than a certificate has
 _LAST_SECOND = 100_000_000_000  # a larger number is of milliseconds: as seconds it would be a year beyond 5000
 # One with its two parts, or three; each run of letters is read once, from where it begins.
 _PART = r"[A-Za-z0-9_+/-]++=*+"
-_DETACHED = re.compile(rf"(?<![A-Za-z0-9_+/-]){_PART}\.\.{_PART}")
+_DETACHED = re.compile(rf"(?<![A-Za-z0-9_+/-]){_PART}\.\.{_PART}(?!\.[A-Za-z0-9_+/-])")
 _ATTACHED = re.compile(rf"(?<![A-Za-z0-9_+/.-]){_PART}\.{_PART}\.{_PART}(?!\.)")
+# Words between points of which the first may be the header of a JSON Web Encryption, which has alg and enc: as many as are left.
+_PARTS = re.compile(r"(?<![A-Za-z0-9_.-])(e[A-Za-z0-9_-]{19,}+)(?:\.[A-Za-z0-9_-]*+)++")
 _BEGINNING = re.compile(rb'[\t\n\r ]*\{[\t\n\r ]*"[\t\n\r -~]*')  # of a JSON object in ASCII
 _STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.?)*+(?P<end>"?)|[][{}]', re.DOTALL)
 _CLOSED_BY = {"{": "}", "[": "]"}
@@ -119,16 +121,30 @@ def find_jws(name: str, value: str) -> str | None:
         name: of the header.
         value: as received; what is longer than 32 KiB is not read.
     """
-    text = value if len(value) <= MAX_JWS_LENGTH else ""
+    text = without_encrypted(value) if len(value) <= MAX_JWS_LENGTH else ""
     found = _DETACHED.findall(text) or (_ATTACHED.findall(text) if speaks_of_signature(name) else [])
     longest = max(found, key=len, default="")  # one is read, of however many
     return longest if split_jws(longest).header is not None else None
 
 
+def without_encrypted(value: str) -> str:
+    """A value without the JSON Web Encryptions in it, whole or cut off: sessions and opaque tokens that look like signatures.
+
+    One whose key is agreed on (`dir`) has two points behind its header, as a detached signature has.
+    """
+    return _PARTS.sub(lambda parts: ";" if _is_of_encryption(decode_object(parts[1]) or {}) else parts[0], value)
+
+
+def _is_of_encryption(header: Mapping[str, Any]) -> bool:
+    """By the algorithm for the content, each of which is of AES (RFC 7518 section 5.1)."""
+    return str(header.get("enc", "")).startswith("A")
+
+
 def speaks_of_signature(name: str) -> bool:
-    """Whether a header may hold a signature, by its name."""
+    """Whether a header may hold a signature, by its name: of one for certificates its last word must be that."""
     lower = name.lower()
-    return ("signature" in lower or "jws" in lower) and "cert" not in lower and lower != "signature-input"
+    is_other = lower == "signature-input" or ("cert" in lower and not lower.endswith(("signature", "jws")))
+    return ("signature" in lower or "jws" in lower) and not is_other
 
 
 def sent_jws(message: Message, profile: SealProfile) -> Iterator[LooseJws]:

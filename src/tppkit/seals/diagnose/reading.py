@@ -9,13 +9,13 @@ from typing import NamedTuple
 from tppkit.httpsig.message import Message
 from tppkit.seals.diagnose.form import Fault, Form, fault, read_form
 from tppkit.seals.diagnose.jws_form import (
-    decode_object,
     find_jws,
     jws_carriers,
     read_jws_form,
     speaks_of_signature,
     split_jws,
 )
+from tppkit.seals.diagnose.likeness import may_be_signature
 from tppkit.seals.profile import Format, SealProfile
 
 
@@ -33,11 +33,6 @@ _ANYHOW = re.compile(_both(r"(?<![a-z])", r"[ \t]*="), re.IGNORECASE | re.DOTALL
 _WHOLE = re.compile(
     _both(r"(?<![^\s,;])", '="') + r"[ \t]*+(?:signature[ \t]++)?[a-z][a-z0-9_-]*+=", re.IGNORECASE | re.DOTALL
 )
-# What may be a signature, however it is written: both names, two points within letters, a run of base64 or hexadecimal as
-# long as a signature (of 48 bytes and more), or as many numbers.
-_LIKE = re.compile(rf"\A{_both('', '')}|[\w+/=-]\.\.[\w+/-]", re.IGNORECASE | re.DOTALL)
-_LONG = re.compile(r"[A-Za-z0-9+/_=%\\:-]{64}|(?:[0-9A-Fa-f]{1,3}[\s,;:-]{1,2}){48}")
-_BEARER = re.compile(r"[ \t]*bearer[ \t]+[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+[ \t]*", re.IGNORECASE)
 _USUAL = ("signature", "authorization")
 
 
@@ -95,24 +90,8 @@ def _standing(message: Message, profile: SealProfile) -> Iterator[_Standing]:
         elif lower == own and lower != "authorization":
             is_read = profile.format is Format.JWS and split_jws(value).header is not None
             yield _Standing(profile.format, name, value, is_read)
-        elif (by_name and value.strip(" \t")) or _is_like_signature(name, value, profile):
+        elif (by_name and value.strip(" \t")) or may_be_signature(name, value, profile):
             yield _Standing(None, name, value, is_read=False)
-
-
-def _is_like_signature(name: str, value: str, profile: SealProfile) -> bool:
-    """Whether a value may be a signature, on the generous side: that there is none is said only where no value may be one."""
-    if _LIKE.search(value):
-        return True
-    others = (profile.digest_name, (profile.certificate_header or "").lower())
-    is_other = name.lower() in others or "digest" in name.lower() or "cert" in name.lower()
-    return not is_other and _LONG.search(value) is not None and not _is_access_token(name, value)
-
-
-def _is_access_token(name: str, value: str) -> bool:
-    """Whether it is one of RFC 6750 that says so itself, by the claims of RFC 9068: no seal of a request has them."""
-    token = _BEARER.fullmatch(value) if name.lower() == "authorization" else None
-    claims = decode_object(token[1]) if token else None
-    return claims is not None and not claims.keys().isdisjoint(("iss", "exp"))
 
 
 def _absence(others: tuple[_Standing, ...], profile: SealProfile) -> Iterator[Fault]:

@@ -77,7 +77,7 @@ def find_certificates(
         message: the request.
         profile: the dialect it should be in; nothing is wrong where that has no place for a certificate.
         key_ids: what the signature may say of its key.
-        unread: something that may be a signature could not be read, so a certificate may stand in that.
+        unread: something that may be a signature could not be read, so an x5c may stand in that.
     """
     own = _X5C if profile.sends_x5c else profile.certificate_header
     signatures = tuple(islice(sent_jws(message, profile), _MAX_VALUES + 1))
@@ -90,7 +90,7 @@ def find_certificates(
         faults += _unread(places[: places.index(place)])
         faults += _faults_of(place, number, own, _form_in(place.name, profile))
     elif own is not None and not left:
-        unread = unread or (own == _X5C and any(one.header is None for one in signatures))
+        unread = own == _X5C and (unread or any(one.header is None for one in signatures))
         faults += _unread(places) or ([] if unread or _may_hold_it(places) else [_missing(own)])
     return SentCertificates(seal, tuple(others[:_MAX_OTHERS]), tuple(faults), tuple(_notes(left, len(others))))
 
