@@ -18,9 +18,9 @@ from wrong_signer import seal_wrongly
 
 from tppkit.certificates import EidasCertificate
 from tppkit.httpsig import Message
-from tppkit.seals import PROFILES, PSD2_V1
+from tppkit.seals import PROFILES, PSD2_V1, SealProfile
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
-from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, make_key_id
+from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix, make_key_id
 from tppkit.testpki import Pki, certificate_pem, make_pki
 
 NEEDED = ("digest", "x-request-id", "(request-target)")
@@ -179,3 +179,25 @@ def test_a_row_that_writes_the_header_in_another_case_has_it_in_its_place(pki: P
     diagnosis = diagnose_request(message.with_headers((OWN, b64encode(form).decode())), profile=row)
     assert "string-newline-after" in names(diagnosis)
     assert {"certificate-header", FORM}.isdisjoint(names(diagnosis))
+
+
+def of_style(style: KeyIdStyle) -> SealProfile:
+    return replace(PSD2_V1, name="mine", key_id=style)
+
+
+def test_a_decimal_serial_beside_an_issuer_without_its_line_breaks_names_its_certificate(pki: Pki) -> None:
+    issuer = Name([NameAttribute(NameOID.COMMON_NAME, "Big\nBank CA")])
+    subject = pki.qseal.certificate.x509.subject
+    own = make_certificate(pki.qseal.key.public_key(), issuer=issuer, issuer_key=pki.qseal_ca.key, subject=subject)
+    style = KeyIdStyle(radix=Radix.DECIMAL, drops_newlines=True)
+    message = seal_wrongly(
+        SimpleNamespace(certificate=own, key=pki.qseal.key), covered=NEEDED, key_id=make_key_id(own, style=style)
+    )
+    moved = with_own(message).with_headers(("X-Seal", encoded(own)))
+    assert explained(diagnose_request(moved, profile=of_style(style))) == ["certificate-header"]
+    chain = with_own(message, f"{encoded(pki.qseal.certificate)},{encoded(own)}")
+    assert explained(diagnose_request(chain, profile=of_style(style))) == [FORM]
+    for other in (KeyIdStyle(drops_newlines=True), KeyIdStyle()):
+        diagnosis = diagnose_request(message, profile=of_style(other))
+        assert explained(diagnosis) == ["key-id-form"]
+        assert "with the serial in decimal" in diagnosis.causes[0].evidence[0]
