@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from math import gcd
 
 import pytest
 from cryptography.hazmat.primitives import hashes
@@ -66,6 +67,23 @@ def test_another_hash_in_the_mask_of_pss_is_seen(rsa_key: rsa.RSAPrivateKey) -> 
 def test_the_key_of_another_gives_nothing(rsa_key: rsa.RSAPrivateKey, rsa_pki: Pki) -> None:
     signature = with_hash(hashes.SHA256())(rsa_key, DATA)
     assert not make_oracles(rsa_pki.qwac.certificate.public_key, signature)
+
+
+@pytest.mark.parametrize("exponent", [2**64 + 13, 2**200 + 235, 2**2040 + 9])
+def test_an_exponent_of_any_size_that_the_verifier_takes_gives_the_hash_back(
+    rsa_key: rsa.RSAPrivateKey, exponent: int
+) -> None:
+    numbers = rsa_key.private_numbers()
+    order = (numbers.p - 1) * (numbers.q - 1)
+    while gcd(exponent, order) != 1:
+        exponent += 2
+    public = rsa.RSAPublicNumbers(exponent, numbers.public_numbers.n).public_key()
+    plain = pow(int.from_bytes(with_hash(hashes.SHA256())(rsa_key, DATA), "big"), 65537, numbers.public_numbers.n)
+    signature = pow(plain, pow(exponent, -1, order), numbers.public_numbers.n).to_bytes(256, "big")
+    public.verify(signature, DATA, padding.PKCS1v15(), hashes.SHA256())
+    (oracle,) = make_oracles(public, signature)
+    assert oracle.made.certain
+    assert oracle.match(DATA)
 
 
 @pytest.fixture(scope="module")

@@ -52,7 +52,7 @@ _NAMING = (KeyIdForm.CERTIFICATE, KeyIdForm.SERIAL, KeyIdForm.THUMBPRINT)
 _OF_DIALECTS = tuple(dict.fromkeys(row.key_id for row in PROFILES.values() if row.key_id.form in _NAMING))
 _SPELLINGS = (
     *((one, f"as {next(row.name for row in PROFILES.values() if row.key_id == one)} has it") for one in _OF_DIALECTS),
-    (KeyIdStyle(radix=Radix.DECIMAL, issuer_optional=True), "with the serial in decimal"),
+    (KeyIdStyle(radix=Radix.DECIMAL, issuer_optional=True, drops_newlines=True), "with the serial in decimal"),
     (KeyIdStyle(form=KeyIdForm.SERIAL), "as the serial alone, in hexadecimal"),
 )
 _CREATED = re.compile(r"""[,; ]created=([0-9]{1,11})(?![0-9])""")

@@ -20,12 +20,14 @@ from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
 _X5C = "x5c"
+_OTHER_X5C = "x5c of another JSON Web Signature"
 _MAX_VALUES = 8  # header values and JSON Web Signatures that are looked into
 _MAX_OTHERS = 3  # of those that were sent, whose keys are tried: a QWAC and seals around a renewal
 # How a certificate begins that is longer than the longest ECDSA signature: in DER, in base64 on one line, or in PEM.
 _BEGINNING = re.compile(
     r"(?<![A-Za-z0-9+/_-])MI[E-L](?:[A-Za-z0-9+/_-] ?){200}|BEGIN(?: |\+|%20)CERTIFICATE|LS0tLS1CRUdJTi"
 )
+_SHORTEST = 256  # characters: no certificate has fewer, however it is written
 
 
 class SentCertificates(NamedTuple):
@@ -55,6 +57,8 @@ class _Sent(NamedTuple):
 
 
 class _Place(NamedTuple):
+    """One value of a header, or x5c of one JSON Web Signature."""
+
     name: str
     is_usual: bool  # some dialect has the seal certificate there
     sent: tuple[_Sent, ...]
@@ -71,7 +75,7 @@ def find_certificates(
     """The certificates in a request, wherever and in whatever form, and what is wrong with the seal's.
 
     In the dialect's place the seal's is the one that the signature names, or else the first that says that it is for seals, or else
-    the first; in a place of another dialect too where none is named; and in any other header the one that is named.
+    the first; in a place of another dialect so where the dialect's holds nothing; and in any other header the one that is named.
 
     Args:
         message: the request.
@@ -82,16 +86,17 @@ def find_certificates(
     own = _X5C if profile.sends_x5c else profile.certificate_header
     signatures = tuple(islice(sent_jws(message, profile), _MAX_VALUES + 1))
     places, left = _places(message, own, profile, signatures)
-    number, place = next(_seals(places, own, key_ids), (0, None))
+    number, place = _seal(places, own, key_ids) or (0, None)
     seal = None if place is None else place.sent[number].certificate
     others = [one for one in dict.fromkeys(_ends(places)) if one != seal]
     faults: list[Fault] = []
     if own is not None and place is not None:
-        faults += _unread(places[: places.index(place)])
-        faults += _faults_of(place, number, own, _form_in(place.name, profile))
+        faults += _unread([place] if place.name == own else [one for one in places if one.name == own])
+        faults += _faults_of(places, place, number, own, _form_in(place.name, profile))
     elif own is not None and not left:
         unread = own == _X5C and (unread or any(one.header is None for one in signatures))
-        faults += _unread(places) or ([] if unread or _may_hold_it(places) else [_missing(own)])
+        nowhere = not (unread or places or _may_hold_it(message, profile))
+        faults += [_missing(own)] if nowhere else _unread([one for one in places if one.is_usual])
     return SentCertificates(seal, tuple(others[:_MAX_OTHERS]), tuple(faults), tuple(_notes(left, len(others))))
 
 
@@ -106,53 +111,66 @@ def _places(
     message: Message, own: str | None, profile: SealProfile, signatures: Sequence[LooseJws]
 ) -> tuple[list[_Place], int]:
     """Every place with what may be a certificate, the dialect's first, then those of others; and how much was not looked into."""
-    usual = {name.lower(): name for row in (profile, *PROFILES.values()) if (name := row.certificate_header)}
+    usual = {name.lower(): name for row in (*PROFILES.values(), profile) if (name := row.certificate_header)}
     values: list[tuple[str, list[str]]] = []
     for name, value in message.headers:
         if name.lower() in usual or _BEGINNING.search(value):
             values.append((usual.get(name.lower(), f"the header {name}"), [value]))
     left = 0
+    first = next((one for one in signatures if one.header is not None), None)
     for jws in signatures:
         certificates = (jws.header or {}).get(_X5C, [])
         listed = certificates if isinstance(certificates, list) else [certificates]
         left += max(len(listed) - MAX_SENT, 0)
         if listed:
-            values.append((_X5C, [one if isinstance(one, str) else "" for one in listed[:MAX_SENT]]))
+            texts = [one if isinstance(one, str) else "" for one in listed[:MAX_SENT]]
+            values.append((_X5C if jws is first else _OTHER_X5C, texts))
     order = [own, *usual.values(), _X5C]
     values.sort(key=lambda value: order.index(value[0]) if value[0] in order else len(order))
-    texts: dict[str, list[str]] = {}
-    for name, some in values[:_MAX_VALUES]:
-        texts.setdefault(name, []).extend(some)
     places = []
-    for name, some in texts.items():
+    for name, some in values[:_MAX_VALUES]:
         sent = [one for text in some for one in _read_any_form(text, _form_in(name, profile))]
         places.append(_Place(name, name in order, tuple(sent)))
     return places, left + max(len(values) - _MAX_VALUES, len(signatures) - _MAX_VALUES, 0)
 
 
-def _seals(places: Sequence[_Place], own: str | None, key_ids: Collection[str]) -> Iterator[tuple[int, _Place]]:
-    """What may be the seal's, by its number in its place: the likeliest first."""
-    of_own, elsewhere = ([one for one in places if (one.name == own) is is_own] for is_own in (True, False))
-    for some in (of_own, elsewhere):
-        for place in some:
-            for number, one in enumerate(place.sent):
-                if one.end is not None and any(names_certificate(text, one.end) for text in key_ids):
-                    yield number, place
-        for place in some:
-            if place.is_usual and place.is_whole:
-                among = [n for n, one in enumerate(place.sent) if one.end is not None] or [0]
-                likeliest = (n for n in among if (end := place.sent[n].end) is not None and "eseal" in end.qc.types)
-                yield next(likeliest, among[0]), place
+def _seal(places: Sequence[_Place], own: str | None, key_ids: Collection[str]) -> tuple[int, _Place] | None:
+    """The seal's, by its number in its place: elsewhere than in the dialect's only where that holds none that may be it."""
+    here, elsewhere = ([one for one in places if (one.name == own) is is_own] for is_own in (True, False))
+    found = _named(here, key_ids)
+    if found is None and not any(_ends(here)):
+        found = _named(elsewhere, key_ids)
+    return found or (_unnamed(places[0]) if places and places[0].is_usual else None)
+
+
+def _named(places: Sequence[_Place], key_ids: Collection[str]) -> tuple[int, _Place] | None:
+    """The one that the signature names. One of an authority only where it stands first: such is a sandbox's, self-signed."""
+    found = [
+        (number, place)
+        for place in places
+        for number, one in enumerate(place.sent)
+        if (certificate := one.end if number else one.certificate) is not None
+        and any(names_certificate(text, certificate) for text in key_ids)
+    ]
+    return min(found, key=lambda one: one[1].sent[one[0]].end is None, default=None)
+
+
+def _unnamed(place: _Place) -> tuple[int, _Place] | None:
+    """The likeliest; beside something that cannot be read, which may be it, only the first, and not one for websites."""
+    ends = {number: one.end for number, one in enumerate(place.sent) if one.end is not None}
+    number = next((number for number, end in ends.items() if "eseal" in end.qc.types), next(iter(ends), 0))
+    is_likely = number == 0 and 0 in ends and list(ends[0].qc.types) != ["web"]
+    return (number, place) if place.is_whole or is_likely else None
 
 
 def _ends(places: Sequence[_Place]) -> Iterator[EidasCertificate]:
     yield from (one.end for place in places for one in place.sent if one.end is not None)
 
 
-def _may_hold_it(places: Sequence[_Place]) -> bool:
-    """Something stands there that cannot be read, or that is neither an authority's nor for websites alone."""
-    others = [one for one in _ends(places) if "eseal" in one.qc.types or "web" not in one.qc.types]
-    return bool(others) or not all(place.is_whole for place in places)
+def _may_hold_it(message: Message, profile: SealProfile) -> bool:
+    """Whether a header is long enough for a certificate in some form that is not read, and is for nothing else that is long."""
+    others = ("authorization", "signature", "signature-input", profile.carrier.lower())
+    return any(len(value) >= _SHORTEST and name.lower() not in others for name, value in message.headers)
 
 
 def _missing(own: str) -> Fault:
@@ -161,23 +179,25 @@ def _missing(own: str) -> Fault:
     )
 
 
-def _unread(places: Sequence[_Place]) -> list[Fault]:
-    faults = []
+def _unread(places: Sequence[_Place]) -> Iterator[Fault]:
     for place in places:
-        if place.is_usual and not place.is_whole:
+        if not place.is_whole:
             some = any(one.certificate is not None for one in place.sent)
             told = "a certificate that cannot be read" if some else "no certificate that can be read"
-            faults.append(fault("certificate-form", f"{place.name} holds {told}"))
-    return faults
+            yield fault("certificate-form", f"{place.name} holds {told}")
 
 
 def _form_in(name: str, profile: SealProfile) -> CertificateForm:
-    return CertificateForm.DER if name == _X5C else profile.certificate_form
+    return CertificateForm.DER if name in (_X5C, _OTHER_X5C) else profile.certificate_form
 
 
-def _faults_of(place: _Place, number: int, own: str, expected: CertificateForm) -> Iterator[Fault]:
+def _faults_of(
+    places: Sequence[_Place], place: _Place, number: int, own: str, expected: CertificateForm
+) -> Iterator[Fault]:
     form = place.sent[number].form
-    order = f"the seal's is number {number + 1} of {len(place.sent)}"
+    before = [len(one.sent) for one in places[: places.index(place)] if one.name == place.name]
+    number += sum(before)
+    order = f"the seal's is number {number + 1} of {sum(len(one.sent) for one in places if one.name == place.name)}"
     if place.name != own:
         yield fault("certificate-header", f"it stands in {place.name}, not in {own}")
     if form != expected.value:
