@@ -97,7 +97,10 @@ def test_what_may_be_a_signature_and_cannot_be_read_is_not_told_as_missing(
 ) -> None:
     message = moved(seal_jws(pkis[kind]), CARRIER, "X-Seal", write)
     for profile in (JWS, PSD2_V1, AMAZON):
-        header_missing = [] if profile.certificate_header is None else ["certificate-missing"]
+        may_hold_one = (
+            len(dict(message.headers)["X-Seal"]) >= 256
+        )  # what is so long, and is not read, may be a certificate
+        header_missing = [] if may_hold_one or profile.certificate_header is None else ["certificate-missing"]
         for known in ([], [pkis[kind].qseal.certificate]):
             told = diagnose_request(message, profile=profile, certificates=known)
             assert (told.outcome, names(told)) == (Outcome.UNEXPLAINED, header_missing)
