@@ -120,7 +120,9 @@ def test_a_certificate_is_no_signature_in_whatever_form_it_stands(pkis: dict[str
     texts = (
         b64encode(own.der).decode(), encode_base64url(own.der), f":{b64encode(own.der).decode()}:", " ".join(pem.split("\n")),
         pem.replace("\n", "\\n"), quote(pem), b64encode(pem.encode()).decode(), b64encode(own.der).decode()[:-40],
-        ", ".join(b64encode(one.der).decode() for one in (own, pkis[kind].qseal_ca.certificate)),
+        ", ".join(b64encode(one.der).decode() for one in (own, pkis[kind].qseal_ca.certificate)), " ".join((2 * pem).split("\n")),
+        f'Hash={some(32).hex()};Cert="{quote(pem)}";Chain="{quote(pem + certificate_pem(pkis[kind].qseal_ca.certificate).decode())}"',
+        (pem + pem).replace("\n", "\\r\\n"),
     )  # fmt: skip
     message = bare(seal_wrongly(pkis[kind].qseal, covered=NEEDED))
     for text in texts:
@@ -181,7 +183,10 @@ def test_a_signature_among_certificates_is_not_overlooked(pki: Pki) -> None:
     message = bare(seal_wrongly(pki.qseal, covered=NEEDED))
     own = pki.qseal.certificate.der
     cms = container(own, der.write_element(der.OCTET_STRING, some(70)))
-    for text in (f"{b64encode(own).decode()},{b64encode(some(70)).decode()}", b64encode(cms).decode()):
+    one_line, signature = b64encode(own).decode(), b64encode(some(70)).decode()
+    pem = " ".join(certificate_pem(pki.qseal.certificate).decode().split("\n"))
+    lines = (f"{' '.join(wrap(one_line, width))}, {signature}" for width in (64, 76))
+    for text in (f"{one_line},{signature}", pem + signature, f"{pem}, {signature}", *lines, b64encode(cms).decode()):
         told = diagnose_request(message.with_headers(("X-Client-Cert", text)))
         assert (told.outcome, "signature-missing" in names(told)) == (Outcome.UNEXPLAINED, False)
 
@@ -203,10 +208,11 @@ def test_an_encryption_is_not_read_in_place_of_a_signature(pki: Pki, place: str,
 
 def test_what_is_left_of_a_signature_does_not_hide_that_a_certificate_header_is_missing(pki: Pki) -> None:
     message = bare(seal_wrongly(pki.qseal, covered=NEEDED), "TPP-Signature-Certificate")
-    beside = message.with_headers(("X-Seal", f"%22{dict(seal_jws(pki).headers)[CARRIER]}%22"))
-    for one in (message, beside):
-        assert explained(diagnose_request(one, certificates=[pki.qseal.certificate])) == ["certificate-missing"]
-    in_x5c = seal_jws(pki, header=without("x5c")).with_headers(("X-Seal", dict(beside.headers)["X-Seal"]))
+    whole = dict(seal_jws(pki).headers)[CARRIER]
+    for left in (f"%22{whole[-200:]}%22", ". ."):  # too short for a certificate
+        told = diagnose_request(message.with_headers(("X-Seal", left)), certificates=[pki.qseal.certificate])
+        assert explained(told) == ["certificate-missing"]
+    in_x5c = seal_jws(pki, header=without("x5c")).with_headers(("X-Seal", f"%22{whole}%22"))
     told = diagnose_request(in_x5c, profile=JWS, certificates=[pki.qseal.certificate])
     assert "certificate-missing" not in names(told)
 

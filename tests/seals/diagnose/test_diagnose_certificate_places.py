@@ -14,6 +14,7 @@ from cryptography.x509 import BasicConstraints, Name, NameAttribute
 from cryptography.x509.oid import NameOID
 from jws_signer import AT, CARRIER, JWS, seal_jws, with_values, without
 from sealing import issue_seal, make_certificate
+from test_diagnose_places import moved
 from wrong_signer import seal_wrongly
 
 from tppkit.certificates import EidasCertificate
@@ -74,6 +75,14 @@ def test_the_certificate_in_the_signature_of_a_gateway_is_not_taken_unnamed(pki:
     message = seal_jws(pki, header=without("x5c")).with_headers(("X-Gateway-Signature", gateway_jws))
     told = diagnose_request(message, profile=JWS, certificates=[pki.qseal.certificate])
     assert {"certificate-header", "certificate-order", "certificate-missing", "key-of-other"}.isdisjoint(names(told))
+
+
+@pytest.mark.parametrize("place", ["Signature", "Authorization", "X-Seal"])
+def test_a_moved_signature_is_judged_by_its_own_certificate(pki: Pki, gateway_jws: str, place: str) -> None:
+    message = moved(seal_jws(pki), CARRIER, place, str)
+    foreign = ("X-Gateway-Signature", gateway_jws)
+    both = message._replace(headers=(foreign, *message.headers)) if place != "X-Seal" else message.with_headers(foreign)
+    assert explained(diagnose_request(both, profile=JWS)) == ["signature-carrier"]
 
 
 def test_of_two_values_of_its_header_the_first_counts_where_none_is_named(pki: Pki) -> None:

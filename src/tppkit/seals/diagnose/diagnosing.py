@@ -76,7 +76,7 @@ def diagnose_request(
     given = Given(at, qwac, origin)
     form = read_signature(message, profile=profile)
     key_ids = dict.fromkeys(one.key_id for one in form.readings)
-    sent = find_certificates(message, profile=profile, key_ids=key_ids, unread=bool(form.unread))
+    sent = find_certificates(message, profile=profile, key_ids=key_ids, unread=bool(form.unread), jws=form.jws)
     diagnosis = _diagnose(message, form, sent, usable, profile, given, max_work, show_values=show_values)
     not_seen = () if diagnosis.outcome is Outcome.VERIFIES else sent.notes
     unusable = [

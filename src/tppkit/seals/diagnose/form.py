@@ -108,6 +108,7 @@ class Form(NamedTuple):
         part: of a JSON Web Signature of which one part alone arrived, that part; empty where anything else may be a signature.
         unread: headers with what may be a signature and cannot be read; where one was read, only those that may hold a JSON Web
             Signature, since that may have a certificate.
+        jws: the JSON Web Signature that was read, as written; empty where the dialect is of another format.
     """
 
     readings: tuple[SignatureParameters, ...] = ()
@@ -117,6 +118,7 @@ class Form(NamedTuple):
     payload: str = ""
     part: str = ""
     unread: tuple[str, ...] = ()
+    jws: str = ""
 
 
 def read_form(value: str, *, profile: SealProfile) -> Form:

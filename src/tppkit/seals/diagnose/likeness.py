@@ -15,7 +15,7 @@ _SAYS_SO = re.compile(r"signature[\"'\s]*[=:]", re.IGNORECASE)
 _TWO_PARTS = re.compile(r"[A-Za-z0-9_-]{16}={0,2}\.\.[A-Za-z0-9_-]{16}")
 # A list of 61 bytes and more, as numbers or in hexadecimal, whatever parts them.
 _BYTES = re.compile(r"(?:[^0-9A-Za-z]{1,3}+(?:0?x)?[0-9A-Fa-f]{1,3}){60}")
-_BROKEN_BY = re.compile(r"[\s,\\]+")
+_BROKEN_BY = re.compile(r"(?:\\[rn]|[\s,\\])+")
 _LONG = tuple(
     re.compile(rf"(?<![{alphabet}])[{alphabet}]{{{_SHORTEST},}}+") for alphabet in ("A-Za-z0-9+/", "A-Za-z0-9_~-")
 )  # the second for addresses, with the sign that CloudFront has besides
@@ -23,7 +23,8 @@ _KINDS = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
 # What is none: an address up to its query, and what begins in base64 as one sequence of DER within another, as certificates alone
 # do: of a CMS the first part is an identifier, of an ECDSA signature a number.
 _ADDRESS = re.compile(r"https?://[^\s?#\"',;]*+", re.IGNORECASE)
-_CERTIFICATE = re.compile(r"MI[I-L][A-Za-z0-9+/_-]{2}[DTjz]CC")
+_CERTIFICATE = re.compile(r"MI[I-L][A-Za-z0-9+/_-]{2}[DTjz]C[BC]")
+_SIGN = re.compile(r"(?:\s|\\[rn])*+[A-Za-z0-9+/_-]")  # of base64, in one line or in several
 _WORD = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}+={0,2}")
 _BEARER = re.compile(r"[ \t]*bearer[ \t]+[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+[ \t]*", re.IGNORECASE)
 
@@ -47,7 +48,11 @@ def may_be_signature(name: str, value: str, profile: SealProfile) -> bool:
         return False
     if "digest" in lower or lower == profile.digest_name:
         text = ",".join(part for part in text.split(",") if len(part) < _SHORTEST or not reads_as_digest(part.strip()))
-    return _BYTES.search(f" {text}") is not None or _has_long_run(_WORD.sub(_as_text, _ADDRESS.sub(";", text)))
+    if _BYTES.search(f" {text}"):
+        return True
+    # Certificates are as long as they say only while nothing in them was changed; the text in base64 may be PEM.
+    bare = _without_certificates(_ADDRESS.sub(";", text))
+    return _has_long_run(_without_certificates(_WORD.sub(_as_text, bare)))
 
 
 def _is_access_token(name: str, value: str) -> bool:
@@ -66,7 +71,7 @@ def _as_text(word: re.Match[str]) -> str:
 
 def _has_long_run(text: str) -> bool:
     """Whether base64 or hexadecimal as long as a signature stands there, in whatever pieces."""
-    bare = _without_certificates(_BROKEN_BY.sub("", text))
+    bare = _BROKEN_BY.sub("", text)
     for run in (run for alphabet in _LONG for run in alphabet.findall(bare)):
         digits, upper, lower = (kind.search(run) is not None for kind in _KINDS)
         if digits and (run.isalnum() or (upper and lower)):
@@ -80,5 +85,13 @@ def _without_certificates(text: str) -> str:
     while (begin := _CERTIFICATE.search(text, end)) is not None:
         kept.append(text[end : begin.start()])
         length = 4 + int.from_bytes(decode_loosely(begin[0])[2:4])
-        end = begin.start() + -(-length * 4 // 3)
+        end = _behind(text, begin.start(), -(-length * 4 // 3))
     return ";".join((*kept, text[end:]))
+
+
+def _behind(text: str, begin: int, number: int) -> int:
+    """Where so many signs of base64 end, or as many as stand together."""
+    end = begin
+    while number > 0 and (sign := _SIGN.match(text, end)) is not None:
+        end, number = sign.end(), number - 1
+    return end

@@ -66,9 +66,10 @@ def _read(found: Sequence[_Standing], message: Message, profile: SealProfile) ->
     if profile.format is Format.RFC9421:
         return Form()
     value, faults = _choose(found, profile)
-    read = (
-        read_form(value, profile=profile) if profile.format is Format.CAVAGE else read_jws_form(value, message, profile)
-    )
+    if profile.format is Format.CAVAGE:
+        read = read_form(value, profile=profile)
+    else:
+        read = read_jws_form(value, message, profile)._replace(jws=value)
     return read._replace(faults=(*faults, *read.faults))
 
 

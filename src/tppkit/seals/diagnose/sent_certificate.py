@@ -14,7 +14,7 @@ from tppkit.httpsig.message import Message
 from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateForm, read_certificate
 from tppkit.seals.diagnose.form import Fault, fault
 from tppkit.seals.diagnose.judging import names_certificate
-from tppkit.seals.diagnose.jws_form import LooseJws, sent_jws
+from tppkit.seals.diagnose.jws_form import LooseJws, sent_jws, split_jws
 from tppkit.seals.diagnose.other_certificates import MAX_SENT, other_certificates
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
@@ -70,7 +70,7 @@ class _Place(NamedTuple):
 
 
 def find_certificates(
-    message: Message, *, profile: SealProfile, key_ids: Collection[str] = (), unread: bool = False
+    message: Message, *, profile: SealProfile, key_ids: Collection[str] = (), unread: bool = False, jws: str = ""
 ) -> SentCertificates:
     """The certificates in a request, wherever and in whatever form, and what is wrong with the seal's.
 
@@ -82,9 +82,12 @@ def find_certificates(
         profile: the dialect it should be in; nothing is wrong where that has no place for a certificate.
         key_ids: what the signature may say of its key.
         unread: something that may be a signature could not be read, so an x5c may stand in that.
+        jws: the JSON Web Signature that is judged, where the dialect has one.
     """
     own = _X5C if profile.sends_x5c else profile.certificate_header
-    signatures = tuple(islice(sent_jws(message, profile), _MAX_VALUES + 1))
+    judged = split_jws(jws) if jws else None
+    sent = [one for one in islice(sent_jws(message, profile), _MAX_VALUES + 1) if one != judged]
+    signatures = sent if judged is None else [judged, *sent]  # the one whose x5c is the dialect's place comes first
     places, left = _places(message, own, profile, signatures)
     number, place = _seal(places, own, key_ids) or (0, None)
     seal = None if place is None else place.sent[number].certificate
