@@ -186,7 +186,9 @@ def test_batches_that_wait_for_each_other_lose_one_callback_and_not_all(postgres
     assert again == [Outcome.REPEATED, Outcome.REPEATED]
 
 
-def test_one_that_fails_and_that_another_delivery_gets_hold_of_is_busy(postgresql_url: str):
+@pytest.mark.parametrize("is_over", [False, True], ids=["under way", "over"])
+@pytest.mark.parametrize("way", ["handle_all", "work"])
+def test_one_that_fails_and_that_another_delivery_gets_hold_of_is_busy(postgresql_url: str, way: str, is_over: bool):
     prefix, raised, got, told = new_prefix("gets"), threading.Event(), threading.Event(), threading.Event()
 
     class Unhurried(psycopg.Connection[Any]):
@@ -203,24 +205,36 @@ def test_one_that_fails_and_that_another_delivery_gets_hold_of_is_busy(postgresq
 
     def holds(callback: VerifiedCallback, connection: Any) -> None:
         case.handler(callback, connection)
-        got.set()
-        told.wait(20)
+        if not is_over:
+            got.set()
+            told.wait(20)
 
+    def delivered() -> Outcome:
+        receipt = others.handle(batch[1], holds, at=AT + timedelta(minutes=1))  # the lease of a worker
+        got.set()
+        return receipt.outcome
+
+    batch = [outcome(f"r{n}", record=f"t{n}") for n in (1, 2, 3)]
     with ThreadPoolExecutor(1) as thread:
 
         def fails(callback: VerifiedCallback, connection: Any) -> None:
             if callback.request_id == "r2":
-                another.append(thread.submit(others.handle, outcome("r2", record="t2"), holds, at=AT))
+                another.append(thread.submit(delivered))
                 wait_until(lambda: somebody_waits(postgresql_url))
                 raised.set()
                 raise LookupError
             case.handler(callback, connection)
 
         another = list[Any]()
-        batch = [outcome(f"r{n}", record=f"t{n}") for n in (1, 2, 3)]
-        answers = inbox.handle_all(batch, fails, at=AT)
+        if way == "work":
+            for call in batch:
+                inbox.accept(call, at=AT)
+            answers = {one.entry.request_id: one.outcome for one in inbox.work(fails, at=AT)}
+        else:
+            receipts = inbox.handle_all(batch, fails, at=AT)
+            answers = {f"r{n}": one.outcome for n, one in enumerate(receipts, 1)}  # type: ignore[union-attr]
         told.set()
-        assert [one.outcome for one in answers] == [Outcome.APPLIED, Outcome.BUSY, Outcome.APPLIED]  # type: ignore[union-attr]
-        assert another[0].result(20).outcome is Outcome.APPLIED
+        assert answers == {"r1": Outcome.APPLIED, "r2": Outcome.BUSY, "r3": Outcome.APPLIED}
+        assert another[0].result(20) is Outcome.APPLIED
     assert sorted(case.effects()) == ["t1 1", "t2 1", "t3 1"]
     assert inbox.failed() == []

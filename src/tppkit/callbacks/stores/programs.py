@@ -180,7 +180,8 @@ class Programs:
         yield Mark.SET
         outcome = Outcome.FAILED
         try:
-            yield from self.record_failure(entry, at=at, reason=reason, retry=retry)
+            if not (yield from self.record_failure(entry, at=at, reason=reason, retry=retry)):
+                outcome = Outcome.BUSY  # it is done already
         except InboxError as e:
             _require_held(e)
             yield Mark.UNDO
@@ -237,9 +238,9 @@ class Programs:
                 raise
             except EffectFailed as e:
                 yield Mark.UNDO
-                yield self._failed(one, e.reason, retry)
+                kept: Rows = yield self._failed(one, e.reason, retry)
                 yield Mark.KEEP
-                outcome = Outcome.FAILED
+                outcome = Outcome.FAILED if kept else Outcome.BUSY
             except InboxError as e:
                 _require_held(e)
                 yield Mark.UNDO
