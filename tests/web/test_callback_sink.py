@@ -162,6 +162,35 @@ def test_an_end_counts_what_there_was_no_room_for(caplog: pytest.LogCaptureFixtu
     assert sink.wait(20) == 0
 
 
+def test_what_there_was_no_room_for_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    steps, told = threading.Semaphore(0), list[RefusedCallback]()
+
+    def slow(refused: RefusedCallback) -> None:
+        steps.acquire(timeout=60)
+        told.append(refused)
+
+    sink = RefusalSink(slow)
+    for _ in range(1 + 256 + 13):
+        sink.tell_aside(REFUSED)
+    steps.release()
+    deadline = time.monotonic() + 20
+    while len(sink._waiting) > 256 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    sink.tell_aside(REFUSED)
+    steps.release(256)
+    while (
+        "13 refused callbacks were not told: the sink takes too long" not in caplog.messages
+        and time.monotonic() < deadline
+    ):
+        time.sleep(0.001)
+    sink.end(0)  # the last is being told
+    assert caplog.messages[-1] == "1 refused callbacks were not told: the server ends"
+    steps.release()
+    while len(told) < 258 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert len(told) == 258
+
+
 def test_an_end_waits_for_no_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, began = threading.Event(), threading.Event()
 

@@ -81,8 +81,12 @@ class RefusalSink:
                 return
             if not self._waiting:
                 _begin_thread(self._work)  # it waits for the lock
-            tell = partial(copy_context().run, self._tell, refused, self._untold)
-            self._waiting.append(_Call(tell, 1 + self._untold))
+            self._tell_later_of_untold()
+            self._waiting.append(_Call(partial(copy_context().run, self._tell, refused), 1))
+
+    def _tell_later_of_untold(self) -> None:
+        if self._untold:
+            self._waiting.append(_Call(partial(_tell_untold, self._untold), self._untold))
             self._untold = 0
 
     def wait(self, timeout_s: float) -> int:
@@ -133,19 +137,16 @@ class RefusalSink:
                 return None
             self._waiting.popleft()
             self._given_up = 0
-            if not self._waiting and self._untold:
-                self._waiting.append(_Call(partial(_tell_untold, self._untold), self._untold))
-                self._untold = 0
+            if not self._waiting:
+                self._tell_later_of_untold()
             if self._waiting:
                 return self._waiting[0]
             self._full = False
             self._changed.notify_all()
             return None
 
-    def _tell(self, refused: RefusedCallback, untold: int) -> None:
+    def _tell(self, refused: RefusedCallback) -> None:
         try:
-            if untold:
-                _tell_untold(untold)
             OwnFunctions().call(self._on_refusal, refused)
         except BaseException:  # noqa: BLE001  # a SystemExit would end the thread for those that wait
             _LOG.exception("the sink of refused callbacks failed")
