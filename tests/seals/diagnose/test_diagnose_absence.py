@@ -122,7 +122,7 @@ def test_a_certificate_is_no_signature_in_whatever_form_it_stands(pkis: dict[str
         pem.replace("\n", "\\n"), quote(pem), b64encode(pem.encode()).decode(), b64encode(own.der).decode()[:-40],
         ", ".join(b64encode(one.der).decode() for one in (own, pkis[kind].qseal_ca.certificate)), " ".join((2 * pem).split("\n")),
         f'Hash={some(32).hex()};Cert="{quote(pem)}";Chain="{quote(pem + certificate_pem(pkis[kind].qseal_ca.certificate).decode())}"',
-        (pem + pem).replace("\n", "\\r\\n"),
+        (pem + pem).replace("\n", "\\r\\n"), f'{{"certificate":"{b64encode(own.der).decode()}"}}'.replace("/", "\\/"),
     )  # fmt: skip
     message = bare(seal_wrongly(pkis[kind].qseal, covered=NEEDED))
     for text in texts:
@@ -186,7 +186,15 @@ def test_a_signature_among_certificates_is_not_overlooked(pki: Pki) -> None:
     one_line, signature = b64encode(own).decode(), b64encode(some(70)).decode()
     pem = " ".join(certificate_pem(pki.qseal.certificate).decode().split("\n"))
     lines = (f"{' '.join(wrap(one_line, width))}, {signature}" for width in (64, 76))
-    for text in (f"{one_line},{signature}", pem + signature, f"{pem}, {signature}", *lines, b64encode(cms).decode()):
+    cut = (f"{one_line[:300]} {signature}", f"{one_line[:-90]}\\n{signature}")
+    for text in (
+        *cut,
+        f"{one_line},{signature}",
+        pem + signature,
+        f"{pem}, {signature}",
+        *lines,
+        b64encode(cms).decode(),
+    ):
         told = diagnose_request(message.with_headers(("X-Client-Cert", text)))
         assert (told.outcome, "signature-missing" in names(told)) == (Outcome.UNEXPLAINED, False)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from urllib.parse import unquote_to_bytes
 
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
 from tppkit.seals.diagnose.digests import reads_as_digest
 from tppkit.seals.diagnose.jws_form import decode_loosely, decode_object, without_encrypted
 from tppkit.seals.profile import SealProfile
@@ -24,7 +27,9 @@ _KINDS = tuple(map(re.compile, ("[0-9]", "[A-Z]", "[a-z]")))
 # do: of a CMS the first part is an identifier, of an ECDSA signature a number.
 _ADDRESS = re.compile(r"https?://[^\s?#\"',;]*+", re.IGNORECASE)
 _CERTIFICATE = re.compile(r"MI[I-L][A-Za-z0-9+/_-]{2}[DTjz]C[BC]")
-_SIGN = re.compile(r"(?:\s|\\[rn])*+[A-Za-z0-9+/_-]")  # of base64, in one line or in several
+_SIGN = re.compile(r"(?:\s|\\+(?:[rn]|u000[ad]|(?=/)))*+([A-Za-z0-9+/_-])")  # of base64, in one line or in several
+_TOGETHER = re.compile(r"[A-Za-z0-9+/_-]*+")
+_MAX_CERTIFICATES = 16  # that are cut out of one value: what is left of more counts
 _WORD = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,}+={0,2}")
 _BEARER = re.compile(r"[ \t]*bearer[ \t]+[A-Za-z0-9_-]+\.([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+[ \t]*", re.IGNORECASE)
 
@@ -80,18 +85,28 @@ def _has_long_run(text: str) -> bool:
 
 
 def _without_certificates(text: str) -> str:
-    """The text without the certificates in base64 in it: each is as long as its first bytes say."""
+    """The text without the certificates in base64 in it: each is as long as its first bytes say.
+
+    One that is cut off ends with the signs that stand together: behind it there may be a signature.
+    """
     kept, end = [], 0
-    while (begin := _CERTIFICATE.search(text, end)) is not None:
+    for _ in range(_MAX_CERTIFICATES):
+        begin = _CERTIFICATE.search(text, end)
+        if begin is None:
+            break
         kept.append(text[end : begin.start()])
-        length = 4 + int.from_bytes(decode_loosely(begin[0])[2:4])
-        end = _behind(text, begin.start(), -(-length * 4 // 3))
+        end = _behind_certificate(text, begin)
     return ";".join((*kept, text[end:]))
 
 
-def _behind(text: str, begin: int, number: int) -> int:
-    """Where so many signs of base64 end, or as many as stand together."""
-    end = begin
-    while number > 0 and (sign := _SIGN.match(text, end)) is not None:
-        end, number = sign.end(), number - 1
-    return end
+def _behind_certificate(text: str, begin: re.Match[str]) -> int:
+    length = 4 + int.from_bytes(decode_loosely(begin[0])[2:4])
+    end, signs = begin.start(), list[str]()
+    while len(signs) * 3 < length * 4 and (sign := _SIGN.match(text, end)) is not None:
+        end = sign.end()
+        signs.append(sign[1])
+    with suppress(FormatError):
+        EidasCertificate.from_der(decode_loosely("".join(signs)))
+        return end
+    together = _TOGETHER.match(text, begin.start())
+    return together.end() if together else end
