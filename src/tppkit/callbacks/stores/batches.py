@@ -111,17 +111,18 @@ def _in_parts(
             outcomes, error = [], e.error
             break
         except (EffectFailed, InboxError) as e:
+            failure = e if isinstance(e, EffectFailed) else EffectFailed(e)
             is_own = len(part.items) == 1 and not is_of_several(e)
             if not is_own and called.was_called:
                 first, parts = e, [_Part([one], effect) for one in part.items]
             elif isinstance(e, EffectFailed) and not part.is_last:  # by the commit
-                parts.insert(0, _Part(part.items, raising(e.error), is_last=True))
-            elif called.was_called and (yield Note(failed(part.items[0], EffectFailed(e).reason))):
+                parts.insert(0, _Part(part.items, raising(failure.error), is_last=True))
+            elif called.was_called and (yield Note(failed(part.items[0], failure.reason))):
                 outcomes.append(Outcome.FAILED)
             else:
                 if unavailable is not None:
                     yield Note(unavailable(items[len(outcomes) :]))
-                error = e.error if isinstance(e, EffectFailed) else e
+                error = failure.error
                 break
     if isinstance(first, InboxError) and set(outcomes) == {Outcome.BUSY}:
         raise first  # nobody has them: only the answer to the commit was lost
