@@ -72,6 +72,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
         ),
+        "body.unexpected": Code(
+            "the request has a body, and its endpoint takes none",
+            "send the request without a body",
+        ),
         "callback-cause.body-changed": Code(
             "the signature fits another body",
             "hand over the raw bytes; look for what adds or removes white space",
@@ -1517,6 +1521,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qr.unknown": Code(
             "the text begins as none of the known codes, or not as the one that was asked for",
             "give a LOGIN: code, a TX: code or a scan link",
+        ),
+        "query.duplicate": Code(
+            "the query names a parameter more than once",
+            "send each query parameter once",
+        ),
+        "query.malformed": Code(
+            "the query cannot be read as name=value pairs",
+            "percent-encode names and values as UTF-8 and join the pairs with &",
+        ),
+        "query.missing": Code(
+            "a required query parameter is absent",
+            "add the parameter that the message names",
         ),
         "record.body": Code(
             "the kept body is not the body that was received",

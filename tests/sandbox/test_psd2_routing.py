@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.protocol.psd2 import ENDPOINTS
+from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox.app import Sandbox, SandboxSettings
 from tppkit.testpki import Issued, Pki, certificate_pem, make_provider
 from tppkit.web import authorize
 
-ROWS = list(ENDPOINTS.values())
+ROWS = list(PSD2.endpoints)
 METHODS = st.sampled_from(["GET", "POST", "PUT", "DELETE", "HEAD", "get", "BREW"])
 PARAMETERS = st.text(st.characters(max_codepoint=0x17F), min_size=1, max_size=8)
 GOOD = st.builds(

@@ -22,9 +22,8 @@ from tppkit.client import Identity, Psd2Client
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditSummary, Verdict, audit_archive
 from tppkit.evidence.archive import RECORDS
-from tppkit.protocol.psd2 import PaymentInitiated, PaymentInitiation, PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2 import PSD2, PaymentInitiated, PaymentInitiation, PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
-from tppkit.protocol.psd2.errors import parse_refusal
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.sandbox import SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Message, Seal, sign_request
@@ -151,7 +150,7 @@ def _be_refused(story: Story, cast: _Cast, identity: Identity, url: str) -> None
     for title, sender, request, status, code in cases:
         with story.step(title) as told:
             answer = _send(sender, url, request)
-            got, text = parse_refusal(answer.status_code, answer.content)
+            got, text = PSD2.refusals.read(answer.content)
             told.append(f"{answer.status_code} {got}: {text}")
             expect((answer.status_code, got) == (status, code), f"expected {status} {code}")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tppkit._encoding import shown
 from tppkit.errors import RemoteProtocolError, RequestRefused
 from tppkit.httpsig.message import Message
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2.errors import parse_refusal
+from tppkit.protocol.psd2 import PSD2
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
@@ -40,13 +40,11 @@ class Call(Generic[Result]):
         endpoint: its row.
         message: exactly what is sent (the HTTP library adds Host and lengths), once it is sealed.
         request_id: its X-Request-ID.
-        read_body: reads the body of a success.
     """
 
-    endpoint: Endpoint
+    endpoint: Endpoint[Any, Result]
     message: Message
     request_id: str
-    read_body: Callable[[bytes], Result]
 
     def read(self, answer: ServerAnswer) -> Result:
         """The result, when the answer is what the interface promises.
@@ -69,14 +67,14 @@ class Call(Generic[Result]):
             raise RemoteProtocolError(
                 "answer.request-id", f"{self._name} {self.request_id} was answered for {shown(echoed or 'none')}"
             )
-        return self.read_body(answer.body)
+        return self.endpoint.answer.read(answer.body, tolerant=True)
 
     @property
     def _name(self) -> str:
         return f"{self.endpoint.method} {self.endpoint.path}"
 
     def _refused(self, answer: ServerAnswer) -> RequestRefused:
-        code, text = parse_refusal(answer.status, answer.body)
+        code, text = PSD2.refusals.read(answer.body)
         return RequestRefused(
             f"{self._name} was refused: {answer.status} {code or 'without a code'}{': ' + shown(text, limit=200) if text else ''}",
             status=answer.status, peer_code=code, peer_text=text, request_id=self.request_id,

@@ -25,7 +25,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make
 from tppkit.client.deadline import deadline
 from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
-from tppkit.client.psd2_calls import Model, Psd2Calls
+from tppkit.client.psd2_calls import Psd2Calls, Result
 from tppkit.errors import LocalProtocolError, RemoteProtocolError, TransportError
 from tppkit.protocol.psd2 import (
     PAYMENT,
@@ -161,7 +161,7 @@ class Psd2Client(_Client):
                 raise _not_final(payment_id, status, wait_s)
             sleep(interval_s)
 
-    def _send(self, call: Call[Model]) -> Model:
+    def _send(self, call: Call[Result]) -> Result:
         call = self._calls.seal(call)
         with _transport_errors(), deadline(self._timeout_s):
             response = self._http.send(self._request(self._http, call), **_AS_IT_IS)
@@ -239,7 +239,7 @@ class AsyncPsd2Client(_Client):
                 raise _not_final(payment_id, status, wait_s)
             await sleep(interval_s)
 
-    async def _send(self, call: Call[Model]) -> Model:
+    async def _send(self, call: Call[Result]) -> Result:
         call = await self._calls.seal_async(call)
         with _transport_errors():
             async with asyncio.timeout(self._timeout_s):

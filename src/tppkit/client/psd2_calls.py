@@ -19,13 +19,13 @@ from tppkit.client.sealing import Sealing
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
 from tppkit.httpsig.message import Header, Message
-from tppkit.protocol.endpoint import Endpoint
+from tppkit.protocol.endpoint import Auth, Endpoint
 from tppkit.protocol.psd2 import PaymentDetails, PaymentInitiated, PaymentInitiation, PaymentProduct, PaymentStatus
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.models import WireModel
 from tppkit.protocol.psd2.rules import parse_redirect_uri
 
-Model = TypeVar("Model", bound=WireModel)
+Request = TypeVar("Request")
+Result = TypeVar("Result")
 
 
 class Psd2Calls:
@@ -67,40 +67,38 @@ class Psd2Calls:
         redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)
         further = [("PSU-IP-Address", psu_ip_address), ("TPP-Redirect-URI", redirect_uri)]
         headers = [(name, value) for name, value in further if value is not None]
-        return self._call(
-            INITIATE_PAYMENT, PaymentInitiated, request_id, payment.to_wire(), headers, product=product.value
-        )
+        return self._call(INITIATE_PAYMENT, payment, request_id, headers, product=product.value)
 
     def payment_status(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentStatus]:
         """GET /payments/{payment-product}/{paymentId}/status."""
-        return self._call(PAYMENT_STATUS, PaymentStatus, None, b"", (), product=product.value, payment_id=payment_id)
+        return self._call(PAYMENT_STATUS, None, None, (), product=product.value, payment_id=payment_id)
 
     def payment_details(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentDetails]:
         """GET /payments/{payment-product}/{paymentId}."""
-        return self._call(PAYMENT_DETAILS, PaymentDetails, None, b"", (), product=product.value, payment_id=payment_id)
+        return self._call(PAYMENT_DETAILS, None, None, (), product=product.value, payment_id=payment_id)
 
     def cancel_payment(self, payment_id: str, *, product: PaymentProduct) -> Call[PaymentStatus]:
         """DELETE /payments/{payment-product}/{paymentId}."""
-        return self._call(CANCEL_PAYMENT, PaymentStatus, None, b"", (), product=product.value, payment_id=payment_id)
+        return self._call(CANCEL_PAYMENT, None, None, (), product=product.value, payment_id=payment_id)
 
     def _call(
         self,
-        row: Endpoint,
-        model: type[Model],
+        row: Endpoint[Request, Result],
+        content: Request,
         request_id: UUID | None,
-        body: bytes,
         further: Iterable[Header],
         **place: str,
-    ) -> Call[Model]:
+    ) -> Call[Result]:
+        body = row.request.write(content)
         rid = str(request_id or self._new_request_id())
         headers = [("X-Request-ID", rid), ("Accept", "application/json"), *map(_check_plain, further)]
         if body:
             # Its length too, which the library would add behind the seal, and some dialects cover where it is there.
-            headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+            headers += [("Content-Type", row.request.media_type or ""), ("Content-Length", str(len(body)))]
         message = Message(row.method, self._prefix + row.target(**place), tuple(headers), body)
-        return Call(row, message, rid, model.from_wire)
+        return Call(row, message, rid)
 
-    def seal(self, call: Call[Model]) -> Call[Model]:
+    def seal(self, call: Call[Result]) -> Call[Result]:
         """The call as it is sent: sealed where its row says so.
 
         The same call again has the same seal, byte for byte; see `Sealing`.
@@ -109,20 +107,20 @@ class Psd2Calls:
             LocalProtocolError: `seal.absent`, `seal.request-id-reused`, `seal.request-id-in-use`.
             ConfigurationError, TransportError: of the signer.
         """
-        if not call.endpoint.signed:
+        if call.endpoint.auth is not Auth.SEAL:
             return call
         return _with_seal(call, self._sealing.seal(call.message, give_id=lambda _: call.request_id).headers)
 
-    async def seal_async(self, call: Call[Model]) -> Call[Model]:
+    async def seal_async(self, call: Call[Result]) -> Call[Result]:
         """The same, awaiting the signer."""
-        if not call.endpoint.signed:
+        if call.endpoint.auth is not Auth.SEAL:
             return call
         return _with_seal(
             call, (await self._sealing.seal_async(call.message, give_id=lambda _: call.request_id)).headers
         )
 
 
-def _with_seal(call: Call[Model], headers: tuple[Header, ...]) -> Call[Model]:
+def _with_seal(call: Call[Result], headers: tuple[Header, ...]) -> Call[Result]:
     return replace(call, message=call.message.with_headers(*headers))
 
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError
 from tppkit.httpsig.message import Message
-from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2.rules import find_endpoint
+from tppkit.protocol.endpoint import Auth, Endpoint
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import VerifiedRequest
 from tppkit.trust import TrustedPath
 from tppkit.web.peer import PeerCertificate
@@ -33,7 +33,7 @@ class Requirement(NamedTuple):
     """
 
     sealed: bool = True
-    endpoint: Endpoint | None = None
+    endpoint: Endpoint[Any, Any] | None = None
     parameters: Mapping[str, str] = _NO_PARAMETERS
 
 
@@ -55,8 +55,8 @@ def psd2_requirement(method: str, path: str) -> Requirement:
 
     Source: PSD2 document, part A section 4.
     """
-    endpoint, parameters = find_endpoint(method, path)
-    return Requirement(endpoint.signed, endpoint, parameters)
+    route = PSD2.find(method, path)
+    return Requirement(route.row.auth is Auth.SEAL, route.row, route.parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.rules import first_error
-from tppkit.errors import CertificateRejected, LocalProtocolError
+from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2.rules import allowed_methods, find_endpoint, require_role
+from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2.rules import require_role
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Authorization:
     """
 
     allowed: bool
-    endpoint: Endpoint | None
+    endpoint: Endpoint[Any, Any] | None
     required_roles: tuple[str, ...]
     roles: tuple[str, ...]
     methods: tuple[str, ...]
@@ -46,26 +48,26 @@ def authorize(certificate: EidasCertificate, method: str, path: str) -> Authoriz
     Args:
         certificate: the QWAC of the connection.
         method: HTTP method, upper case.
-        path: the path as on the wire, from the host's root, without query; only a path that is exactly an endpoint's is known.
+        path: the path as on the wire, from the host's root, with or without query; only a path that is exactly an endpoint's is known.
 
     Source: PSD2 document, part A section 5 rule 2.
     """
     endpoint, code, message = None, None, ""
     try:
-        endpoint, _ = find_endpoint(method, path)
+        endpoint = PSD2.find(method, path).row
         require_authorized(certificate, endpoint)
         message = (
             f"{method} {endpoint.path} needs the role {endpoint.role}, and the certificate has it"
             if endpoint.role
             else f"{method} {endpoint.path} needs no role"
         )
-    except (LocalProtocolError, CertificateRejected) as e:
+    except (FormatError, LocalProtocolError, CertificateRejected) as e:
         code, message = e.code, e.message
     required = (endpoint.role,) if endpoint is not None and endpoint.role is not None else ()
-    return Authorization(code is None, endpoint, required, certificate.roles, allowed_methods(path), code, message)
+    return Authorization(code is None, endpoint, required, certificate.roles, PSD2.methods(path), code, message)
 
 
-def require_authorized(certificate: EidasCertificate, endpoint: Endpoint) -> None:
+def require_authorized(certificate: EidasCertificate, endpoint: Endpoint[Any, Any]) -> None:
     """Check that a certificate is well formed and has the endpoint's role.
 
     Raises:

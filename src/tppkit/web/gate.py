@@ -13,8 +13,9 @@ from tppkit._encoding import shown
 from tppkit._text import printable
 from tppkit.errors import ArchiveError, CertificateRejected, ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.message import Message, message_components
-from tppkit.protocol.psd2.errors import Refusal
-from tppkit.protocol.psd2.rules import allowed_methods, parse_request_id
+from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2.rules import parse_request_id
+from tppkit.protocol.refusals import Refusal
 from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.trust import TrustedPath
 from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
@@ -168,8 +169,8 @@ class SealGate:
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             path = target.partition(b"?")[0].decode("latin-1").removeprefix(self._mount)
-            headers.append(("Allow", ", ".join(allowed_methods(path))))
-        body = refusal.body()
+            headers.append(("Allow", ", ".join(PSD2.methods(path))))
+        body = PSD2.refusals.write(refusal)
         return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
 
     def _told(self, error: Exception) -> Refusal:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from tppkit.codes import CODES
 from tppkit.errors import TppkitError
-from tppkit.protocol.psd2.errors import Refusal, refusal_for
+from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.refusals import Refusal
 
 _LOG = logging.getLogger("tppkit.web")
 
@@ -51,7 +52,7 @@ OnRefusal = Callable[[Refused], object]
 
 def brief_refusal(error: TppkitError) -> Refusal:
     """What a stranger may know: the code, and what it means in general; no value of the request or of our settings."""
-    refusal = refusal_for(error)
+    refusal = PSD2.refusals.refusal_for(error)
     row = CODES.get(error.code)
     if refusal.status >= 500 or row is None:
         return refusal

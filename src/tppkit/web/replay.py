@@ -16,7 +16,8 @@ from typing import NamedTuple, Protocol
 from tppkit._clock import as_utc
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
-from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, request_fingerprint
+from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
+from tppkit.protocol.psd2.rules import request_fingerprint
 from tppkit.seals import VerifiedRequest
 from tppkit.web.refusing import Answer
 

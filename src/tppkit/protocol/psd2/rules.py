@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Collection
+from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from tppkit._encoding import shown
 from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2.endpoints import ENDPOINTS
+from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
 MAX_REDIRECT_URI = 2048
-IDEMPOTENCY_WINDOW = timedelta(hours=1)
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
@@ -62,34 +62,7 @@ def require_json(content_type: str | None) -> None:
         )
 
 
-def find_endpoint(method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
-    """The endpoint that a request is for, and the parameters in its path, decoded.
-
-    Args:
-        method: HTTP method, upper case.
-        path: the path as on the wire, from the host's root, without query.
-
-    Raises:
-        LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
-
-    Source: section 4.
-    """
-    rows = [(row, parameters) for row in ENDPOINTS.values() if (parameters := row.match(path)) is not None]
-    for row, parameters in rows:
-        if row.method == method:
-            return row, parameters
-    if not rows:
-        raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
-    methods = ", ".join(row.method for row, _ in rows)
-    raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {methods}")
-
-
-def allowed_methods(path: str) -> tuple[str, ...]:
-    """The methods of a path, in the order of the table; none when no endpoint has it."""
-    return tuple(row.method for row in ENDPOINTS.values() if row.match(path) is not None)
-
-
-def require_role(endpoint: Endpoint, roles: Collection[str]) -> None:
+def require_role(endpoint: Endpoint[Any, Any], roles: Collection[str]) -> None:
     """Check that the website certificate has the endpoint's role.
 
     Args:

@@ -12,10 +12,11 @@ from starlette.types import Receive, Scope, Send
 from tppkit._clock import Clock
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.errors import Refusal, refusal_for
-from tppkit.protocol.psd2.models import MAX_BODY_BYTES
 from tppkit.protocol.psd2.rules import parse_redirect_uri, require_json
+from tppkit.protocol.refusals import Refusal
+from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store, StoredPayment, Transaction
@@ -50,7 +51,7 @@ def _told(error: TppkitError) -> Refusal:
     # With every value, and what is wrong with the folder of certificates: whoever tests against a sandbox wants to know.
     if error.code == "pki.unusable":
         return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
-    return refusal_for(error)
+    return PSD2.refusals.refusal_for(error)
 
 
 class Psd2Host:
@@ -127,7 +128,7 @@ class Psd2Host:
                 self._keep(admitted, verified, answer.status, None, answer.payment_id)
                 return answer
         except TppkitError as e:
-            refusal = refusal_for(e)
+            refusal = PSD2.refusals.refusal_for(e)
             if refusal.status < 500:
                 self._keep(admitted, verified, refusal.status, refusal.code, None)
             raise

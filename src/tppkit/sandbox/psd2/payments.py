@@ -17,10 +17,10 @@ from tppkit.protocol.psd2 import (
     PaymentStatus,
     TransactionStatus,
 )
-from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.models import Href, PaymentLinks
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
-from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, request_fingerprint, require_product, same_request
+from tppkit.protocol.psd2.rules import request_fingerprint, require_product, same_request
 from tppkit.sandbox.store import StoredPayment, Transaction, UsedRequestId
 from tppkit.seals import VerifiedRequest
 
