@@ -9,7 +9,7 @@ import pytest
 from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity
-from tppkit.client.driver import Attempts, ServerAnswer
+from tppkit.client.calls import Attempts, ServerAnswer
 from tppkit.errors import RequestRefused, TransportError
 from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_STATUS

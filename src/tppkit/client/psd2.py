@@ -20,9 +20,10 @@ from uuid import UUID, uuid4
 import httpx
 
 from tppkit._clock import utc_now
+from tppkit.client.calls import Call, Calls, Polling, split_base_url
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
-from tppkit.client.driver import AsyncClient, Call, Calls, Method, Polling, SyncClient, split_base_url
+from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.identity import Identity
 from tppkit.errors import TransportError
 from tppkit.protocol.endpoint import Endpoint
