@@ -19,7 +19,7 @@ from tppkit.trust import PathVerifier
 from tppkit.web import QwacPolicy, ReplayGuard, Requirement, SealGate, SealMiddleware, admitted_request
 from tppkit.web.replay import LEASE, MAX_ANSWER_BYTES, ReplayStore
 from tppkit.web.replay_stores.memory import MemoryReplayStore
-from tppkit.web.replay_stores.sqlite import SqliteReplayStore
+from tppkit.web.replay_stores.table import TableReplayStore
 
 HOUR = timedelta(hours=1)
 
@@ -41,7 +41,9 @@ def clock() -> Clock:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> ReplayStore:
-    return MemoryReplayStore() if request.param == "memory" else SqliteReplayStore(tmp_path / "ids.sqlite")
+    return (
+        MemoryReplayStore() if request.param == "memory" else TableReplayStore(f"sqlite:///{tmp_path / 'ids.sqlite'}")
+    )
 
 
 @pytest.fixture

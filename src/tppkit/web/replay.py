@@ -235,8 +235,9 @@ class ReplayGuard:
 
 def unavailable(name: str, error: Exception) -> TransportError:
     """The error for a store that fails; raise it from `error`."""
+    cause = getattr(error, "orig", None) or error  # without SQLAlchemy's statement and links
     return TransportError(
-        "replay.unavailable", f"the replay guard's {name} store fails: {type(error).__name__}: {error}"
+        "replay.unavailable", f"the replay guard's {name} store fails: {type(cause).__name__}: {cause}"
     )
 
 
