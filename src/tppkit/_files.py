@@ -42,7 +42,7 @@ def regular_only(path: str, flags: int) -> int:
 
 
 def _not_regular(path: str) -> OSError:
-    return OSError(errno.EINVAL, "it is not a regular file", path)
+    return OSError(errno.EINVAL, "it is not a regular file (links are not followed)", path)
 
 
 def read_bounded(path: Path, *, max_bytes: int, opener: Callable[[str, int], int] | None = None) -> bytes:

@@ -87,7 +87,9 @@ def test_the_head_is_the_end_of_the_stream_whatever_is_repeated(
     keep(tmp_path, [*lines, lines[4]])
     repeated = tppkit_here(*AUDIT, "--json")
     assert (repeated.exit_code, repeated.json["heads"]) == (4, whole)
-    assert repeated.json["first_failures"][0]["log_message"] == "record 4 is not expected after record 29"
+    assert (
+        repeated.json["first_failures"][0]["log_message"] == "record 4 comes after record 29: it is repeated or moved"
+    )
 
 
 def test_a_head_that_was_cut_off_is_said_with_the_one_that_was_found(
@@ -131,5 +133,8 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill
     os.mkfifo(tmp_path / "archive" / "records.jsonl")
     result = tppkit(*AUDIT, "absent", "--json")
     assert (result.exit_code, result.json["by_code"]) == (5, {"archive.unreadable": 2})
-    assert "archive/records.jsonl cannot be read: it is not a regular file [archive.unreadable]" in result.stderr
+    assert (
+        "archive/records.jsonl cannot be read: it is not a regular file (links are not followed) [archive.unreadable]"
+        in result.stderr
+    )
     assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr

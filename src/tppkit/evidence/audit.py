@@ -268,7 +268,8 @@ class _Auditor:
             message = f"the record belongs to the stream {record.stream_id}, not to {self._stream_id}"
             return Finding("log.other-stream", Severity.ERROR, message)
         if record.seq < self._next_seq:
-            return Finding("log.repeated", Severity.ERROR, f"record {record.seq} is not expected after record {last}")
+            message = f"record {record.seq} comes after record {last}: it is repeated or moved"
+            return Finding("log.repeated", Severity.ERROR, message)
         if record.seq > self._next_seq:
             return Finding("log.gap", Severity.ERROR, _missing(self._next_seq, record.seq - 1))
         if self._previous is not None and record.previous != self._previous:

@@ -146,7 +146,7 @@ class Psd2Host:
         *,
         tx: Transaction,
     ) -> None:
-        """Keep a request with its answer; if both were kept before, count the repeat instead."""
+        """Keep a request with its answer; if both were kept before, count the repeat instead (assumption retained-repeats)."""
         times = tx.count_answer(
             admitted.organization_identifier,
             verified.request_id,
