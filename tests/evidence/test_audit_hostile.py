@@ -56,6 +56,11 @@ def make_socket(path: Path) -> None:
         os.chdir(before)
 
 
+def make_link_to_fifo(path: Path) -> None:
+    os.mkfifo(path.with_name("pipe"))
+    path.symlink_to("pipe")
+
+
 def make_sparse(path: Path) -> None:
     with path.open("wb") as file:
         file.truncate(1 << 40)
@@ -66,7 +71,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "folder": Path.mkdir,
     "socket": make_socket,
     "link to a device": lambda path: path.symlink_to("/dev/zero"),
-    "link to a FIFO": lambda path: (os.mkfifo(path.with_name("pipe")), path.symlink_to("pipe")),
+    "link to a FIFO": make_link_to_fifo,
     "link to itself": lambda path: path.symlink_to(path.name),
     "link to a file": lambda path: path.symlink_to("/etc/passwd"),
 }
