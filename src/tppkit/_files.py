@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -19,14 +21,43 @@ FOLDER = 0o755
 _DAY_S = 86_400
 
 
-def read_bounded(path: Path, *, max_bytes: int) -> bytes:
+def regular_only(path: str, flags: int) -> int:
+    """An opener for `open()`: opens regular files only, and waits for nothing.
+
+    FIFOs and devices block or never end, and a link in somebody else's folder may lead to one.
+
+    Raises:
+        OSError: the path is absent, or a link, FIFO, device, socket or folder.
+    """
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as e:
+        if e.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            raise _not_regular(path) from e
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(path)
+    return descriptor
+
+
+def _not_regular(path: str) -> OSError:
+    return OSError(errno.EINVAL, "it is not a regular file (links are not followed)", path)
+
+
+def read_bounded(path: Path, *, max_bytes: int, opener: Callable[[str, int], int] | None = None) -> bytes:
     """The whole file.
+
+    Args:
+        path: the file.
+        max_bytes: longest content that is accepted.
+        opener: as for `open()`; `regular_only` for files of somebody else's folder.
 
     Raises:
         FormatError: `file.unreadable` (absent, a folder, no permission), `file.too-large`.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=opener) as file:
             data = file.read(max_bytes + 1)
     except OSError as e:
         raise FormatError("file.unreadable", f"{path} cannot be read: {e.strerror}") from e

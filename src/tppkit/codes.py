@@ -836,7 +836,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "log.head": Code(
             "a head that was kept elsewhere is not the end of an archive",
-            "compare with another copy: records were cut off, or the archive was rewritten",
+            "if the archive has grown, compare its newest head; else records were cut off or rewritten: look for another copy",
         ),
         "log.other-stream": Code(
             "a record of another stream stands in this archive",
@@ -845,6 +845,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "log.repeated": Code(
             "a place in the stream is taken twice",
             "compare with another copy of the archive",
+        ),
+        "log.time-back": Code(
+            "a record was received before an earlier record of its stream",
+            "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
@@ -1527,8 +1531,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the digest can no longer be recomputed; the log still proves the rest",
         ),
         "record.certificate": Code(
-            "a kept certificate is not the one its name says",
-            "compare with another copy of the archive",
+            "a kept certificate is damaged, or is not the one its name says",
+            "restore it from another copy of the archive; until then its records are indeterminate",
         ),
         "record.entry": Code(
             "it is not clear which record of an archive is meant, or it cannot be used",

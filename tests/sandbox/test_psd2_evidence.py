@@ -11,6 +11,7 @@ from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, decide
 
 from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
+from tppkit.seals import Message
 from tppkit.testpki import Issued
 from tppkit.trust import PathVerifier, load_anchors
 
@@ -53,7 +54,6 @@ def test_every_verified_request_is_kept_with_its_status_and_code(
 ) -> None:
     request_id = str(uuid4())
     caller.initiate(request_id=request_id)
-    caller.initiate(request_id=request_id)
     caller.initiate({**PAYMENT, "creditorName": "Another"}, request_id=request_id)
     caller.initiate(b"{}")
     caller.initiate(b"")
@@ -62,7 +62,6 @@ def test_every_verified_request_is_kept_with_its_status_and_code(
     caller.initiate(headers=[("TPP-Redirect-URI", "ftp://x")])
     assert [(record.http_status, record.error_code) for record in kept(fresh_bank)] == [
         (201, None),
-        (201, None),
         (409, "REQUEST_ID_REUSE"),
         (400, "FORMAT_ERROR"),
         (400, "FORMAT_ERROR"),
@@ -70,7 +69,49 @@ def test_every_verified_request_is_kept_with_its_status_and_code(
         (404, "PRODUCT_UNKNOWN"),
         (400, "FORMAT_ERROR"),
     ]
-    assert (audit(fresh_bank).exit_code, audit(fresh_bank).records) == (0, 8)
+    assert (audit(fresh_bank).exit_code, audit(fresh_bank).records) == (0, 7)
+
+
+@pytest.mark.parametrize(
+    ("body", "unsigned", "kept_answers"),
+    [
+        (PAYMENT, (), [201]),
+        (b"{}", (), [400]),
+        (PAYMENT, (("TPP-Redirect-URI", "ftp://x"),), [201, 400]),
+        (PAYMENT, (("Content-Type", "text/plain"),), [201, 400]),
+    ],
+    ids=["accepted", "refused", "another redirect address", "another content type"],
+)
+def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
+    body: object, unsigned: tuple[tuple[str, str], ...], kept_answers: list[int], caller: RawProvider,
+    fresh_bank: SandboxServer, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    caplog.set_level("INFO", logger="tppkit.sandbox.evidence")
+    captured = caller.sealed(caller.message(body))
+    caller.send(captured)
+    names = {name.lower() for name, _ in unsigned}
+    resent = Message(
+        captured.method,
+        captured.target,
+        (*(header for header in captured.headers if header[0].lower() not in names), *unsigned),
+        captured.body,
+    )
+    for _ in range(20):
+        caller.send(resent)
+    assert [record.http_status for record in kept(fresh_bank)] == kept_answers
+    assert audit(fresh_bank).exit_code == 0
+    assert caplog.messages[-1].endswith(f"was answered {20 if unsigned else 21} times with {kept_answers[-1]}")
+
+
+def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(
+    caller: RawProvider, fresh_bank: SandboxServer
+) -> None:
+    request_id = str(uuid4())
+    for _ in range(2):
+        caller.initiate(request_id=request_id)
+        caller.initiate(request_id=request_id)
+        advance(fresh_bank, 3600)
+    assert [record.http_status for record in kept(fresh_bank)] == [201, 201]
 
 
 def test_what_was_not_verified_is_not_kept(
@@ -122,7 +163,7 @@ def test_a_restart_on_the_same_folder_keeps_payments_and_goes_on_with_the_archiv
         assert caller.status(before) == "RCVD"
         assert caller.new_payment(request_id=request_id) == before
         caller.new_payment()
-        assert [record.seq for record in kept(server)] == [0, 1, 2]
+        assert [record.seq for record in kept(server)] == [0, 1]
         assert len({record.stream_id for record in kept(server)}) == 1
         assert audit(server).exit_code == 0
 

@@ -115,6 +115,16 @@ def test_what_is_older_than_the_window_is_forgotten(older_s: int, remembered: bo
         assert (tx.used_request_id("A", ID) is not None) == remembered
 
 
+def test_each_answer_to_a_request_is_counted_for_itself(store: Store) -> None:
+    first = ("A", ID, "ab" * 32, "p-1")
+    others = [("B", *first[1:]), ("A", ID, "cd" * 32, "p-1"), (*first[:3], "FORMAT_ERROR")]
+    counted = []
+    for organization, request_id, fingerprint, answer in (first, first, *others, ("A", ID.upper(), *first[2:])):
+        with store.transaction() as tx:
+            counted.append(tx.count_answer(organization, request_id, fingerprint=fingerprint, answer=answer))
+    assert counted == [1, 2, 1, 1, 1, 3]
+
+
 def test_what_was_stored_is_there_when_it_is_opened_again(url: str, store: Store) -> None:
     with store.transaction() as tx:
         tx.add_payment(PAYMENT)

@@ -125,6 +125,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "protocol.psd2.errors.REFUSALS",
     ),
     Assumption(
+        "retained-repeats", "psd2", "whether the signature of a repeated request is retained again",
+        "once for one request and one answer; repeats are counted",
+        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.store.Transaction.count_answer",
+    ),
+    Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
         "any version, 8-4-4-4-12 hexadecimal digits in either case, echoed as sent", "RFC 9562 section 4",
         "protocol.psd2.rules.parse_request_id",

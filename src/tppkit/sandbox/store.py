@@ -1,4 +1,4 @@
-"""What the sandbox remembers, in a SQL database: payments, and the X-Request-IDs of the last hour.
+"""What the sandbox remembers, in a SQL database: payments, the X-Request-IDs of the last hour, and how often each kept answer was given.
 
 One transaction a request; on SQLite it takes the write lock at its start, so two requests never decide on the same state.
 """
@@ -23,6 +23,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    and_,
     create_engine,
     delete,
     event,
@@ -61,6 +62,15 @@ _REQUESTS = Table(
     Column("http_status", Integer, nullable=False),
     Column("answer", LargeBinary, nullable=False),
     Column("payment_id", String(64), nullable=False),
+)  # fmt: skip
+# One row for each record of the archive. A table of its own, so that databases of earlier releases open.
+_KEPT = Table(
+    "kept_answers", _METADATA,
+    Column("organization", String(256), primary_key=True),
+    Column("request_id", String(36), primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),
+    Column("answer", String(64), primary_key=True),
+    Column("times", Integer, nullable=False),
 )  # fmt: skip
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -216,6 +226,24 @@ class Transaction:
                 payment_id=used.payment_id,
             )
         )
+
+    def count_answer(self, organization: str, request_id: str, *, fingerprint: str, answer: str) -> int:
+        """Count an answer to a sealed request; return how often this request got it, this time included.
+
+        Args:
+            organization: organizationIdentifier of the provider.
+            request_id: the X-Request-ID.
+            fingerprint: of the request (`protocol.psd2.rules.request_fingerprint`).
+            answer: the payment id, or the error code.
+        """
+        row = {
+            "organization": organization, "request_id": request_id.lower(), "fingerprint": fingerprint, "answer": answer,
+        }  # fmt: skip
+        columns = _KEPT.c
+        mine = and_(*(columns[name] == value for name, value in row.items()))
+        if self._connection.execute(update(_KEPT).where(mine).values(times=columns.times + 1)).rowcount == 0:
+            self._connection.execute(insert(_KEPT).values(**row, times=1))
+        return int(self._connection.execute(select(columns.times).where(mine)).scalar_one())
 
     def _one(self, condition: Any) -> StoredPayment | None:
         row = self._connection.execute(select(_PAYMENTS).where(condition)).one_or_none()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -15,7 +16,7 @@ from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.errors import Refusal, refusal_for
 from tppkit.protocol.psd2.models import MAX_BODY_BYTES
-from tppkit.protocol.psd2.rules import parse_redirect_uri, require_json
+from tppkit.protocol.psd2.rules import parse_redirect_uri, request_fingerprint, require_json
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store, StoredPayment, Transaction
@@ -32,6 +33,8 @@ from tppkit.web import (
     psd2_requirement,
     verified_request,
 )
+
+_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
 class _CurrentQwacs(QwacPolicy):
@@ -124,12 +127,13 @@ class Psd2Host:
                     now=admitted.at,
                     tx=tx,
                 )
-                self._keep(admitted, verified, answer.status, None, answer.payment_id)
+                self._keep(admitted, verified, answer.status, None, answer.payment_id, tx=tx)
                 return answer
         except TppkitError as e:
             refusal = refusal_for(e)
             if refusal.status < 500:
-                self._keep(admitted, verified, refusal.status, refusal.code, None)
+                with self._store.transaction() as tx:
+                    self._keep(admitted, verified, refusal.status, refusal.code, None, tx=tx)
             raise
 
     def _keep(
@@ -139,7 +143,19 @@ class Psd2Host:
         status: int,
         code: str | None,
         payment_id: str | None,
+        *,
+        tx: Transaction,
     ) -> None:
+        """Keep a request with its answer; if both were kept before, count the repeat instead (assumption retained-repeats)."""
+        times = tx.count_answer(
+            admitted.organization_identifier,
+            verified.request_id,
+            fingerprint=request_fingerprint(verified.method, verified.target, verified.body),
+            answer=payment_id or code or "",
+        )
+        if times > 1:
+            _LOGGER.info("evidence: request %s was answered %d times with %d", verified.request_id, times, status)
+            return
         record = make_record(
             verified,
             http_status=status,
