@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tppkit._files import read_bounded
 from tppkit.errors import FormatError
-from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
 from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crl
 
 
 @dataclass(frozen=True, slots=True)
