@@ -154,7 +154,7 @@ class _Revocation(NamedTuple):
 
 def _worst(entries: Sequence[RevokedCertificate]) -> _Revocation | None:
     """The earliest date, and a final reason rather than a hold; None where no entry revokes."""
-    told = [_Revocation(entry.revocation_date_utc, _reason(entry), _invalid_since(entry)) for entry in entries]
+    told = [_Revocation(entry.revocation_date_utc, read_reason(entry), _invalid_since(entry)) for entry in entries]
     revoking = [one for one in told if one.reason != _NO_LONGER]
     if not revoking:
         return None
@@ -233,8 +233,8 @@ def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool)
         raise _refused(*crl.fault_of_entries)
 
 
-def _reason(entry: x509.RevokedCertificate) -> str | None:
-    # An entry that cannot be read still revokes.
+def read_reason(entry: x509.RevokedCertificate) -> str | None:
+    """The reason of an entry, a name of RFC 5280 section 5.3.1; None also where it cannot be read, as the entry revokes all the same."""
     try:
         return entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.name
     except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):

@@ -14,9 +14,10 @@ from cryptography.x509 import Extension, ExtensionType, IssuingDistributionPoint
 
 from tppkit.certificates import DistinguishedName, der
 from tppkit.certificates.general_names import read_general_names
+from tppkit.certificates.names import read_name
 from tppkit.certificates.sources import read_pem_blocks
 from tppkit.errors import FormatError
-from tppkit.trust.path.names import ComparableName, comparable_der, comparable_name
+from tppkit.trust.path.names import ComparableName, comparable_name
 
 MAX_CRL_BYTES = 32 * 1024 * 1024
 MAX_CRLS = 1000
@@ -36,7 +37,8 @@ class Crl:
     Attributes:
         der: its bytes.
         sha256: of the DER, lower-case hexadecimal.
-        issuer: the issuer's name; equal for names that are the same (RFC 5280 section 7.1).
+        issuer_name: the issuer's name.
+        issuer: the same for comparison; equal for names that are the same (RFC 5280 section 7.1).
         this_update: aware UTC.
         next_update: aware UTC, or None.
         x509: the list as `cryptography` has it.
@@ -44,6 +46,7 @@ class Crl:
 
     der: bytes
     sha256: str
+    issuer_name: DistinguishedName
     issuer: ComparableName
     this_update: datetime
     next_update: datetime | None
@@ -164,10 +167,12 @@ def _parse_der(data: bytes) -> Crl:
         parsed = x509.load_der_x509_crl(data)
         _ = parsed.extensions, parsed.signature_algorithm_oid
         encoded = parsed.public_bytes(Encoding.DER)
+        issuer = _issuer_of(parsed.tbs_certlist_bytes)
         return Crl(
             der=encoded,
             sha256=hashlib.sha256(encoded).hexdigest(),
-            issuer=_issuer_of(parsed.tbs_certlist_bytes),
+            issuer_name=issuer,
+            issuer=comparable_name(issuer),
             this_update=parsed.last_update_utc,
             next_update=parsed.next_update_utc,
             x509=parsed,
@@ -176,13 +181,13 @@ def _parse_der(data: bytes) -> Crl:
         raise FormatError("crl.malformed", f"this is not a CRL: {(str(e).splitlines() or [''])[0][:120]}") from e
 
 
-def _issuer_of(to_be_signed: bytes) -> ComparableName:
+def _issuer_of(to_be_signed: bytes) -> DistinguishedName:
     # TBSCertList ::= SEQUENCE { version INTEGER OPTIONAL, signature, issuer, … } (RFC 5280 section 5.1)
     whole = der.read_whole(to_be_signed, tag=der.SEQUENCE)
     first = der.read_element(to_be_signed, whole.start, whole.end)
     algorithm = der.read_element(to_be_signed, first.end, whole.end) if first.tag == der.INTEGER else first
     issuer = der.read_element(to_be_signed, algorithm.end, whole.end)
-    return comparable_der(to_be_signed[issuer.offset : issuer.end])
+    return read_name(to_be_signed, issuer)
 
 
 def _issuer_named_by(entry: RevokedCertificate) -> ComparableName | None:
