@@ -212,6 +212,12 @@ def test_a_damaged_list_is_refused_or_says_the_same(full, leaf, issuer, data):
     assert said.state is State.REVOKED
 
 
+def test_a_list_of_an_unknown_version_is_malformed(full):
+    with pytest.raises(FormatError) as refused:
+        parse_crl(full.replace(b"\x02\x01\x01", b"\x02\x01\x30", 1))
+    assert refused.value.code == "crl.malformed"
+
+
 def test_another_key_cannot_sign(leaf, issuer):
     crl = make_crl(issuer, at=AT, key=ec.generate_private_key(ec.SECP256R1()))
     assert refusal(crl, leaf, issuer) == "crl.signature"

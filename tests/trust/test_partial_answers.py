@@ -21,6 +21,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 REVOKED = ocsp.OCSPCertStatus.REVOKED
 HOLD, REMOVED = x509.ReasonFlags.certificate_hold, x509.ReasonFlags.remove_from_crl
 ODD = x509.UnrecognizedExtension(x509.ObjectIdentifier("2.999.1"), b"\x05\x00")
+NAMELESS = x509.UnrecognizedExtension(
+    x509.ObjectIdentifier("2.5.29.29"), b"\x30\x00"
+)  # a certificateIssuer without a name
 DELTA = (x509.DeltaCRLIndicator(1), True)
 OCSP_URL = "http://ocsp.example.com/"
 
@@ -128,6 +131,7 @@ def test_an_indirect_list_revokes_what_its_entries_name_by_issuer(certify, judge
         (issuing, of(other), None, ["crl.indirect"]),  # the serial number of another authority's certificate
         (root, of(issuing), "revocation.revoked", []),  # an authority above
         (root, None, None, ["crl.indirect"]),  # the serial number of a certificate of the root
+        (issuing, (NAMELESS, True), None, ["crl.malformed"]),
         (other, of(issuing), None, ["crl.indirect"]),  # of no authority of the chain, so nothing is proven
     )
     for signer, named, code, found in cases:

@@ -20,7 +20,7 @@ from tppkit.trust.path.link_extensions import read_issuing_point
 from tppkit.trust.path.links import Link, read_link
 from tppkit.trust.path.strength import signature_weakness
 from tppkit.trust.revocation.answers import ON_HOLD, Answer
-from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, Crl
+from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, UNREADABLE, Crl
 from tppkit.trust.revocation.status import Source, State
 
 _CLAUSE = "RFC 5280 section 6.3.3"
@@ -237,14 +237,14 @@ def read_reason(entry: x509.RevokedCertificate) -> str | None:
     """The reason of an entry, a name of RFC 5280 section 5.3.1; None also where it cannot be read, as the entry revokes all the same."""
     try:
         return entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.name
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except (x509.ExtensionNotFound, *UNREADABLE):
         return None
 
 
 def _invalid_since(entry: x509.RevokedCertificate) -> datetime | None:
     try:
         return entry.extensions.get_extension_for_class(x509.InvalidityDate).value.invalidity_date_utc
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except (x509.ExtensionNotFound, *UNREADABLE):
         return None
 
 

@@ -25,6 +25,10 @@ DELTA, DISTRIBUTION_POINT, _NUMBER = "2.5.29.27", "2.5.29.28", "2.5.29.20"
 _PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidity date
 _CRITICAL = b"\x01\x01\xff"
 _PEM_LABEL, _PEM_BEGIN = "X509 CRL", b"-----BEGIN X509 CRL-----"
+# What `cryptography` raises on a malformed list; for an entry, only when it is read.
+UNREADABLE = (
+    ValueError, TypeError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType,
+)  # fmt: skip
 _EntryKey = (
     int | tuple[ComparableName, int]
 )  # a serial number; with the issuer's name unless that is the list's own issuer
@@ -117,7 +121,7 @@ class Crl:
         try:
             oids = (e.oid.dotted_string for entry in self.x509 for e in entry.extensions if e.critical)
             unknown = next((oid for oid in oids if oid not in _PROCESSED_OF_ENTRY), None)
-        except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+        except UNREADABLE as e:
             return "crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}"
         if unknown is None:
             return None
@@ -177,7 +181,7 @@ def _parse_der(data: bytes) -> Crl:
             next_update=parsed.next_update_utc,
             x509=parsed,
         )
-    except (FormatError, ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+    except (FormatError, *UNREADABLE) as e:
         raise FormatError("crl.malformed", f"this is not a CRL: {(str(e).splitlines() or [''])[0][:120]}") from e
 
 
@@ -196,7 +200,7 @@ def _issuer_named_by(entry: RevokedCertificate) -> ComparableName | None:
         names = entry.extensions.get_extension_for_class(x509.CertificateIssuer).value.public_bytes()
     except x509.ExtensionNotFound:
         return None
-    except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
+    except UNREADABLE as e:
         raise FormatError("crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}") from e
     for name in read_general_names(names):
         if isinstance(name.value, DistinguishedName):
