@@ -473,11 +473,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "use another CRL, or OCSP",
         ),
         "crl.delta": Code(
-            "the CRL tells only what changed since another one",
+            "the CRL lists only what changed since another one; what it revokes counts, but it proves no certificate good",
             "give the complete CRL",
         ),
         "crl.indirect": Code(
-            "the CRL speaks for other authorities than the one that signed it",
+            "the CRL lists certificates of other authorities; it proves no certificate good, and revokes only if an authority of"
+            " the chain signed it",
             "use the issuer's own CRL, or OCSP",
         ),
         "crl.key-usage": Code(

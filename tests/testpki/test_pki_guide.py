@@ -70,6 +70,31 @@ def test_the_tppkit_commands_work(folder, tmp_path):
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
+def test_the_commands_that_ask_the_services_work(folder, tmp_path):
+    copy, ready = Path(shutil.copytree(folder, tmp_path / "pki")), tmp_path / "ready"
+    _, _, commands = section(copy, "tppkit").partition("tppkit pki serve")
+    process = subprocess.Popen(
+        [COMMANDS / "tppkit", "pki", "serve", str(copy), "--port", "0", "--ready-file", str(ready)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(500):
+            if ready.exists():
+                break
+            time.sleep(0.02)
+        port = re.search(rb"localhost:([0-9]+)", ready.read_bytes())[1].decode()
+        printed = ""
+        for command in commands.splitlines()[1:]:
+            done = run(command.replace("8448", port), copy)
+            assert done.returncode == 0, (command, done.stderr)
+            printed += done.stdout + done.stderr
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+    assert "Verification: OK" in printed
+    assert "qwac.pem: good" in printed
+
+
 def test_the_commands_for_faults_find_them(folder):
     *checks, listing = section(folder, "Faults").splitlines()
     for command in checks:

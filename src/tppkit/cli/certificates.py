@@ -120,7 +120,12 @@ def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_jso
 def tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
     """Say which file cannot be read, and why."""
     if as_json:
-        print_json({"file": name, "error": error_object(error)})
+        print_json(unreadable_object(name, error))
         return
     say(printable(name))
     say_error(error)
+
+
+def unreadable_object(name: str, error: FormatError) -> dict[str, object]:
+    """The same as JSON."""
+    return {"file": name, "error": error_object(error)}

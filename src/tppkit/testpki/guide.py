@@ -82,6 +82,9 @@ While it serves:
 
     openssl ocsp -issuer issuing-ca-qwac.pem -cert qwac.pem -url http://localhost:8448/ocsp -CAfile root.pem -no_nonce
     curl -O http://localhost:8448/issuing-ca-qwac.crl
+    openssl ts -query -data qwac.pem -sha256 -cert -out qwac.tsq
+    curl -H "Content-Type: application/timestamp-query" --data-binary @qwac.tsq -o qwac.tsr http://localhost:8448/tsa
+    openssl ts -verify -data qwac.pem -in qwac.tsr -CAfile root.pem -untrusted issuing-ca-qseal.pem
 {trying}"""
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tppkit._files import read_bounded
 from tppkit.errors import FormatError
-from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
 from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crls
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RevocationEvidence:
 
 
 def load_revocation(paths: Iterable[Path]) -> RevocationEvidence:
-    """Read files of which each is a CRL (DER or PEM) or an OCSP response (DER).
+    """Read files of which each is a CRL (DER), CRLs (PEM) or an OCSP response (DER).
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`; `revocation.unreadable`, a file is neither.
@@ -44,7 +44,7 @@ def load_revocation(paths: Iterable[Path]) -> RevocationEvidence:
 
 
 def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
-    """Read what is a CRL (DER or PEM) or an OCSP response (DER).
+    """Read a CRL (DER), every CRL of a PEM file, or an OCSP response (DER).
 
     Args:
         data: the bytes.
@@ -54,7 +54,7 @@ def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
         FormatError: `revocation.unreadable`.
     """
     try:
-        return RevocationEvidence(crls=(parse_crl(data),))
+        return RevocationEvidence(crls=parse_crls(data))
     except FormatError as not_crl:
         try:
             return RevocationEvidence(ocsp=(parse_ocsp_response(data),))
