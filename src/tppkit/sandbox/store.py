@@ -28,6 +28,7 @@ from sqlalchemy import (
     event,
     insert,
     select,
+    tuple_,
     update,
 )  # fmt: skip
 from sqlalchemy.exc import SQLAlchemyError
@@ -57,11 +58,13 @@ _REQUESTS = Table(
     Column("organization", String(256), primary_key=True),
     Column("request_id", String(36), primary_key=True),
     Column("fingerprint", String(64), nullable=False),
-    Column("first_at", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False, index=True),
     Column("http_status", Integer, nullable=False),
     Column("answer", LargeBinary, nullable=False),
     Column("payment_id", String(64), nullable=False),
 )  # fmt: skip
+
+_FORGOTTEN_AT_ONCE = 100  # request ids; each request adds one, so a backlog still shrinks
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -125,6 +128,8 @@ class Store:
                 _make_private(self._engine.url.database)
                 _prepare_sqlite(self._engine)
             _METADATA.create_all(self._engine)
+            for index in _REQUESTS.indexes:
+                index.create(self._engine, checkfirst=True)  # create_all adds none to a table that exists
             self._check_tables()
         except ImportError as e:
             raise missing_extra("postgres", e) from e
@@ -201,10 +206,13 @@ class Transaction:
     def remember_request_id(
         self, organization: str, request_id: str, used: UsedRequestId, *, forget_before: datetime
     ) -> None:
-        """Remember a first use in place of an older one, and forget what is older than the window."""
+        """Remember a first use in place of an older one, and forget some of those that are older than the window."""
         columns = _REQUESTS.c
+        key = tuple_(columns.organization, columns.request_id)
+        old = select(*key.clauses).where(columns.first_at <= _microseconds(forget_before)).limit(_FORGOTTEN_AT_ONCE)
+        self._connection.execute(delete(_REQUESTS).where(key.in_(old)))
         mine = (columns.organization == organization) & (columns.request_id == request_id.lower())
-        self._connection.execute(delete(_REQUESTS).where(mine | (columns.first_at <= _microseconds(forget_before))))
+        self._connection.execute(delete(_REQUESTS).where(mine))
         self._connection.execute(
             insert(_REQUESTS).values(
                 organization=organization,
