@@ -1,16 +1,19 @@
 """What the sandbox remembers, in a SQL database: payments, and the X-Request-IDs of the last hour.
 
-One transaction a request; on SQLite it takes the write lock at its start, so two requests never decide on the same state.
+Each request has one transaction. On SQLite it takes the write lock at its start, so two requests never decide on the same state.
+Transactions run one after another in a thread, so that a slow or locked database does not stop the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -35,7 +38,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import make_private
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
 
@@ -64,6 +67,10 @@ _REQUESTS = Table(
     Column("payment_id", String(64), nullable=False),
 )  # fmt: skip
 
+_T = TypeVar("_T")
+_LOCK_WAIT_MS = 1000  # how long a transaction waits for another program's lock
+_TIME_LIMIT_S = 5.0  # how long a request waits for its transaction
+RETRY_AFTER_S = 1  # what a host advises when the store cannot answer
 _FORGOTTEN_AT_ONCE = 100  # request ids; each request adds one, so a backlog still shrinks
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -116,17 +123,22 @@ class Store:
 
     Args:
         url: a SQLAlchemy address, for example `sqlite:///sandbox.sqlite`.
+        time_limit_s: seconds that a request waits for its transaction.
 
     Raises:
         ConfigurationError: `database.unusable`.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
+        self._time_limit_s = time_limit_s
+        self._thread = ThreadPoolExecutor(1, "tppkit-store")
         try:
             self._engine = create_engine(url, hide_parameters=True)  # values hold bodies and link tokens: not for logs
             if self._engine.dialect.name == "sqlite":
                 _make_private(self._engine.url.database)
                 _prepare_sqlite(self._engine)
+            elif self._engine.dialect.name == "postgresql":
+                _prepare_postgresql(self._engine)
             _METADATA.create_all(self._engine)
             for index in _REQUESTS.indexes:
                 index.create(self._engine, checkfirst=True)  # create_all adds none to a table that exists
@@ -138,18 +150,35 @@ class Store:
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
 
+    async def run(self, job: Callable[[Transaction], _T]) -> _T:
+        """Run a job in a transaction of its own, in the store's thread, and return its result once it is committed.
+
+        Raises:
+            TransportError: `database.unavailable`; a job that reached the time limit while it ran may still be committed.
+        """
+        placed = self._thread.submit(self._run, job)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(placed), self._time_limit_s)
+        except TimeoutError as e:
+            message = f"the sandbox's database did not answer within {self._time_limit_s:g} s"
+            raise TransportError("database.unavailable", message) from e
+
+    def _run(self, job: Callable[[Transaction], _T]) -> _T:
+        with self.transaction() as tx:
+            return job(tx)
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """One transaction: committed at the end, undone when the body fails.
 
         Raises:
-            ConfigurationError: `database.unusable`.
+            TransportError: `database.unavailable`.
         """
         try:
             with self._engine.begin() as connection:
                 yield Transaction(connection)
         except SQLAlchemyError as e:
-            raise ConfigurationError("database.unusable", f"the sandbox's database fails: {type(e).__name__}") from e
+            raise TransportError("database.unavailable", f"the sandbox's database fails: {type(e).__name__}") from e
 
     def _check_tables(self) -> None:
         # A table of the same name that somebody else made would fail every request later.
@@ -158,7 +187,8 @@ class Store:
                 connection.execute(select(table).limit(1))
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, once the running transaction has ended."""
+        self._thread.shutdown(cancel_futures=True)
         self._engine.dispose()
 
 
@@ -253,11 +283,19 @@ def _prepare_sqlite(engine: Engine) -> None:
     def connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA busy_timeout=5000")
+        connection.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _prepare_postgresql(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {_LOCK_WAIT_MS}")
+        connection.commit()
 
 
 def _progress_columns(progress: Progress) -> dict[str, Any]:
