@@ -27,7 +27,9 @@ class QuietServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, and log one line where asyncio would log a traceback for each connection that it cannot accept."""
-        asyncio.get_running_loop().set_exception_handler(_Exceptions())
+        loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(_Exceptions())
         await super().startup(sockets)
         for bound in sockets or ():
             bound.listen(_BACKLOG)

@@ -48,8 +48,8 @@ class _CurrentQwacs(QwacPolicy):
 
 
 def _told(error: TppkitError) -> Refusal:
-    # With every value, and what is wrong with the folder of certificates: whoever tests against a sandbox wants to know.
-    if error.code == "pki.unusable":
+    # With every value, and what is wrong with the folder of certificates or the database: who tests against a sandbox wants to know.
+    if error.code in ("pki.unusable", "database.unavailable"):
         return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
     return refusal_for(error)
 
