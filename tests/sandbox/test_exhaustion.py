@@ -65,11 +65,11 @@ class Running:
             other.execute("ROLLBACK")
 
 
-@pytest.fixture(scope="module")
-def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    folder = tmp_path_factory.mktemp("exhausted")
+@contextmanager
+def running_with(files: int, folder: Path, pki: Path) -> Iterator[Running]:
+    """A sandbox that may open this many files."""
     ready = folder / "ready.json"
-    up = f"ulimit -n {FILES} && exec {TPPKIT} sandbox up --port 0 --dir {folder / 'bank'} --pki {bank_pki_folder} --ready-file {ready}"
+    up = f"ulimit -n {files} && exec {TPPKIT} sandbox up --port 0 --dir {folder / 'bank'} --pki {pki} --ready-file {ready}"
     with (folder / "log").open("wb") as log, subprocess.Popen(["sh", "-c", up], stdout=log, stderr=log) as process:
         try:
             deadline = time.monotonic() + 30
@@ -80,6 +80,12 @@ def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> 
             yield Running(json.loads(ready.read_bytes()), folder, process)
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="module")
+def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running_with(FILES, tmp_path_factory.mktemp("exhausted"), bank_pki_folder) as process:
+        yield process
 
 
 @pytest.mark.parametrize("host", ["psd2", "approval", "control"])
@@ -95,6 +101,20 @@ def test_idle_connections_to_one_port_keep_nobody_out(host: str, running: Runnin
         assert running.clock() == 200
         assert time.monotonic() - began < 5
     assert running.log_bytes - written < 200 * FILES  # a line each
+
+
+def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folder: Path, tmp_path: Path) -> None:
+    with running_with(32, tmp_path, bank_pki_folder) as running, ExitStack() as opened:
+        for host in ("psd2", "approval", "control"):
+            for _ in range(20):
+                opened.enter_context(running.connect(host))
+        time.sleep(2.5)  # asyncio tries again each second
+        log = (tmp_path / "log").read_text()
+        opened.close()
+        assert log.count("connections cannot be accepted: Too many open files") == 1
+        assert "Traceback" not in log
+        time.sleep(1.5)
+        assert running.clock() == 200
 
 
 def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
