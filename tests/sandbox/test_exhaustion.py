@@ -157,6 +157,7 @@ def test_a_locked_database_stops_only_what_needs_it(running: Running, bank_pki: 
             assert time.monotonic() - began < 4
             assert_refused(refused, 503, "SERVICE_UNAVAILABLE")
             assert refused.headers["retry-after"].isdigit()
+            assert "database.unavailable" in refused.text
             assert_refused(other.request("GET", payment["_links"]["self"]["href"]), 503, "SERVICE_UNAVAILABLE")
             page = httpx.get(approval_link(payment), trust_env=False, timeout=4)
             assert (page.status_code, page.headers["retry-after"].isdigit()) == (503, True)

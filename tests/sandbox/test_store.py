@@ -178,6 +178,13 @@ def test_a_lock_of_another_program_is_waited_for_a_second(locked: Store) -> None
     assert 0.9 < time.monotonic() - began < 3
 
 
+def test_a_database_in_memory_can_be_used() -> None:
+    store = Store("sqlite://")
+    asyncio.run(store.run(lambda tx: tx.add_payment(PAYMENT)))
+    assert asyncio.run(store.run(lambda tx: tx.payment("p-1"))) == PAYMENT
+    store.close()
+
+
 def test_a_job_that_waits_beyond_the_time_limit_never_runs(url: str) -> None:
     store, begun = Store(url, time_limit_s=0.2), Event()
 

@@ -139,10 +139,7 @@ class Store:
                 _prepare_sqlite(self._engine)
             elif self._engine.dialect.name == "postgresql":
                 _prepare_postgresql(self._engine)
-            _METADATA.create_all(self._engine)
-            for index in _REQUESTS.indexes:
-                index.create(self._engine, checkfirst=True)  # create_all adds none to a table that exists
-            self._check_tables()
+            self._thread.submit(self._make_tables).result()  # a database in memory belongs to one thread
         except ImportError as e:
             raise missing_extra("postgres", e) from e
         except (SQLAlchemyError, OSError) as e:
@@ -180,7 +177,10 @@ class Store:
         except SQLAlchemyError as e:
             raise TransportError("database.unavailable", f"the sandbox's database fails: {type(e).__name__}") from e
 
-    def _check_tables(self) -> None:
+    def _make_tables(self) -> None:
+        _METADATA.create_all(self._engine)
+        for index in _REQUESTS.indexes:
+            index.create(self._engine, checkfirst=True)  # create_all adds none to a table that exists
         # A table of the same name that somebody else made would fail every request later.
         with self._engine.begin() as connection:
             for table in _METADATA.sorted_tables:
