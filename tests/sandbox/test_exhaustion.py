@@ -147,6 +147,18 @@ def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, runnin
         connection.close()
 
 
+def test_connections_with_many_requests_keep_nobody_out(running: Running) -> None:
+    request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
+    with ExitStack() as opened:
+        connections = [opened.enter_context(running.connect("approval")) for _ in range(45)]
+        for connection in connections:
+            connection.sendall(request)
+        for _ in range(5):
+            opened.enter_context(running.connect("approval")).sendall(request)
+        link = f"{running.ready['approval_url']}/approve/none"
+        assert httpx.get(link, trust_env=False, timeout=6).status_code in (404, 503)
+
+
 def test_a_locked_database_stops_only_what_needs_it(running: Running, bank_pki: Pki) -> None:
     with running.provider(bank_pki) as tpp, running.provider(bank_pki) as other:
         payment = tpp.new_payment()

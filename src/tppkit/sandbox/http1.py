@@ -79,11 +79,13 @@ class BoundedHttp(HttpToolsProtocol):
 
     @property
     def idle_since(self) -> float | None:
-        """As `Connection`; a client that sends its body or reads its answer is waited for."""
+        """As `Connection`: while a client sends a body or reads an answer, the server waits for it.
+
+        A client with several requests under way counts as idle, or a few of them would keep all others out.
+        """
         cycle = cast("RequestResponseCycle | None", self.cycle)
-        if cycle is None or cycle.response_complete or cycle.more_body or self.flow.write_paused:
-            return self._active_at
-        return None
+        busy = cycle is not None and not cycle.response_complete and not cycle.more_body
+        return None if busy and not self.flow.write_paused and not self.pipeline else self._active_at
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""
