@@ -468,6 +468,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the sandbox's clock cannot be set so",
             "advance it by a positive time of less than ten years",
         ),
+        "control.host": Code(
+            "the Host of a request to the control host is not a loopback name",
+            "use localhost, an address in 127.0.0.0/8 or [::1]; another name may be an attempt at DNS rebinding",
+        ),
         "crl.critical-extension": Code(
             "the CRL, or an entry of it, has a critical extension that is not processed",
             "use another CRL, or OCSP",
@@ -524,6 +528,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "curl.shell": Code(
             "a curl command cannot be split into words as a shell would",
             "close every quote, and write what variables and pipes stand for",
+        ),
+        "database.unavailable": Code(
+            "the sandbox's database is locked, full, or does not answer in time",
+            "repeat the request with the same X-Request-ID; close other programs that use the database, and check the disk space",
         ),
         "database.unusable": Code(
             "the sandbox's database cannot be opened",

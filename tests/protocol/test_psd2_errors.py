@@ -33,7 +33,9 @@ CALLBACK_DOORS = frozenset(SOURCE.glob("web/callback*.py"))
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
     {
+        "archive.unusable": "the request was right, and our archive failed: 503",
         "authority.unknown": "a notice: no request fails for it",
+        "database.unavailable": "the request was right, and our database failed: 503",
         "rules.edition": "who calls the check names the edition; no request does",
         "login.setting": "a mistake in our settings",
         "machine.no-such-move": "handlers ask the table before they move",

@@ -120,7 +120,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "protocol.psd2.errors.REFUSALS",
     ),
     Assumption(
-        "not-now", "psd2", "the answer when evidence or the memory of request ids cannot be written",
+        "not-now", "psd2", "the answer when evidence, the database or the memory of request ids cannot be written",
         "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
         "protocol.psd2.errors.REFUSALS",
     ),

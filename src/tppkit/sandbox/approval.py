@@ -17,7 +17,7 @@ from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.qr.picture import encode_text
 from tppkit.sandbox.psd2.payments import Payments
-from tppkit.sandbox.store import Store, StoredPayment
+from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 1024
@@ -62,21 +62,21 @@ class ApprovalHost:
     async def _show(self, request: Request) -> Response:
         look = self._payments.by_link if request.method == "HEAD" else self._payments.open  # HEAD is no customer
         try:
-            with self._store.transaction() as tx:
-                payment = look(request.path_params["token"], now=self._now(), tx=tx)
-        except TppkitError:
-            return self._unknown()
+            token, now = request.path_params["token"], self._now()
+            payment = await self._store.run(lambda tx: look(token, now=now, tx=tx))
+        except TppkitError as e:
+            return self._refused(e)
         return self._render(payment)
 
     async def _decide(self, request: Request) -> Response:
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            with self._store.transaction() as tx:
-                if action in _ACTIONS:
-                    self._payments.decide(request.path_params["token"], _ACTIONS[action], now=self._now(), tx=tx)
-        except TppkitError:
-            return self._unknown()
+            token, now = request.path_params["token"], self._now()
+            if action in _ACTIONS:
+                await self._store.run(lambda tx: self._payments.decide(token, _ACTIONS[action], now=now, tx=tx))
+        except TppkitError as e:
+            return self._refused(e)
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
 
     def _render(self, payment: StoredPayment) -> Response:
@@ -93,6 +93,9 @@ class ApprovalHost:
         )
         return HTMLResponse(text, headers=_HEADERS)
 
-    def _unknown(self) -> Response:
+    def _refused(self, error: TppkitError) -> Response:
+        if error.code == "database.unavailable":
+            text = self._page.render(heading="The bank cannot answer now. Please try again", payment=None)
+            return HTMLResponse(text, status_code=503, headers={**_HEADERS, "Retry-After": str(RETRY_AFTER_S)})
         text = self._page.render(heading="This link leads to no payment", payment=None)
         return HTMLResponse(text, status_code=404, headers=_HEADERS)

@@ -94,7 +94,7 @@ class SandboxServer:
             self._opened = opened.pop_all()
 
     def _config(self, app: Any, offset: int) -> uvicorn.Config:
-        http = make_http_protocol(self.sandbox.tls, inner=BoundedHttp) if offset == _PSD2 else BoundedHttp
+        http = make_http_protocol(self.sandbox.tls) if offset == _PSD2 else BoundedHttp
         return make_config(app, http=http)
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from tppkit.protocol.psd2.models import MAX_BODY_BYTES
 from tppkit.protocol.psd2.rules import parse_redirect_uri, request_fingerprint, require_json
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
 from tppkit.sandbox.revocations import FolderRevocations
-from tppkit.sandbox.store import Store, StoredPayment, Transaction
+from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web import (
@@ -50,8 +50,8 @@ class _CurrentQwacs(QwacPolicy):
 
 
 def _told(error: TppkitError) -> Refusal:
-    # With every value, and what is wrong with the folder of certificates: whoever tests against a sandbox wants to know.
-    if error.code == "pki.unusable":
+    # With every value, and what is wrong with the folder of certificates or the database: who tests against a sandbox wants to know.
+    if error.code in ("pki.unusable", "database.unavailable"):
         return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
     return refusal_for(error)
 
@@ -90,7 +90,7 @@ class Psd2Host:
             tell=_told,
         )
         self._door = SealMiddleware(self._answer, gate=self._gate)
-        self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Answer]] = {
+        self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Awaitable[Answer]]] = {
             INITIATE_PAYMENT.name: self._initiate_payment,
             PAYMENT_STATUS.name: self._payment_status,
             PAYMENT_DETAILS.name: self._payment_details,
@@ -104,36 +104,40 @@ class Psd2Host:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, admitted = Request(scope), admitted_request(scope)
         try:
-            answer = self._handlers[_endpoint(admitted)](admitted, request)
+            answer = await self._handlers[_endpoint(admitted)](admitted, request)
             headers = {"Cache-Control": "no-store", "X-Request-ID": _single(request, "x-request-id") or ""}
             response = Response(answer.body, answer.status, headers, "application/json")
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             refused = self._gate.refuse(AsgiSource(scope), e)
-            response = Response(refused.body, refused.status, dict(refused.headers))
+            later = {"Retry-After": str(RETRY_AFTER_S)} if refused.status == 503 else {}
+            response = Response(refused.body, refused.status, {**dict(refused.headers), **later})
         await response(scope, receive, send)
 
-    def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
+    async def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
         verified = verified_request(request.scope)
+
+        def initiate(tx: Transaction) -> Answer:
+            product = parse_product(admitted.requirement.parameters["product"])
+            require_json(_single(request, "content-type"))
+            answer = self._payments.initiate(
+                verified,
+                product,
+                organization=admitted.organization_identifier,
+                redirect_uri=_redirect_uri(request),
+                now=admitted.at,
+                tx=tx,
+            )
+            self._keep(admitted, verified, answer.status, None, answer.payment_id, tx=tx)
+            return answer
+
         try:
-            with self._store.transaction() as tx:
-                product = parse_product(admitted.requirement.parameters["product"])
-                require_json(_single(request, "content-type"))
-                redirect_uri = _redirect_uri(request)
-                answer = self._payments.initiate(
-                    verified,
-                    product,
-                    organization=admitted.organization_identifier,
-                    redirect_uri=redirect_uri,
-                    now=admitted.at,
-                    tx=tx,
-                )
-                self._keep(admitted, verified, answer.status, None, answer.payment_id, tx=tx)
-                return answer
+            return await self._store.run(initiate)
         except TppkitError as e:
             refusal = refusal_for(e)
             if refusal.status < 500:
-                with self._store.transaction() as tx:
-                    self._keep(admitted, verified, refusal.status, refusal.code, None, tx=tx)
+                await self._store.run(
+                    lambda tx: self._keep(admitted, verified, refusal.status, refusal.code, None, tx=tx)
+                )
             raise
 
     def _keep(
@@ -166,17 +170,14 @@ class Psd2Host:
         )
         self._archive.append(record, *verified.chain, *admitted.qwac_path.chain)
 
-    def _payment_status(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        with self._store.transaction() as tx:
-            return self._payments.status(self._payment(admitted, tx))
+    async def _payment_status(self, admitted: AdmittedRequest, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.status(self._payment(admitted, tx)))
 
-    def _payment_details(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        with self._store.transaction() as tx:
-            return self._payments.details(self._payment(admitted, tx))
+    async def _payment_details(self, admitted: AdmittedRequest, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.details(self._payment(admitted, tx)))
 
-    def _cancel_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        with self._store.transaction() as tx:
-            return self._payments.cancel(self._payment(admitted, tx), tx=tx)
+    async def _cancel_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.cancel(self._payment(admitted, tx), tx=tx))
 
     def _payment(self, admitted: AdmittedRequest, tx: Transaction) -> StoredPayment:
         product = parse_product(admitted.requirement.parameters["product"])
