@@ -21,6 +21,7 @@ from tppkit.sandbox.store import Store, StoredPayment
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 1024
+_RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
 _ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
 _HEADINGS = {
     TransactionStatus.RCVD: "Approve this payment?",
@@ -72,9 +73,12 @@ class ApprovalHost:
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
+            token = request.path_params["token"]
             with self._store.transaction() as tx:
                 if action in _ACTIONS:
-                    self._payments.decide(request.path_params["token"], _ACTIONS[action], now=self._now(), tx=tx)
+                    self._payments.decide(token, _ACTIONS[action], now=self._now(), tx=tx)
+                else:
+                    self._payments.open(token, now=self._now(), tx=tx)
         except TppkitError:
             return self._unknown()
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
@@ -88,6 +92,7 @@ class ApprovalHost:
             organization=payment.organization,
             status=status.value,
             open=waits,
+            renewal_s=_RENEWAL_S,
             picture=encode_text(self._payments.approval_link(payment)).svg(scale=4) if waits else None,
             redirect_uri=payment.redirect_uri,
         )

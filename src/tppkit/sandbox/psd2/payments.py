@@ -178,7 +178,7 @@ class Payments:
         return self._up_to_date(payment, now, tx)
 
     def open(self, link_token: str, *, now: datetime, tx: Transaction) -> StoredPayment:
-        """The payer opens the approval link: from now on the provider cannot cancel, and the inactivity window starts again.
+        """The payer opens or uses the approval page: the provider cannot cancel any more, and the inactivity window restarts.
 
         Raises:
             LocalProtocolError: `payment.unknown`.
@@ -189,19 +189,19 @@ class Payments:
         return self._store(payment, replace(payment.progress, opened=True, active_at=now), tx)
 
     def decide(self, link_token: str, trigger: Trigger, *, now: datetime, tx: Transaction) -> StoredPayment:
-        """The payer approves or declines; on a link that is used up it changes nothing.
+        """The payer approves or declines. This renews the window as `open` does; a used link changes nothing.
 
         Raises:
             LocalProtocolError: `payment.unknown`.
         """
-        payment = self.by_link(link_token, now=now, tx=tx)
+        payment = self.open(link_token, now=now, tx=tx)
         before = payment.progress
         if (before.status, trigger) not in PAYMENT.moves:
             return payment
         approved_at = now if trigger is Trigger.APPROVED else None
         return self._store(
             payment,
-            replace(before, status=PAYMENT.move(before.status, trigger), opened=True, approved_at=approved_at),
+            replace(before, status=PAYMENT.move(before.status, trigger), approved_at=approved_at),
             tx,
         )
 
