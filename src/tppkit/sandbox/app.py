@@ -62,7 +62,7 @@ class Sandbox:
     Args:
         settings: how it is set up.
         approval_url: address of the approval host, once it is known.
-        base_clock: the clock below the sandbox's own.
+        base_clock: the real time, at which certificates and seals are judged; the virtual clock adds its offset.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `trust.*`, `file.*`.
@@ -71,10 +71,9 @@ class Sandbox:
 
     def __init__(self, settings: SandboxSettings, *, approval_url: str, base_clock: Clock = utc_now) -> None:
         self.settings = settings
-        self.clock = SandboxClock(base_clock)
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
-            write_pki(make_pki(at=self.clock.now()), self.pki)
+            write_pki(make_pki(at=base_clock()), self.pki)
         anchors = load_anchors(self.pki)
         revocations = FolderRevocations(self.pki)
         paths = PathVerifier(anchors, revocation=revocations.checker)
@@ -87,10 +86,12 @@ class Sandbox:
             )
             store = Store(settings.database or f"sqlite:///{settings.directory / DATABASE}")
             opened.callback(store.close)
+            self.clock = SandboxClock(store, base=base_clock)
             self._opened = opened.pop_all()
         self.psd2 = Psd2Host(
-            payments, store=store, archive=self.archive, paths=paths, revocations=revocations, now=self.clock.now
-        )
+            payments, store=store, archive=self.archive, paths=paths, revocations=revocations,
+            real_now=base_clock, virtual_now=self.clock.now,
+        )  # fmt: skip
         self.approval = ApprovalHost(payments, store=store, now=self.clock.now).app
         self.control = ControlHost(self.clock).app
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -39,16 +42,28 @@ class ControlHost:
         )
 
     async def _show(self, request: Request) -> Response:
-        return JSONResponse({"now": format_time(self._clock.now())})
+        return await self._answer(self._clock.show)
 
     async def _advance(self, request: Request) -> Response:
         try:
             require_json(request.headers.get("content-type"))
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
-            now = self._clock.advance(_seconds(message.body))
+            by = _seconds(message.body)
         except TppkitError as e:
-            return JSONResponse({"error": {"code": e.code, "message": e.message}}, status_code=400)
+            return _refusal(e)
+        return await self._answer(partial(self._clock.advance, by))
+
+    async def _answer(self, call: Callable[[], datetime]) -> Response:
+        try:
+            now = await asyncio.to_thread(call)  # the clock is in the database
+        except TppkitError as e:
+            return _refusal(e)
         return JSONResponse({"now": format_time(now)})
+
+
+def _refusal(error: TppkitError) -> Response:
+    status = 503 if error.code.startswith("database.") else 400
+    return JSONResponse({"error": {"code": error.code, "message": error.message}}, status_code=status)
 
 
 def _seconds(body: bytes) -> timedelta:

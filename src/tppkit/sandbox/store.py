@@ -1,4 +1,4 @@
-"""What the sandbox remembers, in a SQL database: payments, and the X-Request-IDs of the last hour.
+"""What the sandbox remembers, in a SQL database: payments, the X-Request-IDs of the last hour, and the virtual clock.
 
 One transaction a request; on SQLite it takes the write lock at its start, so two requests never decide on the same state.
 """
@@ -26,6 +26,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     event,
+    func,
     insert,
     select,
     update,
@@ -61,6 +62,12 @@ _REQUESTS = Table(
     Column("http_status", Integer, nullable=False),
     Column("answer", LargeBinary, nullable=False),
     Column("payment_id", String(64), nullable=False),
+)  # fmt: skip
+_CLOCK = Table(
+    "clock", _METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("latest", BigInteger, nullable=False),
 )  # fmt: skip
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -216,6 +223,21 @@ class Transaction:
                 payment_id=used.payment_id,
             )
         )
+
+    def clock(self) -> tuple[timedelta, datetime]:
+        """The virtual clock's offset, and the latest virtual time that was shown or stored."""
+        row = self._connection.execute(select(_CLOCK)).one_or_none()
+        stored = self._connection.execute(
+            select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
+        ).one()
+        offset, shown = (0, 0) if row is None else (row.offset, row.latest)
+        return timedelta(microseconds=offset), _moment(max(shown, *(at or 0 for at in stored)))
+
+    def set_clock(self, offset: timedelta, latest: datetime) -> None:
+        """Store the virtual clock's offset and the time that it shows."""
+        self._connection.execute(delete(_CLOCK))
+        values = {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": _microseconds(latest)}
+        self._connection.execute(insert(_CLOCK).values(values))
 
     def _one(self, condition: Any) -> StoredPayment | None:
         row = self._connection.execute(select(_PAYMENTS).where(condition)).one_or_none()

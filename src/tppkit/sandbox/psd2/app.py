@@ -62,7 +62,8 @@ class Psd2Host:
         archive: keeps every verified seal.
         paths: believes certificates.
         revocations: what `paths` knows of revocation; looked at anew with each request.
-        now: the sandbox's clock.
+        real_now: the clock at which certificates and seals are judged, and which the evidence keeps.
+        virtual_now: the sandbox's clock, which moves payments and the window of a request id.
     """
 
     def __init__(
@@ -73,15 +74,17 @@ class Psd2Host:
         archive: EvidenceArchive,
         paths: PathVerifier,
         revocations: FolderRevocations,
-        now: Clock,
+        real_now: Clock,
+        virtual_now: Clock,
     ) -> None:
         self._payments = payments
         self._store = store
         self._archive = archive
+        self._now = virtual_now
         self._gate = SealGate(
             qwacs=_CurrentQwacs(paths, revocations),
             seals=SealPolicy(paths),
-            now=now,
+            now=real_now,
             requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
             tell=_told,
@@ -121,7 +124,7 @@ class Psd2Host:
                     product,
                     organization=admitted.organization_identifier,
                     redirect_uri=redirect_uri,
-                    now=admitted.at,
+                    now=self._now(),
                     tx=tx,
                 )
                 self._keep(admitted, verified, answer.status, None, answer.payment_id)
@@ -145,7 +148,6 @@ class Psd2Host:
             http_status=status,
             error_code=code,
             payment_ref=payment_id,
-            clock_source="sandbox",
             qwac_chain=admitted.qwac_path.chain[1:],
         )
         self._archive.append(record, *verified.chain, *admitted.qwac_path.chain)
@@ -168,7 +170,7 @@ class Psd2Host:
             admitted.organization_identifier,
             product,
             admitted.requirement.parameters["payment_id"],
-            now=admitted.at,
+            now=self._now(),
             tx=tx,
         )
 
