@@ -638,7 +638,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "header.redirect-uri": Code(
             "TPP-Redirect-URI is no usable https address",
-            "send an https address of at most 2048 characters",
+            "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
         ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",

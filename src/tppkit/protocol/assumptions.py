@@ -182,7 +182,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
-        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came, https only",
+        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came: https, or http on loopback",
         "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
     ),
     Assumption(
