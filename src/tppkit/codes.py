@@ -1766,6 +1766,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no edition of the rules has this version",
             "name one that docs/reference/rules.md lists, or none",
         ),
+        "sandbox.public-url": Code(
+            "the public address of the sandbox cannot be used",
+            "give https://HOST:PORT of the PSD2 host; the approval pages are on the next port",
+        ),
         "seal.absent": Code(
             "a request must be sealed and the identity has no seal",
             "give the identity a QSealC and its key",

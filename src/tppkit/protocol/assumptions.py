@@ -186,6 +186,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
     ),
     Assumption(
+        "uncovered-request-id", "psd2", "what names a request in a dialect whose seals cover no id of it",
+        "the sandbox takes it as it came from the dialect's own header, or from X-Request-ID where the dialect has none; without one the "
+        "request is refused",
+        "section 4 requires X-Request-ID on every request, and a payment that is sent twice must be one",
+        "seals.SealProfile.request_id",
+    ),
+    Assumption(
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
         "400 FORMAT_ERROR for a malformed or doubled header, body or X-Request-ID (413 when too large), 404 PRODUCT_UNKNOWN for a product,"
         " 404 RESOURCE_UNKNOWN for a path, 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR when the sandbox cannot store",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -10,13 +11,15 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tppkit._clock import Clock
+from tppkit._text import printable
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.errors import Refusal, refusal_for
 from tppkit.protocol.psd2.models import MAX_BODY_BYTES
-from tppkit.protocol.psd2.rules import parse_redirect_uri, require_json
+from tppkit.protocol.psd2.rules import parse_redirect_uri, parse_request_id, require_json
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
+from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest
@@ -26,12 +29,15 @@ from tppkit.web import (
     AsgiSource,
     PeerCertificate,
     QwacPolicy,
+    Refused,
     SealGate,
     SealMiddleware,
     admitted_request,
     psd2_requirement,
     verified_request,
 )
+
+_LOGGER = logging.getLogger("tppkit.sandbox.psd2")
 
 
 class _CurrentQwacs(QwacPolicy):
@@ -43,7 +49,19 @@ class _CurrentQwacs(QwacPolicy):
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         self._revocations.refresh()
+        if not self.paths.anchors.intermediates:
+            # A verifier that remembers a certificate would not ask for its intermediates a second time.
+            self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)
         return super().verify(peer, at=at)
+
+
+def _log_reason(refused: Refused) -> None:
+    """Log why a request was refused; the request itself has a line of its own."""
+    failed = refused.refusal.status >= 500
+    reason = without_tokens(printable(str(refused.error)))
+    _LOGGER.log(
+        logging.ERROR if failed else logging.WARNING, "  %s", reason, exc_info=refused.error if failed else None
+    )
 
 
 def _told(error: TppkitError) -> Refusal:
@@ -60,8 +78,9 @@ class Psd2Host:
         payments: the bank's payments.
         store: the database.
         archive: keeps every verified seal.
-        paths: believes certificates.
-        revocations: what `paths` knows of revocation; looked at anew with each request.
+        seals: what is demanded of a seal; its profile is the dialect.
+        qwac_paths: verifies the certificates of connections.
+        revocations: what both know of revocation; looked at anew with each request.
         real_now: the clock at which certificates and seals are judged, and which the evidence keeps.
         virtual_now: the sandbox's clock, which moves payments and the window of a request id.
     """
@@ -72,7 +91,8 @@ class Psd2Host:
         *,
         store: Store,
         archive: EvidenceArchive,
-        paths: PathVerifier,
+        seals: SealPolicy,
+        qwac_paths: PathVerifier,
         revocations: FolderRevocations,
         real_now: Clock,
         virtual_now: Clock,
@@ -81,13 +101,15 @@ class Psd2Host:
         self._store = store
         self._archive = archive
         self._now = virtual_now
+        self._request_id_header = seals.profile.request_id or "x-request-id"
         self._gate = SealGate(
-            qwacs=_CurrentQwacs(paths, revocations),
-            seals=SealPolicy(paths),
+            qwacs=_CurrentQwacs(qwac_paths, revocations),
+            seals=seals,
             now=real_now,
             requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
             tell=_told,
+            on_refusal=_log_reason,
         )
         self._door = SealMiddleware(self._answer, gate=self._gate)
         self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Answer]] = {
@@ -105,12 +127,21 @@ class Psd2Host:
         request, admitted = Request(scope), admitted_request(scope)
         try:
             answer = self._handlers[_endpoint(admitted)](admitted, request)
-            headers = {"Cache-Control": "no-store", "X-Request-ID": _single(request, "x-request-id") or ""}
-            response = Response(answer.body, answer.status, headers, "application/json")
+            response = Response(answer.body, answer.status, self._headers(request), "application/json")
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             refused = self._gate.refuse(AsgiSource(scope), e)
             response = Response(refused.body, refused.status, dict(refused.headers))
         await response(scope, receive, send)
+
+    def _headers(self, request: Request) -> Mapping[str, str]:
+        name = self._request_id_header
+        value = _single(request, name)
+        echo = {} if value is None else {"X-Request-ID" if name == "x-request-id" else name: value}
+        return {"Cache-Control": "no-store", **echo}
+
+    def _request_id(self, request: Request) -> str:
+        # Assumption uncovered-request-id: some dialects cover none.
+        return parse_request_id(_single(request, self._request_id_header))
 
     def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
         verified = verified_request(request.scope)
@@ -120,8 +151,9 @@ class Psd2Host:
                 require_json(_single(request, "content-type"))
                 redirect_uri = _redirect_uri(request)
                 answer = self._payments.initiate(
-                    verified,
+                    verified.unverified_message,
                     product,
+                    request_id=self._request_id(request),
                     organization=admitted.organization_identifier,
                     redirect_uri=redirect_uri,
                     now=self._now(),
