@@ -51,6 +51,14 @@ def test_each_request_has_a_line_of_its_own(logged: Logged, connect: type[RawPro
     assert approval_link(payment).rpartition("/")[2] not in "".join(lines)
 
 
+def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder: Path, tmp_path: Path) -> None:
+    def gone(line: str) -> None:
+        raise BrokenPipeError
+
+    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=gone) as server:
+        assert httpx.get(server.addresses.control_url + "/clock", trust_env=False).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("target", "shown"),
     [

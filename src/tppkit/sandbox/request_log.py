@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
@@ -46,7 +47,8 @@ class RequestLog:
             nonlocal written
             if not written:
                 written = True
-                self._write(" ".join(filter(None, (scope["method"], _target(scope), str(status), code))))
+                with suppress(OSError):  # a reader of the lines that left must not fail a request
+                    self._write(" ".join(filter(None, (scope["method"], _target(scope), str(status), code))))
 
         async def watch(event: Message) -> None:
             nonlocal status, code
