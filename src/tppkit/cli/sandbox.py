@@ -118,9 +118,9 @@ def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
             click.echo(f"{name:<14}{value}")
     click.echo(f"{'seals':<14}{profile.name} only; --profile NAME takes another dialect", err=as_json)
     click.echo(curl, err=as_json)
-    say("the sandbox answers; stop it with Ctrl-C")
     if ready_file is not None:
         server.addresses.write(ready_file)
+    say("the sandbox answers; stop it with Ctrl-C")
 
 
 @sandbox.group()

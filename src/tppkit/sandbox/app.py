@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from tppkit._clock import Clock, utc_now
 from tppkit.evidence import EvidenceArchive
@@ -20,7 +21,7 @@ from tppkit.sandbox.control import ControlHost
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.psd2.app import Psd2Host
 from tppkit.sandbox.psd2.payments import PaymentRules, Payments
-from tppkit.sandbox.public_address import PublicAddress, server_identity
+from tppkit.sandbox.public_address import server_identity
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store
 from tppkit.sandbox.tls import ServerTls, TlsMode
@@ -70,9 +71,8 @@ class Sandbox:
 
     Args:
         settings: how it is set up.
-        address: where clients find it.
-        psd2_url: address of the PSD2 host.
-        approval_url: address of the approval host.
+        approval_url: address of the approval host, as clients see it.
+        psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
         base_clock: the real time, at which certificates and seals are judged; the virtual clock adds its offset.
 
     Raises:
@@ -84,9 +84,8 @@ class Sandbox:
         self,
         settings: SandboxSettings,
         *,
-        address: PublicAddress,
-        psd2_url: str,
         approval_url: str,
+        psd2_url: str = "https://localhost",
         base_clock: Clock = utc_now,
     ) -> None:
         self.settings = settings
@@ -96,7 +95,7 @@ class Sandbox:
         anchors = load_anchors(self.pki)
         revocations = FolderRevocations(self.pki)
         trusted = Anchors(anchors.roots) if settings.roots_only else anchors
-        names = (address.host, *settings.dns)
+        names = (urlsplit(psd2_url).hostname or "", *settings.dns)
         self.tls = ServerTls(
             *server_identity(self.pki, names, at=base_clock()),
             b"".join(certificate_pem(authority) for authority in (*trusted.roots, *trusted.intermediates)),

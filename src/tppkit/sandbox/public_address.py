@@ -57,7 +57,7 @@ def local_address(host: str, bound: str) -> PublicAddress:
         bound: what the socket is bound to, without a port.
     """
     is_local = ip_address(bound).is_unspecified or bound == "127.0.0.1"
-    return PublicAddress("localhost" if is_local else host)
+    return PublicAddress("localhost" if is_local else host.lower())
 
 
 def parse_public_url(text: str) -> PublicAddress:

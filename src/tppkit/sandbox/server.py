@@ -93,9 +93,7 @@ class SandboxServer:
             address = self.local if settings.public_url is None else parse_public_url(settings.public_url)
             psd2_url = address.url("https", PSD2, port=self.ports[0])
             approval_url = address.url("http", APPROVAL, port=self.ports[1])
-            self.sandbox = opened.enter_context(
-                Sandbox(settings, address=address, psd2_url=psd2_url, approval_url=approval_url)
-            )
+            self.sandbox = opened.enter_context(Sandbox(settings, approval_url=approval_url, psd2_url=psd2_url))
             self.addresses = Addresses(
                 psd2_url=psd2_url, approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
                 control_url=f"http://localhost:{self.ports[2]}", api_key=None, pki=str(self.sandbox.pki),
