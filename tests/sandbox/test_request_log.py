@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ import pytest
 from raw_provider import PAYMENTS, RawProvider, advance, approval_link, decide
 
 from tppkit.sandbox import SandboxServer, SandboxSettings
-from tppkit.sandbox.request_log import without_tokens
+from tppkit.sandbox.request_log import RequestLog, without_tokens
 from tppkit.sandbox.server import run_sandbox
+from tppkit.web.sources import RAW_TARGET
 
 
 class Logged(NamedTuple):
@@ -92,3 +94,14 @@ def test_the_reason_of_a_refusal_does_not_show_a_token_either(
     assert logged.lines[-1] == "GET /approve/*** 404 RESOURCE_UNKNOWN"
     assert token not in caplog.text
     assert "endpoint.unknown" in caplog.text
+
+
+def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
+    async def fails(scope: object, receive: object, send: object) -> None:
+        raise ZeroDivisionError
+
+    lines: list[str] = []
+    scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(RequestLog(fails, lines.append)(scope, None, None))  # type: ignore[arg-type]
+    assert lines == ["GET / 500"]
