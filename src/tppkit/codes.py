@@ -647,7 +647,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "header.redirect-uri": Code(
             "TPP-Redirect-URI is no usable https address",
-            "send an https address of at most 2048 characters",
+            "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
         ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",
@@ -1778,6 +1778,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "rules.edition": Code(
             "no edition of the rules has this version",
             "name one that docs/reference/rules.md lists, or none",
+        ),
+        "sandbox.public-url": Code(
+            "the public address of the sandbox cannot be used",
+            "give https://HOST:PORT of the PSD2 host; the approval pages are on the next port",
         ),
         "seal.absent": Code(
             "a request must be sealed and the identity has no seal",

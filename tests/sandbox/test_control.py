@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tppkit._clock import parse_time, utc_now
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 
 
 def advance_with(server: SandboxServer, content: bytes, content_type: str = "application/json") -> httpx.Response:
@@ -40,6 +41,16 @@ def test_steps_add_up(fresh_bank: SandboxServer) -> None:
     for _ in range(3):
         advance_with(fresh_bank, b'{"seconds": 100}')
     assert parse_time(now(fresh_bank)) >= before + timedelta(seconds=300)
+
+
+@pytest.mark.parametrize("step_s", [0, 86_400])
+def test_a_restart_keeps_the_clock(step_s: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+    settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
+    with run_sandbox(settings) as server:
+        advance_with(server, b'{"seconds": %d}' % step_s)
+        before = parse_time(now(server))
+    with run_sandbox(settings) as server:
+        assert before <= parse_time(now(server)) <= utc_now() + timedelta(seconds=step_s)
 
 
 @pytest.mark.parametrize(

@@ -187,8 +187,15 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
-        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came, https only",
+        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came: https, or http on loopback",
         "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
+    ),
+    Assumption(
+        "uncovered-request-id", "psd2", "what names a request in a dialect whose seals cover no id of it",
+        "the sandbox takes it as it came from the dialect's own header, or from X-Request-ID where the dialect has none; without one the "
+        "request is refused",
+        "section 4 requires X-Request-ID on every request, and a payment that is sent twice must be one",
+        "seals.SealProfile.request_id",
     ),
     Assumption(
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",

@@ -17,10 +17,11 @@ from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.qr.picture import encode_text
 from tppkit.sandbox.psd2.payments import Payments
-from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment
+from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment, Transaction
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 1024
+_RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
 _ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
 _HEADINGS = {
     TransactionStatus.RCVD: "Approve this payment?",
@@ -62,8 +63,8 @@ class ApprovalHost:
     async def _show(self, request: Request) -> Response:
         look = self._payments.by_link if request.method == "HEAD" else self._payments.open  # HEAD is no customer
         try:
-            token, now = request.path_params["token"], self._now()
-            payment = await self._store.run(lambda tx: look(token, now=now, tx=tx))
+            token = request.path_params["token"]
+            payment = await self._store.run(lambda tx: look(token, now=self._now(), tx=tx))
         except TppkitError as e:
             return self._refused(e)
         return self._render(payment)
@@ -72,12 +73,17 @@ class ApprovalHost:
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            token, now = request.path_params["token"], self._now()
-            if action in _ACTIONS:
-                await self._store.run(lambda tx: self._payments.decide(token, _ACTIONS[action], now=now, tx=tx))
+            token = request.path_params["token"]
+            await self._store.run(lambda tx: self._use(token, _ACTIONS.get(action), tx))
         except TppkitError as e:
             return self._refused(e)
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
+
+    def _use(self, token: str, trigger: Trigger | None, tx: Transaction) -> None:
+        if trigger is None:
+            self._payments.open(token, now=self._now(), tx=tx)
+        else:
+            self._payments.decide(token, trigger, now=self._now(), tx=tx)
 
     def _render(self, payment: StoredPayment) -> Response:
         status = reported_status(payment.progress.status)
@@ -88,6 +94,7 @@ class ApprovalHost:
             organization=payment.organization,
             status=status.value,
             open=waits,
+            renewal_s=_RENEWAL_S,
             picture=encode_text(self._payments.approval_link(payment)).svg(scale=4) if waits else None,
             redirect_uri=payment.redirect_uri,
         )

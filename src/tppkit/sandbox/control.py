@@ -52,9 +52,13 @@ class ControlHost:
         try:
             require_json(request.headers.get("content-type"))
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
-            now = self._clock.advance(_seconds(message.body))
+            by = _seconds(message.body)
         except TppkitError as e:
             return _refusal(400, e)
+        try:
+            now = await self._clock.advance(by)
+        except TppkitError as e:
+            return _refusal(503 if e.code.startswith("database.") else 400, e)
         return JSONResponse({"now": format_time(now)})
 
 

@@ -1,4 +1,4 @@
-"""What the sandbox remembers, in a SQL database: payments, the X-Request-IDs of the last hour, and how often each kept answer was given.
+"""What the sandbox remembers, in a SQL database: payments, request ids of the last hour, counts of kept answers, the virtual clock.
 
 Each request has one transaction. On SQLite it takes the write lock at its start, so two requests never decide on the same state.
 Transactions run one after another in a thread, so that a slow or locked database does not stop the event loop.
@@ -30,6 +30,7 @@ from sqlalchemy import (
     create_engine,
     delete,
     event,
+    func,
     insert,
     select,
     tuple_,
@@ -42,6 +43,8 @@ from tppkit._files import make_private
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
+
+MAX_REQUEST_ID = 36  # characters of a UUID
 
 _METADATA = MetaData()
 _PAYMENTS = Table(
@@ -71,10 +74,16 @@ _REQUESTS = Table(
 _KEPT = Table(
     "kept_answers", _METADATA,
     Column("organization", String(256), primary_key=True),
-    Column("request_id", String(36), primary_key=True),
+    Column("request_id", String(MAX_REQUEST_ID), primary_key=True),
     Column("fingerprint", String(64), primary_key=True),
     Column("answer", String(64), primary_key=True),
     Column("times", Integer, nullable=False),
+)  # fmt: skip
+_CLOCK = Table(
+    "clock", _METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("latest", BigInteger, nullable=False),
 )  # fmt: skip
 
 _T = TypeVar("_T")
@@ -169,6 +178,14 @@ class Store:
         except TimeoutError as e:
             message = f"the sandbox's database did not answer within {self._time_limit_s:g} s"
             raise TransportError("database.unavailable", message) from e
+
+    def run_at_start(self, job: Callable[[Transaction], _T]) -> _T:
+        """Run a job in a transaction, in the store's thread, and wait for it; not for use on an event loop.
+
+        Raises:
+            TransportError: `database.unavailable`.
+        """
+        return self._thread.submit(self._run, job).result()
 
     def _run(self, job: Callable[[Transaction], _T]) -> _T:
         with self.transaction() as tx:
@@ -282,6 +299,21 @@ class Transaction:
         if self._connection.execute(update(_KEPT).where(mine).values(times=columns.times + 1)).rowcount == 0:
             self._connection.execute(insert(_KEPT).values(**row, times=1))
         return int(self._connection.execute(select(columns.times).where(mine)).scalar_one())
+
+    def clock(self) -> tuple[timedelta, datetime]:
+        """The virtual clock's offset, and the latest virtual time that is stored."""
+        row = self._connection.execute(select(_CLOCK)).one_or_none()
+        stored = self._connection.execute(
+            select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
+        ).one()
+        offset, shown = (0, 0) if row is None else (row.offset, row.latest)
+        return timedelta(microseconds=offset), _moment(max(shown, *(at or 0 for at in stored)))
+
+    def set_clock(self, offset: timedelta, latest: datetime) -> None:
+        """Store the virtual clock's offset and the time that it shows."""
+        self._connection.execute(delete(_CLOCK))
+        values = {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": _microseconds(latest)}
+        self._connection.execute(insert(_CLOCK).values(values))
 
     def _one(self, condition: Any) -> StoredPayment | None:
         row = self._connection.execute(select(_PAYMENTS).where(condition)).one_or_none()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -225,9 +226,9 @@ class Pki:
         drafted = self.draft_qseal(provider, label=label, key=key)
         return _require_sound(sign_draft(drafted, self.qseal_ca, label, "qseal"))
 
-    def issue_server(self, dns_name: str, *, label: str, key: str | None = None) -> Issued:
-        """A TLS server certificate for another name than localhost; `key` as for `issue_qwac`."""
-        name, extensions = profiles.authority_name(dns_name), profiles.server_extensions([x509.DNSName(dns_name)])
+    def issue_server(self, *names: str, label: str, key: str | None = None) -> Issued:
+        """A TLS server certificate for DNS names and IP addresses, the first of which is its common name; `key` as for `issue_qwac`."""
+        name, extensions = profiles.authority_name(names[0]), profiles.server_extensions([*map(_general_name, names)])
         drafted = self._draft(self.qwac_ca, label, name, extensions, key=_require_tls_kind(key))
         return sign_draft(drafted, self.qwac_ca, label, "server")
 
@@ -287,6 +288,13 @@ class Pki:
             extensions=tuple(extension_of(*extension) for extension in (*extensions, *identifiers)),
         )
         return Drafted(draft, private)
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
 
 
 def _require_tls_kind(key: str | None) -> str | None:

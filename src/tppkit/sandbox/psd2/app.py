@@ -11,15 +11,17 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tppkit._clock import Clock
+from tppkit._text import printable
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
 from tppkit.protocol.psd2.errors import Refusal, refusal_for
 from tppkit.protocol.psd2.models import MAX_BODY_BYTES
-from tppkit.protocol.psd2.rules import parse_redirect_uri, request_fingerprint, require_json
+from tppkit.protocol.psd2.rules import parse_redirect_uri, parse_request_id, request_fingerprint, require_json
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
+from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.revocations import FolderRevocations
-from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment, Transaction
+from tppkit.sandbox.store import MAX_REQUEST_ID, RETRY_AFTER_S, Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web import (
@@ -27,6 +29,7 @@ from tppkit.web import (
     AsgiSource,
     PeerCertificate,
     QwacPolicy,
+    Refused,
     SealGate,
     SealMiddleware,
     admitted_request,
@@ -34,7 +37,8 @@ from tppkit.web import (
     verified_request,
 )
 
-_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
+_LOGGER = logging.getLogger("tppkit.sandbox.psd2")
+_EVIDENCE_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
 class _CurrentQwacs(QwacPolicy):
@@ -46,7 +50,19 @@ class _CurrentQwacs(QwacPolicy):
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         self._revocations.refresh()
+        if not self.paths.anchors.intermediates:
+            # A verifier that remembers a certificate would not ask for its intermediates a second time.
+            self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)
         return super().verify(peer, at=at)
+
+
+def _log_reason(refused: Refused) -> None:
+    """Log why a request was refused; the request itself has a line of its own."""
+    failed = refused.refusal.status >= 500
+    reason = without_tokens(printable(str(refused.error)))
+    _LOGGER.log(
+        logging.ERROR if failed else logging.WARNING, "  %s", reason, exc_info=refused.error if failed else None
+    )
 
 
 def _told(error: TppkitError) -> Refusal:
@@ -63,9 +79,11 @@ class Psd2Host:
         payments: the bank's payments.
         store: the database.
         archive: keeps every verified seal.
-        paths: believes certificates.
-        revocations: what `paths` knows of revocation; looked at anew with each request.
-        now: the sandbox's clock.
+        seals: what is demanded of a seal; its profile is the dialect.
+        qwac_paths: verifies the certificates of connections.
+        revocations: what both know of revocation; looked at anew with each request.
+        real_now: the clock at which certificates and seals are judged, and which the evidence keeps.
+        virtual_now: the sandbox's clock, which moves payments and the window of a request id.
     """
 
     def __init__(
@@ -74,20 +92,25 @@ class Psd2Host:
         *,
         store: Store,
         archive: EvidenceArchive,
-        paths: PathVerifier,
+        seals: SealPolicy,
+        qwac_paths: PathVerifier,
         revocations: FolderRevocations,
-        now: Clock,
+        real_now: Clock,
+        virtual_now: Clock,
     ) -> None:
         self._payments = payments
         self._store = store
         self._archive = archive
+        self._now = virtual_now
+        self._request_id_header = seals.profile.request_id or "x-request-id"
         self._gate = SealGate(
-            qwacs=_CurrentQwacs(paths, revocations),
-            seals=SealPolicy(paths),
-            now=now,
+            qwacs=_CurrentQwacs(qwac_paths, revocations),
+            seals=seals,
+            now=real_now,
             requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
             tell=_told,
+            on_refusal=_log_reason,
         )
         self._door = SealMiddleware(self._answer, gate=self._gate)
         self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Awaitable[Answer]]] = {
@@ -105,13 +128,22 @@ class Psd2Host:
         request, admitted = Request(scope), admitted_request(scope)
         try:
             answer = await self._handlers[_endpoint(admitted)](admitted, request)
-            headers = {"Cache-Control": "no-store", "X-Request-ID": _single(request, "x-request-id") or ""}
-            response = Response(answer.body, answer.status, headers, "application/json")
+            response = Response(answer.body, answer.status, self._headers(request), "application/json")
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             refused = self._gate.refuse(AsgiSource(scope), e)
             later = {"Retry-After": str(RETRY_AFTER_S)} if refused.status == 503 else {}
             response = Response(refused.body, refused.status, {**dict(refused.headers), **later})
         await response(scope, receive, send)
+
+    def _headers(self, request: Request) -> Mapping[str, str]:
+        name = self._request_id_header
+        value = _single(request, name)
+        echo = {} if value is None else {"X-Request-ID" if name == "x-request-id" else name: value}
+        return {"Cache-Control": "no-store", **echo}
+
+    def _request_id(self, request: Request) -> str:
+        # Assumption uncovered-request-id: some dialects cover none.
+        return parse_request_id(_single(request, self._request_id_header))
 
     async def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
         verified = verified_request(request.scope)
@@ -120,11 +152,12 @@ class Psd2Host:
             product = parse_product(admitted.requirement.parameters["product"])
             require_json(_single(request, "content-type"))
             answer = self._payments.initiate(
-                verified,
+                verified.unverified_message,
                 product,
+                request_id=self._request_id(request),
                 organization=admitted.organization_identifier,
                 redirect_uri=_redirect_uri(request),
-                now=admitted.at,
+                now=self._now(),
                 tx=tx,
             )
             self._keep(admitted, verified, answer.status, None, answer.payment_id, tx=tx)
@@ -151,21 +184,24 @@ class Psd2Host:
         tx: Transaction,
     ) -> None:
         """Keep a request with its answer; if both were kept before, count the repeat instead (assumption retained-repeats)."""
+        message = verified.unverified_message
+        request_id = next(iter(message.values(self._request_id_header)), "")[:MAX_REQUEST_ID]
         times = tx.count_answer(
             admitted.organization_identifier,
-            verified.request_id,
-            fingerprint=request_fingerprint(verified.method, verified.target, verified.body),
+            request_id,
+            fingerprint=request_fingerprint(message.method, message.target, message.body),
             answer=payment_id or code or "",
         )
         if times > 1:
-            _LOGGER.info("evidence: request %s was answered %d times with %d", verified.request_id, times, status)
+            _EVIDENCE_LOGGER.info(
+                "evidence: request %s was answered %d times with %d", printable(request_id), times, status
+            )
             return
         record = make_record(
             verified,
             http_status=status,
             error_code=code,
             payment_ref=payment_id,
-            clock_source="sandbox",
             qwac_chain=admitted.qwac_path.chain[1:],
         )
         self._archive.append(record, *verified.chain, *admitted.qwac_path.chain)
@@ -185,7 +221,7 @@ class Psd2Host:
             admitted.organization_identifier,
             product,
             admitted.requirement.parameters["payment_id"],
-            now=admitted.at,
+            now=self._now(),
             tx=tx,
         )
 
