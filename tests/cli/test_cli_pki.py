@@ -51,7 +51,7 @@ def test_options_reach_the_certificates(tppkit):
         "--nca-name",
         "Aufsicht",
         "--dns",
-        "api.zahlgut.example",
+        "api.zahlgut.example.com",
         "--at",
         "2026-03-01",
     )
@@ -63,7 +63,7 @@ def test_options_reach_the_certificates(tppkit):
     assert "O=Zahlgut TEST Ä" in entry["subject"]
     assert entry["key"]["curve"] == "P-384"
     assert (entry["not_before"], entry["not_after"]) == ("2026-03-01T00:00:00Z", "2026-03-30T23:59:59Z")
-    assert entry["dns_names"] == ["api.zahlgut.example"]
+    assert entry["dns_names"] == ["api.zahlgut.example.com"]
 
 
 @pytest.mark.parametrize(
