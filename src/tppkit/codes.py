@@ -301,7 +301,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate with public addresses",
         ),
         "certificate.internal-name": Code(
-            "a website certificate names a host or address of one network only",
+            "a website certificate names an internal host or address",
             "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(

@@ -12,6 +12,7 @@ from typing import Self, Unpack
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import Clock, as_utc, utc_now
+from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.client.identity_sources import (
@@ -82,7 +83,7 @@ class Identity:
         self._renewing = Lock()
 
     def __repr__(self) -> str:
-        return f"Identity(qwac={str(self.qwac.subject)!r}, sealed={self.seal is not None})"
+        return f"Identity({shown(str(self.qwac.subject), limit=160)}, sealed={self.seal is not None})"
 
     @property
     def tls_context(self) -> IdentityContext:

@@ -282,7 +282,7 @@ def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A DNS name or address that means something else in every network."""
     for name in (*certificate.extensions.dns_names, *certificate.extensions.ip_addresses):
         if is_internal_host(name):
-            return f"{shown(name)} is an internal name or address, which no public DNS name or network has", {"name": name}
+            return f"{shown(name)} is an internal name or address, not one of the public internet", {"name": name}
     return None
 
 
