@@ -608,6 +608,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the file or folder exists and is not overwritten",
             "choose another path or remove it",
         ),
+        "file.path": Code(
+            "the content of a file stands where its name belongs",
+            "give the file's name, or the content as bytes where the function takes bytes",
+        ),
         "file.too-large": Code(
             "the file is longer than is read",
             "check that it is the right file",

@@ -20,7 +20,7 @@ from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from tppkit._files import FOLDER, PRIVATE, read_bounded, write_new
+from tppkit._files import FOLDER, PRIVATE, FilePath, as_path, read_bounded, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -41,8 +41,8 @@ class EvidenceArchive:
         ArchiveError: `archive.locked`, `archive.unusable`, `archive.damaged` when its last whole line is no record.
     """
 
-    def __init__(self, folder: Path, *, stream_id: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: FilePath, *, stream_id: str) -> None:
+        self.folder = folder = as_path(folder)
         self._one_at_a_time = Lock()
         try:
             for path in (folder, folder / CERTIFICATES):
@@ -217,7 +217,7 @@ def _last_line_start(file: BinaryIO, end: int) -> int:
     return 0
 
 
-def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
+def read_lines(folder: FilePath) -> Iterator[tuple[int, bytes]]:
     """Every line of an archive with its number, from 1, without the line feed; bounded in memory whatever the file holds.
 
     A line over the limit is cut at the limit (and so cannot be read as a record); a cut-off last line is given as it is.
@@ -226,7 +226,7 @@ def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
         ArchiveError: `archive.unreadable`.
     """
     try:
-        with (folder / RECORDS).open("rb") as file:
+        with (as_path(folder) / RECORDS).open("rb") as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
@@ -238,7 +238,7 @@ def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
         raise ArchiveError("archive.unreadable", f"the archive {folder} cannot be read: {e.strerror}") from e
 
 
-def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
+def load_certificate(folder: FilePath, sha256: str) -> EidasCertificate:
     """A certificate that the archive keeps.
 
     Args:
@@ -249,7 +249,7 @@ def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
         FormatError: `file.unreadable` when it is absent, `record.certificate` when the file is another certificate,
             `certificate.malformed`.
     """
-    data = read_bounded(folder / CERTIFICATES / f"{sha256}.der", max_bytes=MAX_CERTIFICATE_BYTES)
+    data = read_bounded(as_path(folder) / CERTIFICATES / f"{sha256}.der", max_bytes=MAX_CERTIFICATE_BYTES)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise FormatError("record.certificate", f"the kept certificate {sha256[:16]}… is not the one its name says")
     return EidasCertificate.from_der(data)

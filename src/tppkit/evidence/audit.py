@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tppkit._clock import as_utc
+from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import FormatError, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
@@ -148,7 +149,7 @@ class AuditSummary:
         return 3 if self.verdicts[Verdict.INDETERMINATE] or not self.records or self.by_code["log.empty"] else 0
 
 
-def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
+def audit_archive(folder: FilePath, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
     """Judge every record of an archive, in order; memory does not grow with it.
 
     Args:
@@ -160,6 +161,7 @@ def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = No
         ArchiveError: `archive.unreadable`; no other failure of the archive escapes, it becomes a row.
         ConfigurationError: `time.naive`.
     """
+    folder = as_path(folder)
     auditor = _Auditor(folder, paths, None if at is None else as_utc(at))
     for number, line in read_lines(folder):
         yield auditor.judge(number, line)

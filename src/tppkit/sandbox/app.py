@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from tppkit._clock import Clock, utc_now
-from tppkit._files import read_bounded
+from tppkit._files import as_path, read_bounded
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive
 from tppkit.sandbox.approval import ApprovalHost
@@ -36,7 +36,7 @@ class SandboxSettings:
     """How a sandbox is set up.
 
     Attributes:
-        directory: where it keeps its archive and database; made when absent.
+        directory: where it keeps its archive and database, as a path or text; made when absent.
         pki: folder of a test PKI (`tppkit pki create`); absent: `directory/pki`, made when it is not there.
         host: address to listen on.
         port: of the PSD2 host; the approval host is on the next, control on the third after; 0 takes free ports.
@@ -54,6 +54,10 @@ class SandboxSettings:
     database: str | None = None
     seed: int | None = None
     rules: PaymentRules = field(default_factory=PaymentRules)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", as_path(self.directory))
+        object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
 
 
 class Sandbox:
