@@ -6,6 +6,7 @@ import binascii
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
+from os import PathLike
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -86,7 +87,7 @@ def load_callback_key(
         ConfigurationError: `callback-key.unreadable`, `callback-key.curve`, `callback-key.setting`, `time.naive`, `file.path`.
         FormatError: `file.unreadable`, `file.too-large`.
     """
-    data = source if isinstance(source, bytes) else read_bounded(source, max_bytes=MAX_KEY_BYTES)
+    data = read_bounded(source, max_bytes=MAX_KEY_BYTES) if isinstance(source, str | PathLike) else source
     return CallbackKey(name, _read_public_key(data, name), not_before, not_after)
 
 

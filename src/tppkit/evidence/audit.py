@@ -125,14 +125,14 @@ class AuditSummary:
         if row.stream_id is not None and row.seq is not None and row.leaf is not None:
             self.heads[row.archive] = Head(row.stream_id, row.seq + 1, row.leaf)
 
-    def expect(self, archives: Iterable[Path], *, heads: Iterable[str] = ()) -> None:
+    def expect(self, archives: Iterable[FilePath], *, heads: Iterable[str] = ()) -> None:
         """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
 
         Args:
             archives: what was audited.
             heads: leaf hashes that were kept elsewhere as the last of a stream.
         """
-        empty = sum(archive not in self.heads for archive in archives)
+        empty = sum(as_path(archive) not in self.heads for archive in archives)
         lost = len(set(heads).difference(head.leaf for head in self.heads.values()))
         self.by_code.update({code: n for code, n in (("log.empty", empty), ("log.head", lost)) if n})
         self.inconsistent += lost

@@ -95,6 +95,11 @@ def load_private_key(data: bytes, *, password: bytes | str | None = None) -> Pri
         ConfigurationError: `key.unreadable`; the message holds nothing of the key.
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
+    given: object = data
+    if isinstance(given, str):  # a file's name, or PEM text, which must not be shown
+        raise ConfigurationError(
+            "key.unreadable", "the private key is given as text, not as bytes: read its file first"
+        )
     if is_pkcs12(data):
         return _require_key(open_pkcs12(data, password).key)
     password = utf8(password)
