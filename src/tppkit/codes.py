@@ -280,6 +280,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no CRL address begins with http:// or ldap://",
             "ask the issuer for a certificate with such an address",
         ),
+        "certificate.dns-name": Code(
+            "a dNSName of the QWAC has not the syntax of a DNS name",
+            "ask the issuer for a certificate with host names only",
+        ),
         "certificate.expired": Code(
             "the certificate was no longer valid at the time",
             "renew it, or judge a kept request at its time of receipt",
@@ -297,7 +301,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate with public addresses",
         ),
         "certificate.internal-name": Code(
-            "a website certificate names a host or address of one network only",
+            "a website certificate names an internal host or address",
             "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(
@@ -307,6 +311,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "certificate.is-request": Code(
             "a certificate request was given where a certificate is judged",
             "give the certificate that was issued for it; `tppkit cert show` shows requests",
+        ),
+        "certificate.issuer-attribute-missing": Code(
+            "the issuer's name lacks country, organisation or common name",
+            "tell the issuer; it is the name of its authority that lacks them",
         ),
         "certificate.key-unreadable": Code(
             "the certificate's public key cannot be read",
@@ -608,6 +616,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "file.exists": Code(
             "the file or folder exists and is not overwritten",
             "choose another path or remove it",
+        ),
+        "file.path": Code(
+            "the content of a file stands where its name belongs",
+            "give the file's name, or the content as bytes where the function takes bytes",
         ),
         "file.too-large": Code(
             "the file is longer than is read",
@@ -974,6 +986,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.eidas-form": Code(
             "an identifier of the eIDAS network has white space or more than 256 characters",
             "ask the issuer for a certificate with the identifier as the network has it",
+        ),
+        "organization-identifier.extension": Code(
+            "the CA/Browser Forum's organizationIdentifier extension names another organisation than the subject",
+            "ask the issuer for a certificate in which both are the same",
         ),
         "organization-identifier.is-name": Code(
             "the organizationIdentifier only repeats the organisation's name",
@@ -1399,6 +1415,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the language of a PKI disclosure statement is in capitals",
             "ask the issuer for small letters",
         ),
+        "qcstatements.pds-language-repeated": Code(
+            "two PKI disclosure statements are in one language",
+            "ask the issuer for a certificate with one for each language",
+        ),
         "qcstatements.retention": Code(
             "the retention period is negative",
             "ask the issuer for the number of years",
@@ -1430,6 +1450,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.sscd-in-web": Code(
             "a website certificate states QcSSCD",
             "ask the issuer for a certificate without it",
+        ),
+        "qcstatements.sscd-without-policy": Code(
+            "QcSSCD is stated, but the certificate policy is one for keys without a qualified device",
+            "ask the issuer for a certificate whose policy and statements agree",
         ),
         "qcstatements.string-type": Code(
             "a text of a statement has another string type than its syntax says",

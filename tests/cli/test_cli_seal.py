@@ -97,6 +97,20 @@ def test_an_encrypted_key_is_read_with_its_password(tppkit, tmp_path, request_fi
     assert "key.unreadable" in without.stderr
 
 
+def test_a_key_may_be_pkcs12(tppkit, tmp_path, request_file):
+    (tmp_path / "password").write_bytes(b"test\n")
+    sign = ("seal", "sign", "--key", "certs/qseal.p12", "--method", "GET", "--url", "/", "--cert")
+    for certificate in ("certs/qseal.pem", "certs/qseal.p12"):
+        signed = tppkit(*sign, certificate, "--password-file", "password")
+        assert signed.exit_code == 0, signed.stderr
+        (tmp_path / "own.http").write_text(f"GET / HTTP/1.1\n{signed.stdout}\n")
+        assert tppkit("seal", "verify", "own.http", "--trust", "certs").exit_code == 0
+    without = tppkit(*sign, "certs/qseal.pem")
+    assert (without.exit_code, "no password was given [pkcs12.unreadable]" in without.stderr) == (3, True)
+    assert "damaged" not in without.stderr
+    assert "--password-file" in without.stderr
+
+
 def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_path, request_file):
     (tmp_path / "bad.key").write_text("-----BEGIN PRIVATE KEY-----\nc2VjcmV0c2VjcmV0\n-----END PRIVATE KEY-----\n")
     result = tppkit("seal", "sign", "--key", "bad.key", "--cert", "certs/qseal.pem", "--method", "GET", "--url", "/")

@@ -20,7 +20,7 @@ from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from tppkit._files import FOLDER, PRIVATE, read_bounded, regular_only, write_new
+from tppkit._files import FOLDER, PRIVATE, FilePath, as_path, read_bounded, regular_only, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -41,8 +41,8 @@ class EvidenceArchive:
         ArchiveError: `archive.locked`, `archive.unusable`, `archive.damaged` when its last whole line is no record.
     """
 
-    def __init__(self, folder: Path, *, stream_id: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: FilePath, *, stream_id: str) -> None:
+        self.folder = folder = as_path(folder)
         self._one_at_a_time = Lock()
         try:
             for path in (folder, folder / CERTIFICATES):
@@ -217,7 +217,7 @@ def _last_line_start(file: BinaryIO, end: int) -> int:
     return 0
 
 
-def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
+def read_lines(folder: FilePath) -> Iterator[tuple[int, bytes]]:
     """Every line of an archive with its number, from 1, without the line feed; bounded in memory.
 
     A last line without a line feed is given as it is. An empty folder is an archive without records.
@@ -225,6 +225,7 @@ def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
     Raises:
         ArchiveError: `archive.unreadable`, also at a line over the limit, which ends the reading.
     """
+    folder = as_path(folder)
     try:
         with open(folder / RECORDS, "rb", opener=regular_only) as file:
             for number in count(1):
@@ -250,7 +251,7 @@ def _is_empty(folder: Path) -> bool:
         return False
 
 
-def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
+def load_certificate(folder: FilePath, sha256: str) -> EidasCertificate:
     """A certificate that the archive keeps.
 
     Args:
@@ -261,7 +262,7 @@ def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
         FormatError: `file.unreadable` when it is absent or not a regular file, `file.too-large`, `record.certificate` when the
             content is damaged or another certificate, `certificate.malformed`.
     """
-    path = folder / CERTIFICATES / f"{sha256}.der"
+    path = as_path(folder) / CERTIFICATES / f"{sha256}.der"
     data = read_bounded(path, max_bytes=MAX_CERTIFICATE_BYTES, opener=regular_only)
     if hashlib.sha256(data).hexdigest() != sha256:
         raise FormatError("record.certificate", f"the kept certificate {sha256[:16]}… is damaged or another one")

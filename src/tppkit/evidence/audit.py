@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from tppkit._clock import as_utc, format_time
+from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, Use
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
@@ -155,13 +156,13 @@ class AuditSummary:
         else:
             self.not_listed += 1
 
-    def expect(self, archives: Iterable[Path]) -> None:
+    def expect(self, archives: Iterable[FilePath]) -> None:
         """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
 
         Args:
             archives: what was audited.
         """
-        for archive in archives:
+        for archive in map(as_path, archives):
             if archive not in self._seen:
                 self._note("log.empty", f"the archive {archive} contains no record")
         for leaf in sorted(self.expected_heads.difference(head.leaf for head in self.heads.values())):
@@ -200,7 +201,7 @@ class AuditSummary:
         return 3 if self.verdicts[Verdict.INDETERMINATE] or not self.records or self.by_code["log.empty"] else 0
 
 
-def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
+def audit_archive(folder: FilePath, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
     """Judge every record of an archive, in order; memory does not grow with it.
 
     Args:
@@ -212,6 +213,7 @@ def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = No
         ArchiveError: `archive.unreadable`; no other failure of the archive escapes, it becomes a row.
         ConfigurationError: `time.naive`.
     """
+    folder = as_path(folder)
     auditor = _Auditor(folder, paths, None if at is None else as_utc(at))
     for number, line in read_lines(folder):
         yield auditor.judge(number, line)

@@ -13,6 +13,7 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from tppkit._clock import Clock, utc_now
+from tppkit._files import as_path
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
 from tppkit.sandbox.approval import ApprovalHost
@@ -38,7 +39,7 @@ class SandboxSettings:
     """How a sandbox is set up.
 
     Attributes:
-        directory: where it keeps its archive and database; made when absent.
+        directory: where it keeps its archive and database, as a path or text; made when absent.
         pki: folder of a test PKI (`tppkit pki create`); absent: `directory/pki`, made when it is not there.
         host: address to listen on.
         port: of the PSD2 host; the approval host is on the next, control on the third after; 0 takes free ports.
@@ -64,6 +65,10 @@ class SandboxSettings:
     public_url: str | None = None
     dns: tuple[str, ...] = ()
     roots_only: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", as_path(self.directory))
+        object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
 
 
 class Sandbox:

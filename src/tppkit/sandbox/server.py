@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from tppkit._files import PRIVATE, write_new
+from tppkit._files import PRIVATE, FilePath, as_path, write_new
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.app import Sandbox, SandboxSettings
 from tppkit.sandbox.http1 import BoundedHttp
@@ -52,12 +51,13 @@ class Addresses:
     api_key: str | None
     pki: str
 
-    def write(self, path: Path) -> None:
+    def write(self, path: FilePath) -> None:
         """Write the ready file: appears complete or not at all, readable by its owner.
 
         Raises:
             ConfigurationError: `file.unwritable`.
         """
+        path = as_path(path)
         if not path.name:
             raise ConfigurationError("file.unwritable", f"{path} is a folder, not a file")
         partial = path.with_name(f".{path.name}.part")

@@ -21,11 +21,10 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import timedelta
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from tppkit._encoding import shown
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, read_bounded
 from tppkit.errors import FormatError
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
@@ -49,7 +48,7 @@ _ABSENT = frozenset({"request_id", "certificate_header"})  # `false` says that t
 _MAX_SPAN_S = 366 * 24 * 3600
 
 
-def load_profile(path: Path) -> SealProfile:
+def load_profile(path: FilePath) -> SealProfile:
     """The dialect in a file.
 
     Raises:

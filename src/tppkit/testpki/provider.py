@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
     OrganizationIdentifier,
+    general_names,
     oids,
     parse_organization_identifier,
 )
@@ -24,7 +24,6 @@ DEFAULT_NAME = "Example Payments TEST"
 DEFAULT_ROLES = ("PSP_PI", "PSP_AI")
 DEFAULT_DNS_NAME = "tpp.test.example.com"
 
-_DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 # VAT's own codes, and where who has them is established.
 _ESTABLISHED: Mapping[str, str] = MappingProxyType({"EL": "GR", "XI": "GB"})
 # What is written for a country and is not its code.
@@ -211,7 +210,7 @@ def make_other_provider(provider: Provider) -> Provider:
 
 def is_dns_name(text: str) -> bool:
     """Whether a text is a DNS name in lower case, as certificates have it."""
-    return _DNS_NAME.fullmatch(text) is not None
+    return general_names.is_dns_name(text) and text == text.lower()
 
 
 def _require_identifier(text: str) -> OrganizationIdentifier:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, as_path, read_bounded
 from tppkit.errors import FormatError
 from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
 from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crls
@@ -31,7 +30,7 @@ class RevocationEvidence:
         return RevocationEvidence(tuple(crls.values()), tuple(responses.values()))
 
 
-def load_revocation(paths: Iterable[Path]) -> RevocationEvidence:
+def load_revocation(paths: Iterable[FilePath]) -> RevocationEvidence:
     """Read files of which each is a CRL (DER), CRLs (PEM) or an OCSP response (DER).
 
     Raises:
@@ -39,7 +38,7 @@ def load_revocation(paths: Iterable[Path]) -> RevocationEvidence:
     """
     evidence = RevocationEvidence()
     for path in paths:
-        evidence += read_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=path.name)
+        evidence += read_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=as_path(path).name)
     return evidence
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 from typing import Any
 
-from tppkit._files import FileIdentity, is_still_there, make_private, require_database
+from tppkit._files import FileIdentity, FilePath, is_still_there, make_private, require_database
 from tppkit.errors import TransportError
 from tppkit.web.replay_stores.sql import TABLE, WAIT_S, Rows, SqlReplayStore, Statements, Values
 
@@ -29,11 +28,11 @@ class SqliteReplayStore(SqlReplayStore):
         TransportError: `replay.unavailable`, later too.
     """
 
-    def __init__(self, path: Path, *, table: str = TABLE, wait_s: float = WAIT_S) -> None:
-        require_database(path, code="web.setting")
+    def __init__(self, path: FilePath, *, table: str = TABLE, wait_s: float = WAIT_S) -> None:
+        file = require_database(path, code="web.setting")
         statements = Statements(table, octets="BLOB", columns=_COLUMNS)
         super().__init__("SQLite", statements=statements, errors=(sqlite3.Error,), wait_s=wait_s)
-        self._path = path
+        self._path = file
         self._file: FileIdentity | None = None
         for sql in self._sql.create:
             self._query(sql, {})
