@@ -537,8 +537,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have the certificate issued again",
         ),
         "digest.algorithm": Code(
-            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
-            "write the digest exactly as the profile's documentation spells it",
+            "the body's digest lacks the algorithm that the profile demands, or has one, or a spelling of it, that it does not take",
+            "send the digest that the message names",
         ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",

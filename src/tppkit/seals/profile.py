@@ -10,6 +10,7 @@ from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
 
+from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names, Scheme, key_kind
@@ -103,6 +104,7 @@ class SealProfile:
         request_id: the field that names the request; None where the dialect covers none.
         digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`.
         digest_algorithms: the only ones that a verifier takes, spelled so. Empty: SHA-256 and SHA-512, in any spelling.
+        digest_required: a verifier demands `digest_algorithm`, in any spelling; others beside it must fit the body too.
         empty_body: what is done for a request without body.
         algorithms: (name on the wire, name of `httpsig.ALGORITHMS`); a verifier takes these only. We write the first one of
             the signer's algorithm, and a key's usual algorithm is the first one that it can have. Empty: those of the format, which
@@ -137,6 +139,7 @@ class SealProfile:
     request_id: str | None = "x-request-id"
     digest_algorithm: str = "SHA-256"
     digest_algorithms: tuple[str, ...] = ()
+    digest_required: bool = False
     empty_body: EmptyBody = EmptyBody.HASHED
     algorithms: tuple[tuple[str, str], ...] = ()
     key_id: KeyIdStyle = BERLIN_GROUP
@@ -272,6 +275,18 @@ class SealProfile:
     def digest_name(self) -> str:
         """`digest_field` in lower case, as it is covered."""
         return self.digest_field.lower()
+
+    def digest_fault(self, value: str) -> str:
+        """What is wrong with the algorithms that a digest header names, and what the profile demands; empty if nothing is."""
+        names = [part.partition("=")[0].strip(" \t") for part in value.split(",") if "=" in part]
+        demanded = self.digest_algorithm.upper().split(",") if self.digest_required else ()
+        if self.digest_algorithms and not set(names) <= set(self.digest_algorithms):
+            wanted = f"takes only {' or '.join(self.digest_algorithms)}"
+        elif names and not set(demanded) <= {name.upper() for name in names}:
+            wanted = f"demands {self.digest_algorithm}"
+        else:
+            return ""
+        return f"the {self.digest_field} header is by {shown(', '.join(names))}; the profile {self.name} {wanted}"
 
     @property
     def carriers(self) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
@@ -11,6 +11,7 @@ from tppkit.seals.diagnose.encodings import ENCODINGS, decode_any
 from tppkit.seals.diagnose.form import Fault
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
+from tppkit.seals.profile import SealProfile
 
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or rewrites
@@ -85,18 +86,11 @@ class DigestFinding(NamedTuple):
     left: tuple[str, ...] = ()
 
 
-def algorithm_of_digest_faults(value: str, allowed: Sequence[str]) -> Iterator[Fault]:
-    """What the dialect finds wrong with a digest that fits.
-
-    Args:
-        value: of the header, as received.
-        allowed: names of the algorithms, as the dialect spells them; none where it takes all that are known.
-    """
-    names = [part.strip(" \t").partition("=")[0] for part in value.split(",")]
-    others = [name for name in names if allowed and name not in allowed]
-    if others:
-        told = f"it is by {', '.join(others)[:80]}; the dialect has {' or '.join(allowed)}"
-        yield Fault(_ROWS["digest-algorithm"], told)
+def algorithm_of_digest_faults(value: str, profile: SealProfile) -> Iterator[Fault]:
+    """What the dialect finds wrong with the algorithms of a digest that fits."""
+    fault = profile.digest_fault(value)
+    if fault:
+        yield Fault(_ROWS["digest-algorithm"], fault)
 
 
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:
