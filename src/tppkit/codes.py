@@ -982,6 +982,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the organizationIdentifier is no authorization number (PSDcc-AUTHORITY-number)",
             "where an authority gave a number, ask the issuer for a certificate with it",
         ),
+        "organization-identifier.scheme": Code(
+            "the organizationIdentifier is of a scheme that the relying party does not accept",
+            "use a certificate with the authorization number (PSDcc-AUTHORITY-number); a relying party that accepts"
+            " the scheme names it in its OrganizationPolicy (--org-scheme)",
+        ),
         "organization-identifier.unregistered-scheme": Code(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
@@ -993,6 +998,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.unusual-text": Code(
             "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
             "nothing, if the register writes it so; banks that compare it may see another",
+        ),
+        "organization-policy.scheme": Code(
+            "an OrganizationPolicy accepts no scheme, or one that does not exist",
+            "name one or more of PSD, VAT, NTR, LEI, or a national scheme with its colon (xx:)",
         ),
         "origin.malformed": Code(
             "the origin is not scheme://host with an optional port",

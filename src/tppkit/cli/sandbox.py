@@ -13,6 +13,8 @@ from typing import Any
 import click
 
 from tppkit._text import printable
+from tppkit.certificates import OrganizationPolicy
+from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
 
 
@@ -46,6 +48,7 @@ def sandbox() -> None:
 @click.option(
     "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON once everything answers."
 )
+@organization_options
 @json_option
 def up(
     port: int,
@@ -57,6 +60,7 @@ def up(
     seed: int | None,
     ready_file: Path | None,
     as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> None:
     """Serve the sandbox until interrupted.
 
@@ -67,7 +71,16 @@ def up(
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    settings = SandboxSettings(directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed)
+    settings = SandboxSettings(
+        directory,
+        pki=pki,
+        host=host,
+        port=port,
+        strict=strict,
+        database=database,
+        seed=seed,
+        organizations=organizations,
+    )
     server = SandboxServer(settings)
     asyncio.run(_serve(server, ready_file, as_json))
 

@@ -78,6 +78,13 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "seals.SealProfile.digest_required",
     ),
     Assumption(
+        "authorization-number", "psd2", "which organizationIdentifiers are the regulator-issued authorisation number",
+        "those of the scheme PSD whose country and authority are the NCAId of the certificate's PSD2 statement; a seal may lack the"
+        " statement and is then judged by scheme and syntax",
+        "TS 119 495 GEN-5.2.1-3 has the form, GEN-5.2.3-4 the comparison; section 5 asks for roles in the website certificate only",
+        "certificates.OrganizationPolicy",
+    ),
+    Assumption(
         "signature-status", "psd2", "the HTTP status of SIGNATURE_MISSING and SIGNATURE_INVALID",
         "401", "guidelines 1.3.8 section 14.11",
         "protocol.psd2.errors.REFUSALS",

@@ -13,6 +13,7 @@ from typing import Self
 
 from tppkit._clock import Clock, utc_now
 from tppkit._files import read_bounded
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.evidence import EvidenceArchive
 from tppkit.sandbox.approval import ApprovalHost
@@ -44,6 +45,7 @@ class SandboxSettings:
         database: a SQLAlchemy address; absent: a SQLite file in `directory`.
         seed: the same ids again; absent: the machine's randomness.
         rules: what this bank has decided.
+        organizations: the organizationIdentifiers that this bank accepts.
     """
 
     directory: Path
@@ -54,6 +56,7 @@ class SandboxSettings:
     database: str | None = None
     seed: int | None = None
     rules: PaymentRules = field(default_factory=PaymentRules)
+    organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
 
 
 class Sandbox:
@@ -89,8 +92,9 @@ class Sandbox:
             opened.callback(store.close)
             self._opened = opened.pop_all()
         self.psd2 = Psd2Host(
-            payments, store=store, archive=self.archive, paths=paths, revocations=revocations, now=self.clock.now
-        )
+            payments, store=store, archive=self.archive, paths=paths, revocations=revocations, now=self.clock.now,
+            organizations=settings.organizations,
+        )  # fmt: skip
         self.approval = ApprovalHost(payments, store=store, now=self.clock.now).app
         self.control = ControlHost(self.clock).app
 

@@ -63,7 +63,7 @@ def verify_request(
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.other-coverage`, `signature.header-absent`,
             `signature.created`, `signature.expired`, `signature.lifetime`, `digest.algorithm`, `digest.mismatch`,
             `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`, `seal.unknown-certificate`.
-        CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`,
+        CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.*`,
             `trust.no-path`, `path.*`, `key.*`, `revocation.*`.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
@@ -114,7 +114,7 @@ def _verify_head(
     # 3. It covers what the profile demands, and nothing that it does not allow; the digest is one that it allows.
     # 4. The certificate fits the seal profile, is the one that keyId names, and is believed at the time.
     # 5. The signature fits the signing string under the certificate's key, and every time that it covers is near enough.
-    # 6. Seal and QWAC are the same organisation's.
+    # 6. Seal and QWAC are the same organisation's, which the relying party accepts.
     # 7. (in the callers) The digest fits the raw body.
     demands, memory, profile = policy.demands, policy.memory, policy.profile
     values = _collect(message, demands)  # 1
@@ -141,6 +141,7 @@ def _verify_head(
         memory.keep(named, seal, head, parameters)
     if qwac is not None:
         _check_organisation(seal.certificate, qwac)  # 6
+        policy.organizations.require(qwac)
     return (parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, profile, message), digest
 
 

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tppkit._clock import Clock
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
@@ -37,8 +38,8 @@ from tppkit.web import (
 class _CurrentQwacs(QwacPolicy):
     """Believes QWACs by the revocation lists as they are now."""
 
-    def __init__(self, paths: PathVerifier, revocations: FolderRevocations) -> None:
-        super().__init__(paths)
+    def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
+        super().__init__(paths, organizations=organizations)
         self._revocations = revocations
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
@@ -63,6 +64,7 @@ class Psd2Host:
         paths: believes certificates.
         revocations: what `paths` knows of revocation; looked at anew with each request.
         now: the sandbox's clock.
+        organizations: the organizationIdentifiers that are accepted, of website certificates and seals.
     """
 
     def __init__(
@@ -74,13 +76,14 @@ class Psd2Host:
         paths: PathVerifier,
         revocations: FolderRevocations,
         now: Clock,
+        organizations: OrganizationPolicy,
     ) -> None:
         self._payments = payments
         self._store = store
         self._archive = archive
         self._gate = SealGate(
-            qwacs=_CurrentQwacs(paths, revocations),
-            seals=SealPolicy(paths),
+            qwacs=_CurrentQwacs(paths, revocations, organizations),
+            seals=SealPolicy(paths, organizations=organizations),
             now=now,
             requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
