@@ -135,7 +135,7 @@ def test_the_digest_must_be_by_sha_256_whatever_stands_beside_it(
     assert response.status_code == status
     if status == 401:
         assert_refused(response, 401, "SIGNATURE_INVALID")
-        assert "the profile psd2-v1 demands SHA-256 (digest.algorithm)" in response.text
+        assert "the profile psd2-v1 demands SHA-256, as in Digest: SHA-256=<base64>" in response.text
 
 
 def test_header_names_in_any_case_are_taken(tpp: RawProvider) -> None:

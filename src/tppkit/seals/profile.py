@@ -10,7 +10,6 @@ from enum import Enum
 from functools import cached_property
 from types import MappingProxyType
 
-from tppkit._encoding import shown
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import ALGORITHMS, JWS, RFC9421, Algorithm, Names, Scheme, key_kind
@@ -275,18 +274,6 @@ class SealProfile:
     def digest_name(self) -> str:
         """`digest_field` in lower case, as it is covered."""
         return self.digest_field.lower()
-
-    def digest_fault(self, value: str) -> str:
-        """What is wrong with the algorithms that a digest header names, and what the profile demands; empty if nothing is."""
-        names = [part.partition("=")[0].strip(" \t") for part in value.split(",") if "=" in part]
-        demanded = self.digest_algorithm.upper().split(",") if self.digest_required else ()
-        if self.digest_algorithms and not set(names) <= set(self.digest_algorithms):
-            wanted = f"takes only {' or '.join(self.digest_algorithms)}"
-        elif names and not set(demanded) <= {name.upper() for name in names}:
-            wanted = f"demands {self.digest_algorithm}"
-        else:
-            return ""
-        return f"the {self.digest_field} header is by {shown(', '.join(names))}; the profile {self.name} {wanted}"
 
     @property
     def carriers(self) -> frozenset[str]:
