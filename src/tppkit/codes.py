@@ -554,8 +554,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have the certificate issued again",
         ),
         "digest.algorithm": Code(
-            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
-            "write the digest exactly as the profile's documentation spells it",
+            "the body's digest lacks the algorithm that the profile demands, or has one, or a spelling of it, that it does not take",
+            "send the digest that the message names",
         ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",
@@ -563,7 +563,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "digest.malformed": Code(
             "the Digest header is not algorithm=base64",
-            "send SHA-256=<base64 of the hash of the raw body>",
+            "send the hash of the raw body in the form that the profile has; the message shows it",
         ),
         "digest.mismatch": Code(
             "the body is not the one that was hashed",
@@ -571,11 +571,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "digest.unknown-algorithm": Code(
             "no digest algorithm has this name",
-            "write SHA-256 or SHA-512",
+            "write one that the message names",
         ),
         "digest.unsupported": Code(
             "the Digest header has no supported algorithm",
-            "send SHA-256 or SHA-512",
+            "send the digest that the profile has; the message shows it",
         ),
         "endpoint.method": Code(
             "the path does not take this method",
@@ -820,12 +820,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "write sigT as YYYY-MM-DDTHH:MM:SSZ, or iat, not both",
         ),
         "key-id.malformed": Code(
-            "keyId is not SN=<hexadecimal>,CA=<issuer>",
-            "write it as the bank's profile has it",
+            "keyId is not in the form that the profile has",
+            "write it in the form that the message names",
         ),
         "key-id.mismatch": Code(
             "keyId names another certificate than the one sent",
-            "write serial and issuer of the seal certificate",
+            "name the seal certificate that is sent, in the form that the profile has",
         ),
         "key.unreadable": Code(
             "the private key cannot be read",
@@ -1011,6 +1011,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the organizationIdentifier is no authorization number (PSDcc-AUTHORITY-number)",
             "where an authority gave a number, ask the issuer for a certificate with it",
         ),
+        "organization-identifier.scheme": Code(
+            "the organizationIdentifier is of a scheme that the relying party does not accept",
+            "use a certificate with the authorization number (PSDcc-AUTHORITY-number); a relying party that accepts"
+            " the scheme names it in its OrganizationPolicy (--org-scheme)",
+        ),
         "organization-identifier.unregistered-scheme": Code(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
@@ -1022,6 +1027,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.unusual-text": Code(
             "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
             "nothing, if the register writes it so; banks that compare it may see another",
+        ),
+        "organization-policy.scheme": Code(
+            "an OrganizationPolicy accepts no scheme, or one that does not exist",
+            "name one or more of PSD, VAT, NTR, LEI, or a national scheme with its colon (xx:)",
         ),
         "origin.malformed": Code(
             "the origin is not scheme://host with an optional port",
@@ -1293,7 +1302,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "profile.coverage": Code(
             "a seal profile does not cover what every seal must",
-            "cover digest, x-request-id and (request-target)",
+            "demand the digest, and the request's id or a time",
         ),
         "profile.file": Code(
             "a file holds no seal profile",
@@ -1748,15 +1757,15 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "wait, and send it again",
         ),
         "request-id.malformed": Code(
-            "X-Request-ID is not a UUID",
-            "send a UUID",
+            "the header that names the request does not hold a UUID",
+            "send a UUID in the header that the message names",
         ),
         "request-id.missing": Code(
-            "X-Request-ID is absent",
-            "send a UUID with every request",
+            "the header that names the request is absent",
+            "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the X-Request-ID was used for another request within the hour",
+            "the request's id was used for another request within the hour",
             "make a new one for a new request",
         ),
         "request.refused": Code(
@@ -1853,7 +1862,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
-            "give every new request a new X-Request-ID; repeat one only with all of its request",
+            "give every new request a new id; repeat one only with all of its request",
         ),
         "seal.target-uncovered": Code(
             "the profile's seals do not cover method and target",
@@ -1868,12 +1877,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give the policy the provider's certificate under its keyId",
         ),
         "signature.algorithm": Code(
-            "the algorithm is not one that the key has",
-            "name the algorithm of the certificate's key",
+            "the algorithm is not one that the profile has for the key",
+            "sign by an algorithm that the message names, and write its name so",
         ),
         "signature.covered-names": Code(
             "the headers parameter is not in its form",
-            "write lower-case names, single spaces, each once",
+            "name what the profile covers, each once, separated by single spaces",
         ),
         "signature.created": Code(
             "the signature is from the future, or does not say when it was made",
@@ -1905,7 +1914,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
-            "write it as draft-cavage-http-signatures has it",
+            "write it as the profile has it; the message shows the form",
         ),
         "signature.missing": Code(
             "the request is not sealed",
@@ -1913,19 +1922,19 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "signature.missing-parameter": Code(
             "the Signature header lacks a parameter",
-            "write keyId, algorithm, headers and signature",
+            "add the parameter that the message names",
         ),
         "signature.other-coverage": Code(
             "the signature covers a field that the profile does not allow",
-            "cover only what the profile lists",
+            "cover the fields that the message lists, and no other",
         ),
         "signature.time-not-allowed": Code(
             "a signature of this algorithm cannot cover a time",
-            "use hs2019, or leave (created) and (expires) out",
+            "cover the fields and use an algorithm of the profile; the message shows them",
         ),
         "signature.uncovered": Code(
             "the signature does not cover what it must",
-            "cover digest, x-request-id and (request-target)",
+            "send and cover every field that the message lists",
         ),
         "signature.unsupported-component": Code(
             "the signature covers something that is no part of a request, or that is not known here",

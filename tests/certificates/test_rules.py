@@ -103,8 +103,8 @@ def test_a_role_that_is_registered_elsewhere_is_no_fault(issue, pki):
     assert certificate.roles == ("PSP_PI", "2.999.7")
 
 
-def test_an_identifier_of_another_form_is_an_error_that_no_relying_party_refuses(issue, pki):
-    # Sandboxes and older certificates have bare numbers; the organisation is still the one that the value names.
+def test_an_identifier_of_another_form_is_an_error_that_is_not_essential(issue, pki):
+    # Which organizationIdentifiers are accepted is a relying party's OrganizationPolicy.
     name = x509.Name([x509.NameAttribute(ORG_ID.oid, "12345987")])
     certificate = issue(Use.QWAC, subject=name)
     (finding,) = check_certificate(certificate, as_=Use.QWAC, at=pki.not_before, essential_only=True)
@@ -122,7 +122,6 @@ def test_all_broken_rules_are_reported_in_the_order_of_the_table(issue, pki):
     expected = [
         "certificate.not-yet-valid",
         "qcstatements.no-compliance",
-        "qcstatements.no-psd2",
         "qcstatements.not-eseal",
     ]
     assert codes(findings) == expected

@@ -11,8 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from sealing import REQUEST, issue_for, seal_by_hand
 
 from tppkit._encoding import encode_base64
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError, ConfigurationError
 from tppkit.evidence import (
     AuditSummary,
@@ -187,6 +189,28 @@ def test_a_seal_of_another_organisation_is_disproved(
     (tmp_path / "one" / "certs" / f"{other.sha256}.der").write_bytes(other.der)
     row = judge({"qwac_cert": other.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "seal.other-organisation")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "verdict", "code"),
+    [
+        (OrganizationPolicy(), Verdict.FAILED, "organization-identifier.authority-mismatch"),
+        (OrganizationPolicy(match_authority=False), Verdict.PASSED, None),
+    ],
+)
+@pytest.mark.parametrize("changed", ["qwac", "qseal"])
+def test_an_organization_that_is_not_accepted_is_disproved(
+    changed: str, accepted: OrganizationPolicy, verdict: Verdict, code: str | None, pki: Pki, tmp_path: Path
+) -> None:
+    statements = {"qwac": "GB-OB", "qseal": "GB-OB", changed: "GB-FCA"}
+    qwac, qseal = (issue_for(pki, kind, "PSDGB-OB-0015800001", nca_id) for kind, nca_id in statements.items())
+    paths = PathVerifier(make_anchors(pki.authorities))
+    policy = SealPolicy(paths, organizations=OrganizationPolicy(match_authority=False))
+    verified = verify_request(seal_by_hand(REQUEST, qseal), qwac=qwac.certificate, at=RECEIVED, policy=policy)
+    with EvidenceArchive(tmp_path / "uk", stream_id=STREAM) as archive:
+        archive.append(make_record(verified), *verified.chain, qwac.certificate)
+    (row,) = audit_archive(tmp_path / "uk", paths=paths, organizations=accepted)
+    assert (row.verdict, row.code) == (verdict, code)
 
 
 def test_a_website_certificate_that_is_none_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:

@@ -42,6 +42,7 @@ OURS: Mapping[str, str] = MappingProxyType(
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
         "pkcs12.too-costly": "files of our own only",
         "pkcs12.unreadable": "files of our own only",
+        "organization-policy.scheme": "a mistake in our settings",
         "origin.malformed": "who verifies says where requests arrive; no request does",
         "pki.unusable": "the sandbox cannot read its own folder, which is 503",
         "profile.algorithm": "a signer of our own that does not fit the row",

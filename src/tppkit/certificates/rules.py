@@ -112,7 +112,9 @@ RULES: tuple[Rule, ...] = (
     Rule("organization-identifier.unusable", _BOTH, _ERROR, "TS 119 495 GEN-5.3-3, GEN-5.4-3",
          names.unusable_identifier, essential=True),
     Rule("qcstatements.no-compliance", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.not_compliant, essential=True),
-    Rule("qcstatements.no-psd2", _BOTH, _ERROR, "TS 119 495 GEN-5.3-2, GEN-5.4-2", psd2.no_statement, essential=True),
+    Rule("qcstatements.no-psd2", _QWAC, _ERROR, "TS 119 495 GEN-5.3-2", psd2.no_statement, essential=True),
+    # Not essential: the roles come from the QWAC, and the PSD2 document asks of a seal that it is a valid one of the same provider.
+    Rule("qcstatements.no-psd2", _QSEALC, _ERROR, "TS 119 495 GEN-5.4-2", psd2.no_statement),
     Rule("qcstatements.no-roles", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.no_roles, essential=True),
     Rule("qcstatements.role-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-5", psd2.role_mismatch, essential=True),
     Rule("qcstatements.not-web", _QWAC, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.wrong_type("web"), essential=True),

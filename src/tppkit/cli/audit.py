@@ -17,6 +17,8 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._text import printable
+from tppkit.certificates import OrganizationPolicy
+from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import finding_object, json_option, present, print_json, read_time, say, say_error
 from tppkit.cli.revocation import NOT_ASKED, crl_option, load_answers, make_checker, ocsp_option
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -75,10 +77,12 @@ def audit() -> None:
     callback=_read_count,
     help="How many records that failed or are out of place to list.",
 )
+@organization_options
 @json_option
 def verify(
     archives: tuple[Path, ...], trust: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
     at: datetime | None, heads: tuple[str, ...], failures: int | None, as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
     now = present(None)
@@ -94,7 +98,8 @@ def verify(
     try:
         for archive in archives:
             try:
-                for row in _with_progress(audit_archive(archive, paths=paths, at=at), summary, begin):
+                rows = audit_archive(archive, paths=paths, at=at, organizations=organizations)
+                for row in _with_progress(rows, summary, begin):
                     summary.add(row)
             except ArchiveError as e:
                 unreadable.add(archive)

@@ -14,6 +14,8 @@ from typing import Any
 import click
 
 from tppkit._text import printable
+from tppkit.certificates import OrganizationPolicy
+from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
 from tppkit.cli.sandbox_curl import curl_line
 from tppkit.errors import TppkitError
@@ -65,6 +67,7 @@ def sandbox() -> None:
 @click.option(
     "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON once everything answers."
 )
+@organization_options
 @json_option
 def up(
     port: int,
@@ -80,6 +83,7 @@ def up(
     seed: int | None,
     ready_file: Path | None,
     as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> None:
     """Serve the sandbox until interrupted. Prints a curl line that makes a payment, and a line for each request.
 
@@ -92,7 +96,7 @@ def up(
         logging.getLogger(noisy).setLevel(logging.WARNING)
     settings = SandboxSettings(
         directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=PROFILES[profile],
-        public_url=public_url, dns=dns, roots_only=roots_only,
+        public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
     )  # fmt: skip
     server = SandboxServer(settings, log=partial(click.echo, err=as_json))
     asyncio.run(_serve(server, ready_file, as_json))

@@ -11,8 +11,9 @@ from uuid import uuid4
 import click
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.cli.certificates import read_bundle, read_key, read_password
+from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -131,6 +132,7 @@ def sign(
     help="Authorities between the seal and those of --trust, in any form.",
 )  # fmt: skip
 @click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
+@organization_options
 @entry_option
 @files_option
 @at_option
@@ -140,6 +142,7 @@ def verify(
     request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: EidasCertificate | None,
     known: tuple[str, ...], intermediate_files: tuple[str, ...],
     origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
     """Verify a sealed request.
 
@@ -155,7 +158,7 @@ def verify(
     time = present(at)
     checker = make_checker(load_answers((*crls, *responses)), now=max(present(None), time))
     paths = PathVerifier(load_anchors(trust), revocation=checker)
-    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin)
+    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
         verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
         path = paths.verify(verified.seal, at=time, intermediates=above)  # which is remembered, with what it rests on

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from tppkit._clock import as_utc, format_time
 from tppkit._files import FilePath, as_path
-from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
 from tppkit.evidence.record import FIRST_PREVIOUS, KINDS, BodyState, EvidenceRecord
@@ -50,6 +50,7 @@ INDETERMINATE_CODES = frozenset({
 _INDETERMINATE_ROOM = "path."
 # Records with these codes are not part of the stream, so it continues where it was before them.
 _NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
+_ORGANIZATIONS = OrganizationPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,29 +202,39 @@ class AuditSummary:
         return 3 if self.verdicts[Verdict.INDETERMINATE] or not self.records or self.by_code["log.empty"] else 0
 
 
-def audit_archive(folder: FilePath, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
+def audit_archive(
+    folder: FilePath,
+    *,
+    paths: PathVerifier,
+    at: datetime | None = None,
+    organizations: OrganizationPolicy = _ORGANIZATIONS,
+) -> Iterator[RecordVerdict]:
     """Judge every record of an archive, in order; memory does not grow with it.
 
     Args:
         folder: the archive.
         paths: believes certificates.
         at: the time to judge at, aware; None judges each record at its own time of receipt.
+        organizations: the organizationIdentifiers that are accepted, as at the gate that kept the records.
 
     Raises:
         ArchiveError: `archive.unreadable`; no other failure of the archive escapes, it becomes a row.
         ConfigurationError: `time.naive`.
     """
     folder = as_path(folder)
-    auditor = _Auditor(folder, paths, None if at is None else as_utc(at))
+    auditor = _Auditor(folder, paths, None if at is None else as_utc(at), organizations)
     for number, line in read_lines(folder):
         yield auditor.judge(number, line)
 
 
 class _Auditor:
-    def __init__(self, folder: Path, paths: PathVerifier, at: datetime | None) -> None:
+    def __init__(
+        self, folder: Path, paths: PathVerifier, at: datetime | None, organizations: OrganizationPolicy
+    ) -> None:
         self._folder = folder
         self._at = at
         self._paths = paths
+        self._organizations = organizations
         self._policies: dict[str, SealPolicy] = {}  # by the profiles that records have named so far
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
@@ -320,7 +331,7 @@ class _Auditor:
     def _policy(self, profile: str) -> SealPolicy | None:
         if profile not in self._policies and profile in PROFILES:
             row = _with_certificate(PROFILES[profile])
-            self._policies[profile] = SealPolicy(self._paths, profile=row)
+            self._policies[profile] = SealPolicy(self._paths, profile=row, organizations=self._organizations)
         return self._policies.get(profile)
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:

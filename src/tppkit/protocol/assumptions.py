@@ -72,10 +72,17 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "httpsig.algorithms.ALGORITHMS",
     ),
     Assumption(
-        "digest-algorithms", "psd2", "whether SHA-512 is taken beside SHA-256",
-        "SHA-256 is written, both are read, and all that are sent must fit",
-        "the guidelines 1.3.8 section 12.1 allow both",
-        "httpsig.digest",
+        "digest-algorithms", "psd2", "whether a Digest header may hold other hashes beside SHA-256",
+        "yes: SHA-256 is demanded, in any spelling; a SHA-512 beside it must fit the body too, other algorithms are ignored",
+        "section 4 has SHA-256 only; RFC 3230 sections 4.1.1 and 4.3.2 make the header a list of case-insensitive names",
+        "seals.SealProfile.digest_required",
+    ),
+    Assumption(
+        "authorization-number", "psd2", "which organizationIdentifiers are the regulator-issued authorisation number",
+        "those of the scheme PSD whose country and authority are the NCAId of the certificate's PSD2 statement; a seal may lack the"
+        " statement and is then judged by scheme and syntax",
+        "TS 119 495 GEN-5.2.1-3 has the form, GEN-5.2.3-4 the comparison; section 5 asks for roles in the website certificate only",
+        "certificates.OrganizationPolicy",
     ),
     Assumption(
         "signature-status", "psd2", "the HTTP status of SIGNATURE_MISSING and SIGNATURE_INVALID",

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from tppkit._clock import Clock, utc_now
 from tppkit._files import as_path
+from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
 from tppkit.sandbox.approval import ApprovalHost
@@ -51,6 +52,7 @@ class SandboxSettings:
         public_url: where clients find the PSD2 host (https) or the approval pages (http); the other is on the port beside it.
         dns: further names in the server certificate.
         roots_only: trust roots only, so that a client must send its intermediates.
+        organizations: the organizationIdentifiers that this bank accepts.
     """
 
     directory: Path
@@ -65,6 +67,7 @@ class SandboxSettings:
     public_url: str | None = None
     dns: tuple[str, ...] = ()
     roots_only: bool = False
+    organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "directory", as_path(self.directory))
@@ -111,6 +114,7 @@ class Sandbox:
             profile=settings.profile,
             certificates=known_seals(settings.profile, self.pki),
             origin=parse_origin(psd2_url),
+            organizations=settings.organizations,
         )
         new_token = _token_source(settings.seed)
         payments = Payments(settings.rules, approval_url=approval_url, new_token=new_token)

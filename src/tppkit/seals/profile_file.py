@@ -40,7 +40,7 @@ _LISTS = frozenset({"covered", "covered_if_present", "required", "digest_algorit
 _SPANS = frozenset({"expires_after", "max_age"})
 _FLAGS = frozenset(
     {
-        "only_these", "signature_quoted", "sends_x5c", "issuer_optional", "percent", "unknown_as_text", "root_first",
+        "only_these", "digest_required", "signature_quoted", "sends_x5c", "issuer_optional", "percent", "unknown_as_text", "root_first",
         "drops_newlines",
     }
 )  # fmt: skip

@@ -325,7 +325,9 @@ def require_profile(certificate: EidasCertificate, kind: str) -> None:
 
 def _is_for_tests(finding: Finding) -> bool:
     # RFC 2606: no public certificate may have such a name, a test certificate should.
-    return finding.code == "certificate.internal-name" and finding.values["name"].lower().endswith((".test", ".example"))
+    return finding.code == "certificate.internal-name" and finding.values["name"].lower().endswith(
+        (".test", ".example")
+    )
 
 
 def midnight(at: datetime) -> datetime:

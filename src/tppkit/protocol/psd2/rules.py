@@ -22,7 +22,7 @@ _LOOPBACK_HTTP = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
-def parse_request_id(text: str | None) -> str:
+def parse_request_id(text: str | None, *, name: str = "X-Request-ID") -> str:
     """The X-Request-ID, when it is a UUID (assumption request-id-form).
 
     Raises:
@@ -31,9 +31,9 @@ def parse_request_id(text: str | None) -> str:
     Source: section 2, X-Request-ID is required on every request.
     """
     if text is None:
-        raise FormatError("request-id.missing", "the X-Request-ID header is absent")
+        raise FormatError("request-id.missing", f"the {name} header is absent")
     if not _UUID.fullmatch(text):
-        raise FormatError("request-id.malformed", f"the X-Request-ID {shown(text)} is not a UUID")
+        raise FormatError("request-id.malformed", f"the {name} {shown(text)} is not a UUID")
     return text
 
 

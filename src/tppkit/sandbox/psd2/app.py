@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from tppkit._clock import Clock
 from tppkit._text import printable
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
@@ -44,8 +45,8 @@ _EVIDENCE_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 class _CurrentQwacs(QwacPolicy):
     """Believes QWACs by the revocation lists as they are now."""
 
-    def __init__(self, paths: PathVerifier, revocations: FolderRevocations) -> None:
-        super().__init__(paths)
+    def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
+        super().__init__(paths, organizations=organizations)
         self._revocations = revocations
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
@@ -79,7 +80,7 @@ class Psd2Host:
         payments: the bank's payments.
         store: the database.
         archive: keeps every verified seal.
-        seals: what is demanded of a seal; its profile is the dialect.
+        seals: what is demanded of a seal; its profile is the dialect, its organizations those that QWACs may name.
         qwac_paths: verifies the certificates of connections.
         revocations: what both know of revocation; looked at anew with each request.
         real_now: the clock at which certificates and seals are judged, and which the evidence keeps.
@@ -104,7 +105,7 @@ class Psd2Host:
         self._now = virtual_now
         self._request_id_header = seals.profile.request_id or "x-request-id"
         self._gate = SealGate(
-            qwacs=_CurrentQwacs(qwac_paths, revocations),
+            qwacs=_CurrentQwacs(qwac_paths, revocations, seals.organizations),
             seals=seals,
             now=real_now,
             requirement=psd2_requirement,
