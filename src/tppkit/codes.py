@@ -206,7 +206,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "callback.peer": Code(
             "the request does not come from one of the service's addresses",
-            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted, and let the server"
+            " report the address of the connection (uvicorn: --no-proxy-headers)",
         ),
         "callback.place": Code(
             "the place to send callbacks to is not HTTP on this machine",
