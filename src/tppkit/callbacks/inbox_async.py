@@ -12,6 +12,7 @@ from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
     MAX_BATCH,
     Admission,
+    Admitted,
     Clock,
     Leases,
     Receipt,
@@ -19,9 +20,11 @@ from tppkit.callbacks.admission import (
     admit_all,
     bounded,
     handled_at_once,
+    raising_async,
     receipts_of,
     require_store,
     retry_after,
+    suppress_only,
     transactional,
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
@@ -63,12 +66,18 @@ class AsyncInbox:
 
     async def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
         """See `Inbox.accept`."""
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := await self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         return Receipt(self._admission.require_same((await self._store.add([entry]))[0], entry), callback)
 
     async def handle(self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime) -> Receipt:
         """See `Inbox.handle`."""
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := await self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         at = callback.received_at
         outcome = await self._store.run(
             entry, lambda _, connection: handler(callback, connection),
@@ -80,13 +89,35 @@ class AsyncInbox:
         self, received: Sequence[ReceivedCallback], handler: AsyncHandler, *, at: datetime
     ) -> list[Receipt | CallbackRejected]:
         """See `Inbox.handle_all`."""
-        admitted = admit_all(self._admission, received, at=at)
-        entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
-        callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
+        admitted = [await self._set_aside_one(one) for one in admit_all(self._admission, received, at=at)]
+        entries = [one.entry for one in admitted if isinstance(one, Admitted)]
+        callbacks = {id(one.entry): one.callback for one in admitted if isinstance(one, Admitted)}
         outcomes = await self._run_all(
             entries, lambda entry, connection: handler(callbacks[id(entry)], connection), as_utc(at)
         )
         return receipts_of(self._admission, admitted, outcomes)
+
+    async def _set_aside(self, admitted: Admitted) -> Receipt | None:
+        """Return the receipt for what no handler may get; an unreadable callback is kept as failed."""
+        callback, entry, fault = admitted
+        if callback.method == "GET":
+            return Receipt(Outcome.LOGIN, callback)
+        if fault is None:
+            return None
+        at, outcome = callback.received_at, Outcome.UNREADABLE
+        # Added first: a store that fails meanwhile may keep no failure.
+        self._admission.require_same((await self._store.add([entry]))[0], entry)
+        with suppress_only(fault):
+            outcome = await self._store.run(
+                entry, raising_async(fault), at=at, until=shift(at, self._settings.lease), retry=lambda attempt: None
+            )
+        return Receipt(Outcome.REPEATED if outcome is Outcome.REPEATED else Outcome.UNREADABLE, callback, fault)
+
+    async def _set_aside_one(self, one: Admitted | CallbackRejected) -> Admitted | Receipt | CallbackRejected:
+        try:
+            return one if isinstance(one, CallbackRejected) else await self._set_aside(one) or one
+        except CallbackRejected as e:
+            return e
 
     async def _run_all(self, entries: Sequence[Entry], effect: AsyncEffect, at: datetime) -> list[Outcome]:
         leases, outcomes = Leases(self._settings.lease, at, self._clock), list[Outcome]()
@@ -103,7 +134,11 @@ class AsyncInbox:
     async def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """See `Inbox.once`."""
         store = transactional(self._store)
-        callback, entry = self._admission.admit(received, at=at)
+        callback, entry, fault = self._admission.admit(received, at=at)
+        if callback.method == "GET":
+            return Receipt(Outcome.LOGIN, callback)
+        if fault is not None:
+            raise fault
         outcome = await store.once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
@@ -111,7 +146,10 @@ class AsyncInbox:
         self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime, within: AsyncTransaction
     ) -> Receipt:
         """See `Inbox.handle_within`."""
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := await self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         store = transactional(self._store)
         async with within() as connection:
             outcome = await store.run_within(
@@ -136,10 +174,13 @@ class AsyncInbox:
         return worked
 
     async def _resume(self, taken: Sequence[Taken], handler: AsyncHandler, at: datetime) -> list[Worked]:
-        outcomes = await self._store.resume(
-            taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
-            at=at, retry=retry_after(self._settings, at),
-        )  # fmt: skip
+        def effect(entry: Entry, connection: Any) -> Awaitable[object]:
+            callback = self._admission.restore(entry)
+            # An earlier version stored login GETs too.
+            return _nothing() if callback.method == "GET" else handler(callback, connection)
+
+        taken = [self._admission.with_order(one) for one in taken]
+        outcomes = await self._store.resume(taken, effect, at=at, retry=retry_after(self._settings, at))
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
     async def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
@@ -162,3 +203,7 @@ class AsyncInbox:
         while batch := await self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
+
+
+async def _nothing() -> None:
+    pass
