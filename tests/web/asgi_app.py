@@ -1,7 +1,7 @@
 """An ASGI application behind the middleware, for servers that are programs of their own.
 
 TPPKIT_ANCHORS names the PKI's folder, TPPKIT_MOUNT the prefix that is removed from paths. `app` trusts a proxy on loopback; `direct`
-gets the QWAC of the folder as from a server that terminates TLS itself.
+gets the QWAC of the folder as from a server that terminates TLS itself, and answers the names of the headers that it sees.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
     verified = verified_request(scope)
     event = await receive()
     assert event["body"] == verified.body
-    seen = [name.decode() for name, _ in scope["headers"]]
-    body = json.dumps({"target": verified.target, "bytes": len(verified.body), "headers": seen}).encode()
+    body = json.dumps({"target": verified.target, "bytes": len(verified.body)}).encode()
+    if "direct" in scope:
+        body = json.dumps([name.decode() for name, _ in scope["headers"]]).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 201, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -53,5 +54,9 @@ replaying = SealMiddleware(
 async def direct(scope: Any, receive: Any, send: Any) -> None:
     if scope["type"] == "http":
         chain = ((Path(os.environ["TPPKIT_ANCHORS"]) / "qwac.pem").read_text(),)
-        scope = {**scope, "extensions": {"tls": {"client_cert_chain": chain, "client_cert_error": None}}}
+        scope = {
+            **scope,
+            "direct": True,
+            "extensions": {"tls": {"client_cert_chain": chain, "client_cert_error": None}},
+        }
     await replaying(scope, receive, send)
