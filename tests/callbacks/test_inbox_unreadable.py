@@ -153,7 +153,8 @@ def test_a_login_get_is_not_stored_and_reaches_no_handler(inbox: Inbox, case: Ca
 
 def test_a_login_get_that_an_earlier_version_stored_reaches_no_handler(inbox: Inbox, case: Case) -> None:
     case.store.add([inbox._admission.admit(scan("r1"), at=AT).entry])
-    assert [worked.outcome for worked in inbox.work(case.handler, at=AT + SECOND)] == [Outcome.APPLIED]
+    assert [worked.outcome for worked in inbox.work(case.handler, at=AT + SECOND)] == [Outcome.FAILED]
+    assert [one.reason for one in inbox.failed()] == ["CallbackRejected [callback.method]"]
     assert case.effects() == []
 
 

@@ -8,8 +8,7 @@ requestid, or an older version that comes late, has no effect; and for what it s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from hashlib import sha256
 from inspect import iscoroutinefunction
@@ -20,7 +19,7 @@ from tppkit._clock import format_time, shift
 from tppkit.callbacks.inbox_settings import InboxSettings, TimeWindow
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
 from tppkit.callbacks.stores.entry import Entry, Order, Outcome, Promise, Taken
-from tppkit.callbacks.stores.store import AsyncEffect, AsyncStore, Effect, Retry, Store
+from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
@@ -125,8 +124,13 @@ class Admission:
 
         Raises:
             InboxError: `inbox.address`, the receiver's addresses no longer have its URL.
-            CallbackRejected: `callback.unreadable`, the body is not what belongs to the address.
+            CallbackRejected: `callback.unreadable`, the body is not what belongs to the address; `callback.method`, it is a login GET,
+                which an earlier version stored.
         """
+        if entry.method == "GET":
+            raise CallbackRejected(
+                "callback.method", f"the stored request {entry.request_id} is a login GET: discard it"
+            )
         match = self._receiver.book.find(entry.url.encode().decode("latin-1"))
         if match is None:
             raise InboxError("inbox.address", f"the stored callback {entry.request_id} came to an address that is gone")
@@ -223,34 +227,6 @@ def receipts_of(
         except CallbackRejected as e:
             receipts.append(e)
     return receipts
-
-
-def raising(fault: CallbackRejected) -> Effect:
-    """An effect that fails by a fault, so that a store keeps its callback as failed."""
-
-    def effect(entry: Entry, connection: object) -> object:
-        raise fault
-
-    return effect
-
-
-def raising_async(fault: CallbackRejected) -> AsyncEffect:
-    """`raising` for a store that is awaited."""
-
-    async def effect(entry: Entry, connection: object) -> object:
-        raise fault
-
-    return effect
-
-
-@contextmanager
-def suppress_only(fault: CallbackRejected) -> Iterator[None]:
-    """Suppress this very exception and no other."""
-    try:
-        yield
-    except CallbackRejected as e:
-        if e is not fault:
-            raise
 
 
 def retry_after(settings: InboxSettings, at: datetime) -> Retry:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -33,11 +33,9 @@ from tppkit.callbacks.admission import (
     admit_all,
     bounded,
     handled_at_once,
-    raising,
     receipts_of,
     require_store,
     retry_after,
-    suppress_only,
     transactional,
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
@@ -165,13 +163,16 @@ class Inbox:
             return Receipt(Outcome.LOGIN, callback)
         if fault is None:
             return None
+
+        def fail(entry: Entry, connection: Any) -> None:
+            raise fault
+
         at, outcome = callback.received_at, Outcome.UNREADABLE
-        # Added first: a store that fails meanwhile may keep no failure.
+        # Added first: if the store fails in between, `run` may not have recorded the failure.
         self._admission.require_same((self._store.add([entry]))[0], entry)
-        with suppress_only(fault):
-            outcome = self._store.run(
-                entry, raising(fault), at=at, until=shift(at, self._settings.lease), retry=lambda attempt: None
-            )
+        with suppress(CallbackRejected):
+            until = shift(at, self._settings.lease)
+            outcome = self._store.run(entry, fail, at=at, until=until, retry=lambda attempt: None)
         return Receipt(Outcome.REPEATED if outcome is Outcome.REPEATED else Outcome.UNREADABLE, callback, fault)
 
     def _set_aside_one(self, one: Admitted | CallbackRejected) -> Admitted | Receipt | CallbackRejected:
@@ -282,13 +283,11 @@ class Inbox:
         return worked
 
     def _resume(self, taken: Sequence[Taken], handler: Handler, at: datetime) -> list[Worked]:
-        def effect(entry: Entry, connection: Any) -> object:
-            callback = self._admission.restore(entry)
-            # An earlier version stored login GETs too.
-            return None if callback.method == "GET" else handler(callback, connection)
-
         taken = [self._admission.with_order(one) for one in taken]
-        outcomes = self._store.resume(taken, effect, at=at, retry=retry_after(self._settings, at))
+        outcomes = self._store.resume(
+            taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
+            at=at, retry=retry_after(self._settings, at),
+        )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
     def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -20,11 +20,9 @@ from tppkit.callbacks.admission import (
     admit_all,
     bounded,
     handled_at_once,
-    raising_async,
     receipts_of,
     require_store,
     retry_after,
-    suppress_only,
     transactional,
 )
 from tppkit.callbacks.inbox_settings import DEFAULTS, InboxSettings
@@ -104,13 +102,16 @@ class AsyncInbox:
             return Receipt(Outcome.LOGIN, callback)
         if fault is None:
             return None
+
+        async def fail(entry: Entry, connection: Any) -> None:
+            raise fault
+
         at, outcome = callback.received_at, Outcome.UNREADABLE
-        # Added first: a store that fails meanwhile may keep no failure.
+        # Added first: if the store fails in between, `run` may not have recorded the failure.
         self._admission.require_same((await self._store.add([entry]))[0], entry)
-        with suppress_only(fault):
-            outcome = await self._store.run(
-                entry, raising_async(fault), at=at, until=shift(at, self._settings.lease), retry=lambda attempt: None
-            )
+        with suppress(CallbackRejected):
+            until = shift(at, self._settings.lease)
+            outcome = await self._store.run(entry, fail, at=at, until=until, retry=lambda attempt: None)
         return Receipt(Outcome.REPEATED if outcome is Outcome.REPEATED else Outcome.UNREADABLE, callback, fault)
 
     async def _set_aside_one(self, one: Admitted | CallbackRejected) -> Admitted | Receipt | CallbackRejected:
@@ -174,13 +175,11 @@ class AsyncInbox:
         return worked
 
     async def _resume(self, taken: Sequence[Taken], handler: AsyncHandler, at: datetime) -> list[Worked]:
-        def effect(entry: Entry, connection: Any) -> Awaitable[object]:
-            callback = self._admission.restore(entry)
-            # An earlier version stored login GETs too.
-            return _nothing() if callback.method == "GET" else handler(callback, connection)
-
         taken = [self._admission.with_order(one) for one in taken]
-        outcomes = await self._store.resume(taken, effect, at=at, retry=retry_after(self._settings, at))
+        outcomes = await self._store.resume(
+            taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
+            at=at, retry=retry_after(self._settings, at),
+        )  # fmt: skip
         return [Worked(one.entry, outcome) for one, outcome in zip(taken, outcomes, strict=False)]
 
     async def failed(self, *, limit: int = 100, after: Failure | None = None) -> list[Failure]:
@@ -203,7 +202,3 @@ class AsyncInbox:
         while batch := await self._store.purge(lifetimes, limit=MAX_BATCH):
             forgotten += batch
         return forgotten
-
-
-async def _nothing() -> None:
-    pass
