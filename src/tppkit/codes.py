@@ -204,9 +204,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this is no network or address",
             "write it as 203.0.113.0/28 or 203.0.113.7",
         ),
+        "callback.no-login": Code(
+            "the gate has a LOGIN address and no function that answers a login GET",
+            "pass login= to the gate, or remove the address",
+        ),
         "callback.peer": Code(
             "the request does not come from one of the service's addresses",
-            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted, and let the server"
+            " report the address of the connection (uvicorn: --no-proxy-headers)",
         ),
         "callback.place": Code(
             "the place to send callbacks to is not HTTP on this machine",
@@ -251,6 +256,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "callback.too-large": Code(
             "body, target or headers are beyond the limits",
             "refuse it",
+        ),
+        "callback.unreadable": Code(
+            "the callback is genuine, but its body is not what belongs to the address",
+            "it is acknowledged and kept as failed: update the library or ask the service, then release or discard it",
         ),
         "callback.version-conflict": Code(
             "a record came again with the same ver and other content; it was acknowledged and not applied",

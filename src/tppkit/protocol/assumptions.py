@@ -310,6 +310,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "web.callback_gate, web.callbacks.TIMEOUT_S",
     ),
     Assumption(
+        "callback-unreadable", "legacy", "whether the service signs bodies that differ from the documented fields",
+        "it may: such a callback is acknowledged and kept as failed, until an operator releases or discards it",
+        "the signature proves that the service sent it, and a refusal would lose the outcome of a payment",
+        "callbacks.Inbox; `verify_callback` alone rejects it",
+    ),
+    Assumption(
         "callback-repeat-span", "legacy", "for how long a callback is repeated",
         "at most seven days: so long the inbox remembers requestids that are done; versions of records and grants 400 days",
         "a span longer than any usual schedule costs little room; a payer can report a payment for 13 months",

@@ -110,6 +110,11 @@ class BoundedHttp(HttpToolsProtocol):
         if self._deadline is None:
             self._expect_request()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; trailers are ignored, because uvicorn would append them to the headers."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """The head is complete: check version and Host, and put the raw target into the scope.
 
