@@ -26,7 +26,7 @@ from tppkit.client.deadline import deadline
 from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
 from tppkit.client.psd2_calls import Model, Psd2Calls
-from tppkit.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TransportError
 from tppkit.protocol.psd2 import (
     PAYMENT,
     PaymentDetails,
@@ -115,6 +115,8 @@ class Psd2Client(_Client):
 
         Raises:
             RequestRefused: the bank's answer is an error.
+            OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: give the
+                error's `request_id` again to find out.
             TransportError, RemoteProtocolError, FormatError: there is no answer, or not one of this interface.
             FormatError: `header.control-character`, an address that cannot stand in a header; nothing was sent.
         """
@@ -166,15 +168,20 @@ class Psd2Client(_Client):
         with _transport_errors(), deadline(self._timeout_s):
             response = self._http.send(self._request(self._http, call), **_AS_IT_IS)
             try:
+                call.check_echo(response.status_code, response.headers)
                 body = bytearray()
                 if response.is_stream_consumed:
                     _extend(body, response.content)  # a hook or transport of the caller's has read it
                 else:
                     for chunk in response.iter_raw():
                         _extend(body, chunk)
+            except OutcomeUnknown:
+                if stream := response.extensions.get("network_stream"):
+                    stream.close()  # the body may have been read, and the connection be free for the next request
+                raise
             finally:
                 response.close()
-        return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
+        return call.read(ServerAnswer(response.status_code, bytes(body)))
 
 
 class AsyncPsd2Client(_Client):
@@ -245,15 +252,20 @@ class AsyncPsd2Client(_Client):
             async with asyncio.timeout(self._timeout_s):
                 response = await self._http.send(self._request(self._http, call), **_AS_IT_IS)
                 try:
+                    call.check_echo(response.status_code, response.headers)
                     body = bytearray()
                     if response.is_stream_consumed:
                         _extend(body, response.content)
                     else:
                         async for chunk in response.aiter_raw():
                             _extend(body, chunk)
+                except OutcomeUnknown:
+                    if stream := response.extensions.get("network_stream"):
+                        await stream.aclose()
+                    raise
                 finally:
                     await response.aclose()
-        return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
+        return call.read(ServerAnswer(response.status_code, bytes(body)))
 
 
 def _extend(body: bytearray, chunk: bytes) -> None:
