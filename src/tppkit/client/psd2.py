@@ -11,6 +11,8 @@ environment. Source: PSD2 document, part A.
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -39,6 +41,8 @@ from tppkit.protocol.psd2 import (
 
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
 WAIT_S = 600.0
+
+_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 # Whatever a client that is passed in does with its own requests.
 _AS_IT_IS: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
@@ -286,4 +290,15 @@ def _transport_errors() -> Iterator[None]:
     except TIMEOUTS as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
     except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e
+        raise TransportError("transport.failed", f"the connection failed: {_reason(e)}") from e
+
+
+def _reason(failure: BaseException) -> str:
+    # OpenSSL gives the name that was asked for, but not that names in subjectAltName alone count.
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    found = _OTHER_NAME.search(str(cause)) if cause is not None else None
+    if found:
+        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
+    return str(failure)[:200] or type(failure).__name__
