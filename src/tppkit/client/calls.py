@@ -56,11 +56,10 @@ class Call(Generic[Result]):
     read_body: Callable[[bytes], Result]
 
     def check_echo(self, status: int, headers: Mapping[str, str]) -> None:
-        """Check that an answer belongs to this request, whatever its status (assumption refusal-echo), before
-        anything else in it is used.
+        """Check that an answer belongs to this request, whatever its status, before anything else in it is used.
 
-        A server, or a proxy before it, that sends one answer too many shifts all later answers of the connection, so close the
-        connection after a failure.
+        See assumption refusal-echo. A server, or a proxy before it, that sends one answer too many shifts all later answers of the
+        connection, so close the connection after a failure.
 
         Args:
             status: HTTP status.
