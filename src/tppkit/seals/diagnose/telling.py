@@ -20,7 +20,7 @@ from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.profile import SealProfile
 
 _KEY_OF_QWAC = "The request may be sealed with the QWAC's key: give the QWAC with --qwac to find out."
-_OTHER_KEYS = "No key that was given fits, not the QWAC's either: give further certificates with --cert, for example those from before a renewal."
+_OTHER_KEYS = "No key that was given fits, not the QWAC's either: give others with --cert, for example those from before a renewal."
 _SET_ANEW = (
     "A header that is set anew after signing (another X-Request-ID or Date on a retry), and an unusual base path that a proxy removes, "
     "cannot be found by search: compare the values above with those in the sender's log."
