@@ -21,8 +21,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "check the base address; sealed requests are never sent elsewhere",
         ),
         "answer.request-id": Code(
-            "the answer does not echo the request's X-Request-ID",
-            "report it to the bank; do not act on the answer",
+            "the answer does not echo the request's X-Request-ID, as when a proxy answers in the bank's place or a connection's answers"
+            " are shifted: whether the request was carried out is not known",
+            "do not act on the answer; send the same payment again within the hour with the same X-Request-ID, or ask for its status;"
+            " report it to the bank",
         ),
         "answer.status": Code(
             "the answer has an unexpected success status",

@@ -9,6 +9,7 @@
     ├── ProtocolError              one side broke the rules of an interface
     │   ├── LocalProtocolError     ours: the request would not have been allowed
     │   ├── RemoteProtocolError    theirs: the answer is not what the interface promises
+    │   │   └── OutcomeUnknown     the answer is not of this request, which may have been carried out
     │   └── RequestRefused         theirs, by the rules: an error answer with status and codes
     ├── TransportError             no answer: connection, TLS or time
     ├── ArchiveError               kept evidence cannot be opened or appended to
@@ -158,6 +159,20 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """Theirs: the answer is not what the interface promises."""
+
+
+class OutcomeUnknown(RemoteProtocolError):
+    """The answer cannot be tied to the request, so it is not known whether the request was carried out.
+
+    Attributes:
+        status: HTTP status of the answer, which proves nothing.
+        request_id: the X-Request-ID of the request; sending it again within the hour does nothing twice.
+    """
+
+    def __init__(self, code: str, message: str, *, status: int, request_id: str) -> None:
+        super().__init__(code, message)
+        self.status = status
+        self.request_id = request_id
 
 
 class RequestRefused(ProtocolError):

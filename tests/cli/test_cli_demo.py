@@ -30,6 +30,19 @@ def test_it_ends_with_every_step_as_expected(demo_folder):
     assert re.fullmatch(r"demo: \d+ steps, all as expected", said.splitlines()[-1])
 
 
+def test_with_json_the_result_is_one_object_and_the_story_is_on_stderr(tppkit, tmp_path):
+    done = tppkit("demo", "--dir", "kept", "--json")
+    assert done.exit_code == 0
+    steps = done.json["steps"]
+    assert done.json == {
+        "as_expected": True, "directory": "kept", "pki": "kept/pki", "archive": "kept/archive",
+        "archive_altered": "kept/archive-altered", "steps": steps,
+    }  # fmt: skip
+    assert [step["as_expected"] for step in steps] == [True] * 12
+    assert any("401 SIGNATURE_MISSING" in line for step in steps for line in step["lines"])
+    assert done.stderr.splitlines()[-1] == "demo: 12 steps, all as expected"
+
+
 def test_it_shows_each_refusal_with_status_and_code(demo_folder):
     _, said = demo_folder
     assert said.count("401 SIGNATURE_INVALID") == 2

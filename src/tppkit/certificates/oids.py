@@ -84,6 +84,10 @@ PSP_ROLES: Mapping[str, str] = MappingProxyType(
     }
 )
 ROLE_OIDS: Mapping[str, str] = MappingProxyType({name: oid for oid, name in PSP_ROLES.items()})
+# What PSD2 (articles 4 and 65 to 67) and the trade call the holders of these roles.
+ROLE_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
+    {"PISP": "PSP_PI", "AISP": "PSP_AI", "CBPII": "PSP_IC", "PIISP": "PSP_IC", "ASPSP": "PSP_AS"}
+)
 
 EXTENDED_KEY_USAGES: Mapping[str, str] = MappingProxyType(
     {

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from tppkit._text import did_you_mean
 from tppkit.seals import PROFILES, SealProfile, load_profile
 
 
@@ -26,7 +27,10 @@ class ProfileType(click.ParamType):  # type: ignore[type-arg]  # generic in the 
         if value in PROFILES:
             return PROFILES[value]
         if not value.endswith(".toml"):
-            self.fail(f"{value!r} is neither a file FILE.toml nor one of {', '.join(PROFILES)}", param, ctx)
+            known = ", ".join(PROFILES)
+            self.fail(
+                f"{value!r} is neither a file FILE.toml nor one of {known}{did_you_mean(value, PROFILES)}", param, ctx
+            )
         return load_profile(Path(value))
 
 

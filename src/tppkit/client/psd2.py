@@ -11,6 +11,8 @@ environment. Source: PSD2 document, part A.
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,7 +28,7 @@ from tppkit.client.deadline import deadline
 from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
 from tppkit.client.psd2_calls import Model, Psd2Calls
-from tppkit.errors import LocalProtocolError, RemoteProtocolError, TransportError
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TransportError
 from tppkit.protocol.psd2 import (
     PAYMENT,
     PaymentDetails,
@@ -39,6 +41,8 @@ from tppkit.protocol.psd2 import (
 
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
 WAIT_S = 600.0
+
+_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 # Whatever a client that is passed in does with its own requests.
 _AS_IT_IS: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
@@ -115,6 +119,8 @@ class Psd2Client(_Client):
 
         Raises:
             RequestRefused: the bank's answer is an error.
+            OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: give the
+                error's `request_id` again to find out.
             TransportError, RemoteProtocolError, FormatError: there is no answer, or not one of this interface.
             FormatError: `header.control-character`, an address that cannot stand in a header; nothing was sent.
         """
@@ -166,15 +172,20 @@ class Psd2Client(_Client):
         with _transport_errors(), deadline(self._timeout_s):
             response = self._http.send(self._request(self._http, call), **_AS_IT_IS)
             try:
+                call.check_echo(response.status_code, response.headers)
                 body = bytearray()
                 if response.is_stream_consumed:
                     _extend(body, response.content)  # a hook or transport of the caller's has read it
                 else:
                     for chunk in response.iter_raw():
                         _extend(body, chunk)
+            except OutcomeUnknown:
+                if stream := response.extensions.get("network_stream"):
+                    stream.close()  # the body may have been read, and the connection be free for the next request
+                raise
             finally:
                 response.close()
-        return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
+        return call.read(ServerAnswer(response.status_code, bytes(body)))
 
 
 class AsyncPsd2Client(_Client):
@@ -245,15 +256,20 @@ class AsyncPsd2Client(_Client):
             async with asyncio.timeout(self._timeout_s):
                 response = await self._http.send(self._request(self._http, call), **_AS_IT_IS)
                 try:
+                    call.check_echo(response.status_code, response.headers)
                     body = bytearray()
                     if response.is_stream_consumed:
                         _extend(body, response.content)
                     else:
                         async for chunk in response.aiter_raw():
                             _extend(body, chunk)
+                except OutcomeUnknown:
+                    if stream := response.extensions.get("network_stream"):
+                        await stream.aclose()
+                    raise
                 finally:
                     await response.aclose()
-        return call.read(ServerAnswer(response.status_code, response.headers, bytes(body)))
+        return call.read(ServerAnswer(response.status_code, bytes(body)))
 
 
 def _extend(body: bytearray, chunk: bytes) -> None:
@@ -274,4 +290,15 @@ def _transport_errors() -> Iterator[None]:
     except TIMEOUTS as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
     except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e
+        raise TransportError("transport.failed", f"the connection failed: {_reason(e)}") from e
+
+
+def _reason(failure: BaseException) -> str:
+    # OpenSSL gives the name that was asked for, but not that names in subjectAltName alone count.
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    found = _OTHER_NAME.search(str(cause)) if cause is not None else None
+    if found:
+        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
+    return str(failure)[:200] or type(failure).__name__

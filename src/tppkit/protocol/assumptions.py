@@ -183,6 +183,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "section 2 of part A", "sandbox.psd2.payments",
     ),
     Assumption(
+        "refusal-echo", "psd2", "what an answer means that does not echo X-Request-ID, such as a proxy's 502",
+        "the outcome of the request is unknown, whatever the status: never a refusal", "section 2 of part A: echoed on every response",
+        "client.calls",
+    ),
+    Assumption(
         "instant-execution", "psd2", "what happens when the instant product can no longer be kept at execution",
         "nothing in the sandbox: cap and reachability are settings that do not change between initiation and execution",
         "the document says they are enforced again then", "PaymentRules",

@@ -25,6 +25,7 @@ from typing import Any
 
 from tppkit._encoding import shown
 from tppkit._files import FilePath, read_bounded
+from tppkit._text import did_you_mean
 from tppkit.errors import FormatError
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
@@ -95,7 +96,10 @@ def _read_base(name: object) -> SealProfile | None:
     if name is None:
         return None
     if not isinstance(name, str) or name not in PROFILES:
-        raise FormatError("profile.file", f"based_on is {shown(str(name))}, which is none of {', '.join(PROFILES)}")
+        raise FormatError(
+            "profile.file",
+            f"based_on is {shown(str(name))}, which is none of {', '.join(PROFILES)}{did_you_mean(str(name), PROFILES)}",
+        )
     return PROFILES[name]
 
 

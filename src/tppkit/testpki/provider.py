@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
+from tppkit._text import nearest
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
@@ -263,6 +264,9 @@ def _require_roles(roles: Sequence[str]) -> tuple[str, ...]:
         stated = shown(", ".join(roles)) if roles else "none"
         known = ", ".join(oids.ROLE_OIDS)
         message = f"the roles ({stated}) are not one or more, each once, of {known} (TS 119 495 GEN-5.2.2-1)"
+        meant = {role: oids.ROLE_OF_PROVIDER.get(role.upper()) or nearest(role, oids.ROLE_OIDS) for role in roles}
+        hints = [f"for {role[:40]} give {found}" for role, found in meant.items() if found and found != role]
+        message += f"; {', '.join(hints)}" if hints else ""
         raise ConfigurationError("pki.role", message, clause="TS 119 495 GEN-5.2.2-1")
     return tuple(roles)
 

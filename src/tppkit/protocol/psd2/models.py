@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -93,6 +94,17 @@ def _check_printable(value: str) -> str:
     return value
 
 
+def _check_web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not value.isprintable() or " " in value:
+        raise ValueError("not an absolute http or https address")
+    return value
+
+
 Iban = Annotated[str, StringConstraints(max_length=34), AfterValidator(_check_iban)]
 # Assumptions payment-amount, payment-currency, creditor-name.
 SepaAmount = Annotated[
@@ -134,10 +146,16 @@ class Href(WireModel):
     href: str
 
 
+class ApprovalLink(WireModel):
+    """A link for the payer's browser: an absolute http or https address, without user information."""
+
+    href: Annotated[str, AfterValidator(_check_web_address)]
+
+
 class PaymentLinks(WireModel):
     """Links of an initiated payment: `scaRedirect` is for the payer's browser as it is."""
 
-    sca_redirect: Href
+    sca_redirect: ApprovalLink
     status: Href
     self_: Annotated[Href, Field(alias="self")]
 
