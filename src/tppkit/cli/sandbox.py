@@ -18,8 +18,9 @@ from tppkit.certificates import OrganizationPolicy
 from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
 from tppkit.cli.sandbox_curl import curl_line
+from tppkit.cli.seal_profile import PROFILE_NAME
 from tppkit.errors import TppkitError
-from tppkit.seals import PROFILES
+from tppkit.seals import PROFILES, SealProfile
 
 
 @click.group()
@@ -58,8 +59,7 @@ def sandbox() -> None:
     "--profile",
     default="psd2-v1",
     show_default=True,
-    type=click.Choice(list(PROFILES)),
-    metavar="NAME",
+    type=PROFILE_NAME,
     help=f"The dialect of seals that is taken: {', '.join(PROFILES)}.",
 )
 @click.option("--database", metavar="URL", help="SQLAlchemy address; a SQLite file in --dir by default.")
@@ -78,7 +78,7 @@ def up(
     pki: Path | None,
     strict: bool,
     roots_only: bool,
-    profile: str,
+    profile: SealProfile,
     database: str | None,
     seed: int | None,
     ready_file: Path | None,
@@ -95,7 +95,7 @@ def up(
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     settings = SandboxSettings(
-        directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=PROFILES[profile],
+        directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
         public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
     )  # fmt: skip
     server = SandboxServer(settings, log=partial(click.echo, err=as_json))

@@ -94,17 +94,6 @@ def _check_printable(value: str) -> str:
     return value
 
 
-def _check_web_address(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not value.isprintable() or " " in value:
-        raise ValueError("not an absolute http or https address")
-    return value
-
-
 Iban = Annotated[str, StringConstraints(max_length=34), AfterValidator(_check_iban)]
 # Assumptions payment-amount, payment-currency, creditor-name.
 SepaAmount = Annotated[
@@ -146,16 +135,21 @@ class Href(WireModel):
     href: str
 
 
-class ApprovalLink(WireModel):
-    """A link for the payer's browser: an absolute http or https address, without user information."""
-
-    href: Annotated[str, AfterValidator(_check_web_address)]
+def _check_approval_link(link: Href) -> Href:
+    try:
+        parts = urlsplit(link.href)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not link.href.isprintable() or " " in link.href:
+        raise ValueError("not an absolute http or https address without user information")
+    return link
 
 
 class PaymentLinks(WireModel):
     """Links of an initiated payment: `scaRedirect` is for the payer's browser as it is."""
 
-    sca_redirect: ApprovalLink
+    sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
     status: Href
     self_: Annotated[Href, Field(alias="self")]
 

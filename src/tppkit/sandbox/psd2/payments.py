@@ -18,7 +18,7 @@ from tppkit.protocol.psd2 import (
     TransactionStatus,
 )
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.models import ApprovalLink, Href, PaymentLinks
+from tppkit.protocol.psd2.models import Href, PaymentLinks
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import IDEMPOTENCY_WINDOW, request_fingerprint, require_product, same_request
 from tppkit.sandbox.store import StoredPayment, Transaction, UsedRequestId
@@ -134,7 +134,7 @@ class Payments:
         # Assumption scheme-links.
         place = {"product": payment.product.value, "payment_id": payment.payment_id}
         links = PaymentLinks(
-            sca_redirect=ApprovalLink(href=self.approval_link(payment)),
+            sca_redirect=Href(href=self.approval_link(payment)),
             status=Href(href=PAYMENT_STATUS.target(**place)),
             self_=Href(href=PAYMENT_DETAILS.target(**place)),
         )
