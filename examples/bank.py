@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tppkit.errors import LocalProtocolError, TppkitError
+from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.models import Href, PaymentInitiated, PaymentInitiation, PaymentLinks, PaymentProduct
 from tppkit.protocol.psd2.payment import TransactionStatus
 from tppkit.protocol.psd2.rules import require_json
@@ -75,7 +76,7 @@ def _initiated(path: str, payment_id: str) -> bytes:
 
 def _refuse(source: Source, error: TppkitError) -> Answer:
     refusal = brief_refusal(error)
-    return _answer(source, refusal.status, refusal.body())
+    return _answer(source, refusal.status, PSD2.refusals.write(refusal))
 
 
 def _answer(source: Source, status: int, body: bytes) -> Answer:

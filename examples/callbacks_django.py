@@ -26,7 +26,7 @@ from tppkit.callbacks import (
     load_callback_key,
 )
 from tppkit.callbacks.stores.sqlite import SqliteStore
-from tppkit.protocol.legacy import AccessGranted, LoginPermission, LoginRequest, Transaction
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
 DATABASE = Path("tpp.sqlite")
@@ -87,7 +87,7 @@ def handle(callback: VerifiedCallback, _: Any) -> None:
             what = "access"
         case Transaction(id=record, ver=version, tlc=state):
             what = f"{record} {version} {state}"
-        case _:
+        case LoginConfirmed():
             what = "login"
     Effect.objects.create(what=what)
 

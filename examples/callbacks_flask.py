@@ -24,7 +24,7 @@ from tppkit.callbacks import (
 )
 from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import InboxError
-from tppkit.protocol.legacy import AccessGranted, LoginPermission, LoginRequest, Transaction
+from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
 DATABASE = Path("tpp.sqlite")
@@ -50,7 +50,7 @@ def handle(callback: VerifiedCallback, connection: sqlite3.Connection) -> None:
             what = "access"
         case Transaction(id=record, ver=version, tlc=state):
             what = f"{record} {version} {state}"
-        case _:
+        case LoginConfirmed():
             what = "login"
     connection.execute("INSERT INTO effects VALUES (?)", (what,))
 

@@ -68,6 +68,11 @@ def encode_base64url(raw: bytes) -> str:
     return encode_base64(raw).rstrip("=").replace("+", "-").replace("/", "_")
 
 
+def utf8(text: bytes | str | None) -> bytes | None:
+    """A password's bytes: text as UTF-8, whatever it holds; bytes and None as they are."""
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
 def shown(value: str | bytes, *, limit: int = 80) -> str:
     """Untrusted text for a message: quoted, control characters escaped, shortened to `limit` characters."""
     text = value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -17,16 +19,62 @@ PRIVATE = 0o600
 PUBLIC = 0o644
 FOLDER = 0o755
 _DAY_S = 86_400
+FilePath = str | os.PathLike[str]
 
 
-def read_bounded(path: Path, *, max_bytes: int) -> bytes:
-    """The whole file.
+def as_path(path: FilePath) -> Path:
+    """The path that a caller gave, as text or as a path.
 
     Raises:
-        FormatError: `file.unreadable` (absent, a folder, no permission), `file.too-large`.
+        ConfigurationError: `file.path`, it is PEM text, or has a NUL. The message does not show it, as it may be a private key.
+    """
+    text = os.fspath(path)
+    if "-----BEGIN " in text or "\0" in text:
+        raise ConfigurationError(
+            "file.path", "this is the content of a file, or has a NUL, where the file's name belongs"
+        )
+    return Path(text)
+
+
+def regular_only(path: str, flags: int) -> int:
+    """An opener for `open()`: opens regular files only, and waits for nothing.
+
+    FIFOs and devices block or never end, and a link in somebody else's folder may lead to one.
+
+    Raises:
+        OSError: the path is absent, or a link, FIFO, device, socket or folder.
     """
     try:
-        with path.open("rb") as file:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY)
+    except OSError as e:
+        if e.errno in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+            raise _not_regular(path) from e
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(path)
+    return descriptor
+
+
+def _not_regular(path: str) -> OSError:
+    return OSError(errno.EINVAL, "it is not a regular file (links are not followed)", path)
+
+
+def read_bounded(path: FilePath, *, max_bytes: int, opener: Callable[[str, int], int] | None = None) -> bytes:
+    """The whole file.
+
+    Args:
+        path: the file.
+        max_bytes: longest content that is accepted.
+        opener: as for `open()`; `regular_only` for files of somebody else's folder.
+
+    Raises:
+        ConfigurationError: `file.path`.
+        FormatError: `file.unreadable` (absent, a folder, no permission), `file.too-large`.
+    """
+    path = as_path(path)
+    try:
+        with open(path, "rb", opener=opener) as file:
             data = file.read(max_bytes + 1)
     except OSError as e:
         raise FormatError("file.unreadable", f"{path} cannot be read: {e.strerror}") from e
@@ -134,22 +182,24 @@ def require_wait(wait_s: float, *, code: str) -> float:
     return wait_s
 
 
-def require_database(path: object, *, code: str) -> None:
-    """Refuse what is no path of a file, and what SQLite takes for a database in memory.
+def require_database(path: object, *, code: str) -> Path:
+    """The path of a database's file. What SQLite takes for a database in memory is refused.
 
     Args:
-        path: the database's file, a `Path`.
+        path: the database's file.
         code: the error's.
 
     Raises:
-        ConfigurationError: the given code.
+        ConfigurationError: `file.path`, or the given code.
     """
-    if not isinstance(path, Path):
-        raise ConfigurationError(code, f"a {type(path).__name__} is no pathlib.Path of a database's file")
-    if str(path) == ":memory:":
+    if not isinstance(path, str | os.PathLike) or not str(path):
+        raise ConfigurationError(code, f"a {type(path).__name__} without a name is no path of a database's file")
+    file = as_path(path)
+    if str(file) == ":memory:":
         raise ConfigurationError(
             code, "a database in memory is lost with its process, and no other sees it: give a file"
         )
+    return file
 
 
 def is_still_there(path: Path, identity: FileIdentity | None) -> bool:

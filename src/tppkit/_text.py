@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 # Letters, marks and symbols that are drawn as nothing. All else that cannot be seen (controls, bidi, zero width) is not
 # printable by its category. Source: Default_Ignorable_Code_Point, Unicode 17; and what is blank by its name or use: the Braille
@@ -26,3 +28,16 @@ def hidden_character(text: str) -> str | None:
     if found is not None or text.isprintable():
         return found and found.group()
     return next(c for c in text if not c.isprintable())
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a mistyped one resembles, whatever the case; None if it resembles none."""
+    by_folded = {one.casefold(): one for one in known}
+    found = get_close_matches(name[:100].casefold(), by_folded, n=1, cutoff=0.7)
+    return by_folded[found[0]] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: a suggestion, or nothing."""
+    found = nearest(name, known)
+    return f"; did you mean {found}?" if found else ""

@@ -210,9 +210,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "this is no network or address",
             "write it as 203.0.113.0/28 or 203.0.113.7",
         ),
+        "callback.no-login": Code(
+            "the gate has a LOGIN address and no function that answers a login GET",
+            "pass login= to the gate, or remove the address",
+        ),
         "callback.peer": Code(
             "the request does not come from one of the service's addresses",
-            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted",
+            "compare the allow list with the addresses that the service publishes; name your own proxies as trusted, and let the server"
+            " report the address of the connection (uvicorn: --no-proxy-headers)",
         ),
         "callback.place": Code(
             "the place to send callbacks to is not HTTP on this machine",
@@ -258,6 +263,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "body, target or headers are beyond the limits",
             "refuse it",
         ),
+        "callback.unreadable": Code(
+            "the callback is genuine, but its body is not what belongs to the address",
+            "it is acknowledged and kept as failed: update the library or ask the service, then release or discard it",
+        ),
         "callback.version-conflict": Code(
             "a record came again with the same ver and other content; it was acknowledged and not applied",
             "ask the service which of the two holds; the receipt has the second one's bytes and signature",
@@ -286,6 +295,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no CRL address begins with http:// or ldap://",
             "ask the issuer for a certificate with such an address",
         ),
+        "certificate.dns-name": Code(
+            "a dNSName of the QWAC has not the syntax of a DNS name",
+            "ask the issuer for a certificate with host names only",
+        ),
         "certificate.expired": Code(
             "the certificate was no longer valid at the time",
             "renew it, or judge a kept request at its time of receipt",
@@ -303,7 +316,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "ask the issuer for a certificate with public addresses",
         ),
         "certificate.internal-name": Code(
-            "a website certificate names a host or address of one network only",
+            "a website certificate names an internal host or address",
             "ask the issuer for a certificate for public DNS names",
         ),
         "certificate.is-ca": Code(
@@ -313,6 +326,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "certificate.is-request": Code(
             "a certificate request was given where a certificate is judged",
             "give the certificate that was issued for it; `tppkit cert show` shows requests",
+        ),
+        "certificate.issuer-attribute-missing": Code(
+            "the issuer's name lacks country, organisation or common name",
+            "tell the issuer; it is the name of its authority that lacks them",
         ),
         "certificate.key-unreadable": Code(
             "the certificate's public key cannot be read",
@@ -474,16 +491,21 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the sandbox's clock cannot be set so",
             "advance it by a positive time of less than ten years",
         ),
+        "control.host": Code(
+            "the Host of a request to the control host is not a loopback name",
+            "use localhost, an address in 127.0.0.0/8 or [::1]; another name may be an attempt at DNS rebinding",
+        ),
         "crl.critical-extension": Code(
             "the CRL, or an entry of it, has a critical extension that is not processed",
             "use another CRL, or OCSP",
         ),
         "crl.delta": Code(
-            "the CRL tells only what changed since another one",
+            "the CRL lists only what changed since another one; what it revokes counts, but it proves no certificate good",
             "give the complete CRL",
         ),
         "crl.indirect": Code(
-            "the CRL speaks for other authorities than the one that signed it",
+            "the CRL lists certificates of other authorities; it proves no certificate good, and revokes only if an authority of"
+            " the chain signed it",
             "use the issuer's own CRL, or OCSP",
         ),
         "crl.key-usage": Code(
@@ -530,6 +552,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a curl command cannot be split into words as a shell would",
             "close every quote, and write what variables and pipes stand for",
         ),
+        "database.unavailable": Code(
+            "the sandbox's database is locked, full, or does not answer in time",
+            "repeat the request with the same X-Request-ID; close other programs that use the database, and check the disk space",
+        ),
         "database.unusable": Code(
             "the sandbox's database cannot be opened",
             "check the address and install its driver",
@@ -543,8 +569,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "have the certificate issued again",
         ),
         "digest.algorithm": Code(
-            "the body's digest is by an algorithm, or under a spelling of it, that the profile does not allow",
-            "write the digest exactly as the profile's documentation spells it",
+            "the body's digest lacks the algorithm that the profile demands, or has one, or a spelling of it, that it does not take",
+            "send the digest that the message names",
         ),
         "digest.duplicate-algorithm": Code(
             "the Digest header gives one algorithm twice",
@@ -552,7 +578,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "digest.malformed": Code(
             "the Digest header is not algorithm=base64",
-            "send SHA-256=<base64 of the hash of the raw body>",
+            "send the hash of the raw body in the form that the profile has; the message shows it",
         ),
         "digest.mismatch": Code(
             "the body is not the one that was hashed",
@@ -560,11 +586,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "digest.unknown-algorithm": Code(
             "no digest algorithm has this name",
-            "write SHA-256 or SHA-512",
+            "write one that the message names",
         ),
         "digest.unsupported": Code(
             "the Digest header has no supported algorithm",
-            "send SHA-256 or SHA-512",
+            "send the digest that the profile has; the message shows it",
         ),
         "endpoint.method": Code(
             "the path does not take this method",
@@ -606,6 +632,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the file or folder exists and is not overwritten",
             "choose another path or remove it",
         ),
+        "file.path": Code(
+            "the content of a file stands where its name belongs",
+            "give the file's name, or the content as bytes where the function takes bytes",
+        ),
         "file.too-large": Code(
             "the file is longer than is read",
             "check that it is the right file",
@@ -644,7 +674,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "header.redirect-uri": Code(
             "TPP-Redirect-URI is no usable https address",
-            "send an https address of at most 2048 characters",
+            "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
         ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",
@@ -805,12 +835,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "write sigT as YYYY-MM-DDTHH:MM:SSZ, or iat, not both",
         ),
         "key-id.malformed": Code(
-            "keyId is not SN=<hexadecimal>,CA=<issuer>",
-            "write it as the bank's profile has it",
+            "keyId is not in the form that the profile has",
+            "write it in the form that the message names",
         ),
         "key-id.mismatch": Code(
             "keyId names another certificate than the one sent",
-            "write serial and issuer of the seal certificate",
+            "name the seal certificate that is sent, in the form that the profile has",
         ),
         "key.unreadable": Code(
             "the private key cannot be read",
@@ -842,7 +872,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "log.head": Code(
             "a head that was kept elsewhere is not the end of an archive",
-            "compare with another copy: records were cut off, or the archive was rewritten",
+            "if the archive has grown, compare its newest head; else records were cut off or rewritten: look for another copy",
         ),
         "log.other-stream": Code(
             "a record of another stream stands in this archive",
@@ -851,6 +881,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "log.repeated": Code(
             "a place in the stream is taken twice",
             "compare with another copy of the archive",
+        ),
+        "log.time-back": Code(
+            "a record was received before an earlier record of its stream",
+            "up to five minutes is a notice (overlapping requests, a corrected clock); ask the keeper about a larger step",
         ),
         "login.setting": Code(
             "what a login is answered cannot be shown to a customer",
@@ -968,6 +1002,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "an identifier of the eIDAS network has white space or more than 256 characters",
             "ask the issuer for a certificate with the identifier as the network has it",
         ),
+        "organization-identifier.extension": Code(
+            "the CA/Browser Forum's organizationIdentifier extension names another organisation than the subject",
+            "ask the issuer for a certificate in which both are the same",
+        ),
         "organization-identifier.is-name": Code(
             "the organizationIdentifier only repeats the organisation's name",
             "ask the issuer for the authorization or registration number",
@@ -988,6 +1026,11 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the organizationIdentifier is no authorization number (PSDcc-AUTHORITY-number)",
             "where an authority gave a number, ask the issuer for a certificate with it",
         ),
+        "organization-identifier.scheme": Code(
+            "the organizationIdentifier is of a scheme that the relying party does not accept",
+            "use a certificate with the authorization number (PSDcc-AUTHORITY-number); a relying party that accepts"
+            " the scheme names it in its OrganizationPolicy (--org-scheme)",
+        ),
         "organization-identifier.unregistered-scheme": Code(
             "an identifier of a national scheme, but no address of who registers its names",
             "ask the issuer for nameRegistrationAuthorities with an address",
@@ -999,6 +1042,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "organization-identifier.unusual-text": Code(
             "the organizationIdentifier has white space at an end or doubled, or letters that are not ASCII",
             "nothing, if the register writes it so; banks that compare it may see another",
+        ),
+        "organization-policy.scheme": Code(
+            "an OrganizationPolicy accepts no scheme, or one that does not exist",
+            "name one or more of PSD, VAT, NTR, LEI, or a national scheme with its colon (xx:)",
         ),
         "origin.malformed": Code(
             "the origin is not scheme://host with an optional port",
@@ -1270,7 +1317,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "profile.coverage": Code(
             "a seal profile does not cover what every seal must",
-            "cover digest, x-request-id and (request-target)",
+            "demand the digest, and the request's id or a time",
         ),
         "profile.file": Code(
             "a file holds no seal profile",
@@ -1392,6 +1439,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the language of a PKI disclosure statement is in capitals",
             "ask the issuer for small letters",
         ),
+        "qcstatements.pds-language-repeated": Code(
+            "two PKI disclosure statements are in one language",
+            "ask the issuer for a certificate with one for each language",
+        ),
         "qcstatements.retention": Code(
             "the retention period is negative",
             "ask the issuer for the number of years",
@@ -1423,6 +1474,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qcstatements.sscd-in-web": Code(
             "a website certificate states QcSSCD",
             "ask the issuer for a certificate without it",
+        ),
+        "qcstatements.sscd-without-policy": Code(
+            "QcSSCD is stated, but the certificate policy is one for keys without a qualified device",
+            "ask the issuer for a certificate whose policy and statements agree",
         ),
         "qcstatements.string-type": Code(
             "a text of a statement has another string type than its syntax says",
@@ -1545,8 +1600,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the digest can no longer be recomputed; the log still proves the rest",
         ),
         "record.certificate": Code(
-            "a kept certificate is not the one its name says",
-            "compare with another copy of the archive",
+            "a kept certificate is damaged, or is not the one its name says",
+            "restore it from another copy of the archive; until then its records are indeterminate",
         ),
         "record.entry": Code(
             "it is not clear which record of an archive is meant, or it cannot be used",
@@ -1729,15 +1784,15 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "wait, and send it again",
         ),
         "request-id.malformed": Code(
-            "X-Request-ID is not a UUID",
-            "send a UUID",
+            "the header that names the request does not hold a UUID",
+            "send a UUID in the header that the message names",
         ),
         "request-id.missing": Code(
-            "X-Request-ID is absent",
-            "send a UUID with every request",
+            "the header that names the request is absent",
+            "send a UUID with every request, in the header that the message names",
         ),
         "request-id.reuse": Code(
-            "the X-Request-ID was used for another request within the hour",
+            "the request's id was used for another request within the hour",
             "make a new one for a new request",
         ),
         "request.refused": Code(
@@ -1783,6 +1838,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "rules.edition": Code(
             "no edition of the rules has this version",
             "name one that docs/reference/rules.md lists, or none",
+        ),
+        "sandbox.public-url": Code(
+            "the public address of the sandbox cannot be used",
+            "give https://HOST:PORT of the PSD2 host; the approval pages are on the next port",
         ),
         "seal.absent": Code(
             "a request must be sealed and the identity has no seal",
@@ -1830,7 +1889,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "seal.request-id-reused": Code(
             "an X-Request-ID was given to a second, different request, which was not sent",
-            "give every new request a new X-Request-ID; repeat one only with all of its request",
+            "give every new request a new id; repeat one only with all of its request",
         ),
         "seal.target-uncovered": Code(
             "the profile's seals do not cover method and target",
@@ -1845,12 +1904,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "give the policy the provider's certificate under its keyId",
         ),
         "signature.algorithm": Code(
-            "the algorithm is not one that the key has",
-            "name the algorithm of the certificate's key",
+            "the algorithm is not one that the profile has for the key",
+            "sign by an algorithm that the message names, and write its name so",
         ),
         "signature.covered-names": Code(
             "the headers parameter is not in its form",
-            "write lower-case names, single spaces, each once",
+            "name what the profile covers, each once, separated by single spaces",
         ),
         "signature.created": Code(
             "the signature is from the future, or does not say when it was made",
@@ -1882,7 +1941,7 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "signature.malformed": Code(
             "the Signature header is not name=value pairs, the values quoted",
-            "write it as draft-cavage-http-signatures has it",
+            "write it as the profile has it; the message shows the form",
         ),
         "signature.missing": Code(
             "the request is not sealed",
@@ -1890,19 +1949,19 @@ CODES: Mapping[str, Code] = MappingProxyType(
         ),
         "signature.missing-parameter": Code(
             "the Signature header lacks a parameter",
-            "write keyId, algorithm, headers and signature",
+            "add the parameter that the message names",
         ),
         "signature.other-coverage": Code(
             "the signature covers a field that the profile does not allow",
-            "cover only what the profile lists",
+            "cover the fields that the message lists, and no other",
         ),
         "signature.time-not-allowed": Code(
             "a signature of this algorithm cannot cover a time",
-            "use hs2019, or leave (created) and (expires) out",
+            "cover the fields and use an algorithm of the profile; the message shows them",
         ),
         "signature.uncovered": Code(
             "the signature does not cover what it must",
-            "cover digest, x-request-id and (request-target)",
+            "send and cover every field that the message lists",
         ),
         "signature.unsupported-component": Code(
             "the signature covers something that is no part of a request, or that is not known here",

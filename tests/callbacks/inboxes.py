@@ -32,6 +32,7 @@ from tppkit.callbacks.stores.postgresql import PostgresqlStore
 from tppkit.callbacks.stores.redis import RedisStore
 from tppkit.callbacks.stores.sqlalchemy import SqlalchemyStore
 from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.protocol.legacy import Transaction
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
@@ -65,6 +66,12 @@ def grant(request_id: str, *, token: str = "a" * 20) -> ReceivedCallback:
 
 
 def login(request_id: str, *, token: str = UUID) -> ReceivedCallback:
+    """A confirmed login, which has no version."""
+    return received(request_id, f"/login/ž/{token}", b'{"id":7}')
+
+
+def scan(request_id: str, *, token: str = UUID) -> ReceivedCallback:
+    """A login GET."""
     return received(request_id, f"/login/ž/{token}", method="GET")
 
 
@@ -78,7 +85,9 @@ class Case:
 
     def handler(self, callback: VerifiedCallback, connection: Any) -> None:
         event = callback.event
-        self.write(connection, f"{getattr(event, 'id', callback.request_id)} {getattr(event, 'ver', '-')}")
+        self.write(
+            connection, f"{event.id} {event.ver}" if isinstance(event, Transaction) else f"{callback.request_id} -"
+        )
 
 
 def memory_case() -> Case:

@@ -45,6 +45,21 @@ def test_a_header_counts_only_when_a_proxy_of_ours_wrote_it():
     assert str(address) == "203.0.113.1"
 
 
+@pytest.mark.parametrize(
+    ("hop", "address"),
+    [("203.0.113.1:80", "203.0.113.1"), ("[2001:db8::7]:443", "2001:db8::7"), ("[2001:db8::7]", "2001:db8::7")],
+)
+def test_a_port_behind_an_address_in_the_header_is_ignored(hop, address):
+    assert str(real_peer("10.0.0.1", trusted_proxies=PROXIES, forwarded_for=[hop])) == address
+
+
+@pytest.mark.parametrize(
+    "hop", ["203.0.113.1:", "203.0.113.1:80:80", "2001:db8::7]:80", "[]:80", "[203.0.113.1:80", ":80"]
+)
+def test_an_unreadable_address_in_the_header_is_refused(hop):
+    assert refusal("10.0.0.1", trusted_proxies=PROXIES, forwarded_for=[hop]) == "callback.peer"
+
+
 def test_the_first_stranger_from_here_outwards_is_the_peer():
     # What stands left of it, the stranger wrote.
     chain = ["203.0.113.1, 198.51.100.1", " 10.1.1.1\t,::1"]

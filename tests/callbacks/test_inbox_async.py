@@ -13,13 +13,22 @@ from typing import Any
 import psycopg
 import pytest
 import redis.asyncio
-from inboxes import AT, login, make_effects, new_prefix, outcome, read_effects, receiver
+from inboxes import AT, UUID, login, make_effects, new_prefix, outcome, read_effects, received, receiver, scan
 from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from tppkit.callbacks import AsyncInbox, InboxSettings, Outcome, Retention, Retries, VerifiedCallback
+from tppkit.callbacks import (
+    AsyncInbox,
+    InboxSettings,
+    Outcome,
+    Receipt,
+    ReceivedCallback,
+    Retention,
+    Retries,
+    VerifiedCallback,
+)
 from tppkit.callbacks.stores import AsyncStore
 from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
 from tppkit.callbacks.stores.redis import AsyncRedisStore
@@ -537,5 +546,25 @@ def test_a_handler_that_hides_a_flush_that_failed_is_told_so(run):
             await inbox.handle(outcome("r1"), hides, at=AT)
         assert caught.value.code == "inbox.handler-aborted"
         assert (await inbox.handle(outcome("r1"), case.handler, at=AT)).outcome is Outcome.APPLIED
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_no_handler_gets_an_unreadable_callback_or_a_login_get(run):
+    def unreadable(request_id: str) -> ReceivedCallback:
+        return received(request_id, f"/cb/{UUID}", b'{"amount":["EUR:-12.50"]}')
+
+    async def scenario(inbox: AsyncInbox, case: Case) -> None:
+        batch = [unreadable("r2"), scan("r3"), outcome("r4")]
+        receipts = [await inbox.accept(unreadable("r1"), at=AT), await inbox.handle(scan("r1"), case.handler, at=AT)]
+        receipts += [one for one in await inbox.handle_all(batch, case.handler, at=AT) if isinstance(one, Receipt)]
+        assert [one.outcome for one in receipts] == ["unreadable", "login", "unreadable", "login", "applied"]
+        await case.store.add([inbox._admission.admit(scan("r5"), at=AT).entry])  # as an earlier version did
+        for failure in await inbox.failed():
+            assert await inbox.release(failure, at=AT)
+        worked = await inbox.work(case.handler, at=AT + SECOND)
+        assert sorted(one.outcome for one in worked) == ["failed"] * 3
+        assert await case.effects() == ["r4"]
 
     run(scenario)

@@ -13,7 +13,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_the_blocks_of_the_page_run(tmp_path: Path):
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert [kind for kind, _ in blocks] == ["python", "python", "python"]
+    assert [kind for kind, _ in blocks] == ["python"] * 4
     command = [sys.executable, "-W", "error", "-c", "\n".join(text for _, text in blocks)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stderr, done.returncode) == ("", 0)

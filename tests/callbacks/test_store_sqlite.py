@@ -340,7 +340,7 @@ def test_a_wait_that_cannot_be_is_refused(wait_s: float, tmp_path: Path):
     assert caught.value.code == "inbox.setting"
 
 
-@pytest.mark.parametrize("path", [Path(":memory:"), ":memory:", "inbox.sqlite", b"inbox.sqlite", None])
+@pytest.mark.parametrize("path", [Path(":memory:"), ":memory:", "", b"inbox.sqlite", None])
 def test_what_is_no_file_is_no_store(path: Any):
     with pytest.raises(ConfigurationError) as caught:
         SqliteStore(path)

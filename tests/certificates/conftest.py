@@ -35,6 +35,7 @@ def issue(pki: Pki) -> Issue:
         without: tuple[type, ...] = (),
         critical: tuple[x509.ExtensionType, ...] = (),
         subject: x509.Name | None = None,
+        issuer: x509.Name | None = None,
         public_key: object = None,
         not_before: datetime | None = None,
         days: int = 90,
@@ -52,7 +53,7 @@ def issue(pki: Pki) -> Issue:
         builder = (
             x509.CertificateBuilder()
             .subject_name(holder.certificate.x509.subject if subject is None else subject)
-            .issuer_name(pki.root.certificate.x509.subject)
+            .issuer_name(pki.root.certificate.x509.subject if issuer is None else issuer)
             .public_key(key)
             .serial_number(serial)
             .not_valid_before(begins)

@@ -13,7 +13,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def test_the_blocks_of_the_page_run():
     blocks = BLOCK.findall((ROOT / "docs" / "certificates.md").read_text("utf-8"))
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     command = [sys.executable, "-W", "error", "-c", "\n".join(blocks)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stderr, done.returncode) == ("", 0)

@@ -107,16 +107,22 @@ def test_the_linter_sees_a_fault(pki):
     assert above_info(etsi_results(case.leaf)) != set()
 
 
-# What the linter would rather not see and ETSI's profiles want, and Ed25519, which was asked for.
+# What the linter would rather not see and ETSI's profiles want, Ed25519, which was asked for, and the notice that says TEST.
 DISCOURAGED = {
     ("qwac", "cabf.serverauth.subscriber.unknown_extension_present"),
     ("qwac", "cabf.serverauth.subscriber.subject_key_identifier_extension_present"),
     ("qwac", "cabf.ev_guidelines.common_name_attribute_present"),
     ("qseal", "etsi.en_319_412_2.gen-4.2.5-1.discouraged_public_key_type"),
+    ("qseal", "pkix.certificate_policies_policy_has_qualifier"),
 }
 
 
-@pytest.mark.parametrize("options", [{"policy": "ev"}, {"qscd": True}, {"seal_key": "ed25519"}, {"key": "p384"}])
+REAL_NAME = make_provider(name="Real Bank")
+
+
+@pytest.mark.parametrize(
+    "options", [{"policy": "ev", "provider": REAL_NAME}, {"qscd": True}, {"seal_key": "ed25519"}, {"key": "p384"}]
+)
 def test_nor_of_certificates_with_other_options(pki, options):
     made = make_pki(at=pki.not_before, seed=1, days=90, **options)
     assert {finding for issued in made.issued for finding in linted(issued)} - DISCOURAGED == LOCALHOST

@@ -95,6 +95,23 @@ def subject(
     return {"subject": x509.Name([*(a for a in attributes if a.oid != without), *further])}
 
 
+def issuer(**values: str) -> Change:
+    """The issuer's name with these attributes only."""
+    kinds = {"c": NameOID.COUNTRY_NAME, "o": NameOID.ORGANIZATION_NAME, "cn": NameOID.COMMON_NAME}
+    kinds |= {"gn": NameOID.GIVEN_NAME, "sn": NameOID.SURNAME, "pseudonym": NameOID.PSEUDONYM}
+    return {"issuer": x509.Name([attribute(kinds[name], value) for name, value in values.items()])}
+
+
+def registration(scheme: str, country: str, reference: str, *, state: bytes = b"") -> Change:
+    """The CA/Browser Forum's extension with an organisation identifier in parts."""
+    texts = [der.write_text(text, tag=der.PRINTABLE_STRING) for text in (scheme, country)]
+    return registered(der.write_element(der.SEQUENCE, *texts, state, der.write_text(reference)))
+
+
+def registered(value: bytes) -> Change:
+    return {"extensions": (x509.UnrecognizedExtension(OID("2.23.140.3.1"), value),)}
+
+
 def org_id(value: str) -> Change:
     return subject(SEAL, org_id=value)
 
@@ -160,6 +177,11 @@ LATE = {"late": timedelta(days=90, microseconds=1)}
 EARLY = {"late": timedelta(microseconds=-1)}
 MALFORMED_ID = "organization-identifier.malformed"
 MISMATCH, OTHER_LAW = "organization-identifier.authority-mismatch", "qcstatements.other-legislation"
+# RFC 1034 section 3.5, RFC 1123 section 2.1
+NO_DNS_NAMES = [
+    "_www.example.com", "name@example.com", "www.example.com:443", "-www.example.com", "www-.example.com", "www..example.com",
+    "example.com.", ".example.com", "w*.example.com", "www.*.com", "8.8.8.8", f"{'a' * 64}.example.com", "a." * 124 + "com.com",
+]  # fmt: skip
 # What always comes with a public QWAC that has clientAuth.
 ENDS = {"certificate.client-auth-ends"}
 
@@ -271,7 +293,16 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
         ("qcstatements.nca-id", qc(use, psd2={"nca_id": "NA", "nca_name": "NA"}), {MISMATCH}),
         ("qcstatements.nca-country", qc(use, psd2={"nca_id": "ZZ-BL"}), {MISMATCH, "authority.unknown"}),
         ("qcstatements.nca-not-applicable", qc(use, psd2={"roles": (role("PSP_CB"),)}), set()),
-        ("authority.unknown", subject(use, org_id="PSDHR-HNB-1") | qc(use, psd2={"nca_id": "HR-HNB"}), set()),
+        ("authority.unknown", subject(use, org_id="PSDHR-ABC-1") | qc(use, psd2={"nca_id": "HR-ABC"}), set()),
+        ("certificate.issuer-attribute-missing", issuer(o="Trust TEST", cn="TEST CA"), set()),
+        ("certificate.issuer-attribute-missing", issuer(c="LT", cn="TEST CA"), set()),
+        ("certificate.issuer-attribute-missing", issuer(c="LT", o="Trust TEST"), set()),
+        ("organization-identifier.extension", registration("PSD", "LT", "BL-LB000001"), set()),
+        ("organization-identifier.extension", registration("NTR", "LT", "BL-LB000000"), set()),
+        ("organization-identifier.extension", registration("PSD", "LT", "BL-LB000000", state=b"\x80\x02CA"), set()),
+        ("organization-identifier.extension", registered(b"\x30\x00"), set()),
+        ("organization-identifier.extension", registered(b"\x04\x00"), set()),
+        ("qcstatements.pds-language-repeated", qc(use, pds=(PDS, PdsLocation("https://pki.test.example.com/other", "en"))), set()),
     ]),
     ("qcstatements.not-web", QWAC, qc(SEAL), set()),
     ("qcstatements.not-web", QWAC, qc_types(), set()),
@@ -300,7 +331,9 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
     ("certificate.no-dns-name", QWAC, {"without": (x509.SubjectAlternativeName,)}, {"certificate.common-name"}),
     ("certificate.common-name", QWAC, subject(QWAC, cn="other.test.example.com"), set()),
     ("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName("localhost")), set()),
-    ("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName("tpp.corp")), set()),
+    *(("certificate.internal-name", QWAC, names(GOOD_NAME, x509.DNSName(f"tpp.{zone}")), set())
+      for zone in ("corp", "test", "example", "invalid", "TEST")),
+    *(("certificate.dns-name", QWAC, names(GOOD_NAME, x509.DNSName(name)), set()) for name in NO_DNS_NAMES),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2018, 3, 2) | {"days": 826}, ENDS),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2020, 8, 31) | {"days": 826}, ENDS),
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2020, 9, 1) | {"days": 398}, ENDS),
@@ -309,6 +342,7 @@ BREAKS: list[tuple[str, Use, Change, set[str]]] = [
     ("certificate.validity-too-long", QWAC, PUBLIC_POLICIES | issued(2027, 3, 15) | {"days": 100}, ENDS),
     ("certificate.psd2-policy-on-seal", SEAL, policies(QCP_L, "0.4.0.19495.3.1"), set()),
     ("qcstatements.sscd-in-web", QWAC, qc(QWAC, sscd=True), set()),
+    ("qcstatements.sscd-without-policy", SEAL, qc(SEAL, sscd=True), set()),
 ]  # fmt: skip
 # Each of these needs its own way to be made; the tests below have them.
 MADE_APART = {(f"certificate.{name}", use) for name in ("broken-signature", "serial-too-long") for use in Use}
@@ -347,7 +381,6 @@ FINE: list[tuple[Use, Change]] = [
     (SEAL, qc(SEAL, psd2={"roles": (role("VOP_RS"), role("VOP_VS"))})),
     (SEAL, qc(SEAL, psd2=OTHER_BANK)),
     (SEAL, qc(SEAL, psd2={"nca_name": "n" * 256})),
-    (SEAL, qc(SEAL, sscd=True)),
     (SEAL, policies(QCP_L_QSCD) | qc(SEAL, sscd=True)),
     (SEAL, purposes(ExtendedKeyUsageOID.EMAIL_PROTECTION)),
     (SEAL, purposes(SERVER, OID("1.3.6.1.4.1.311.10.3.12"))),
@@ -361,6 +394,15 @@ FINE: list[tuple[Use, Change]] = [
     (QWAC, qc(QWAC, pds=(PdsLocation("http://pki.test.example.com/pds", "en"),)) | issued(2023, 8, 31)),
     (SEAL, usage("content_commitment", "crl_sign") | issued(2020, 6, 30)),
     (SEAL, usage("content_commitment", "digital_signature") | issued(2020, 6, 30)),
+    (SEAL, issuer(c="LT", o="Trust TEST", cn="TEST CA")),
+    (SEAL, issuer(c="LT", gn="Jonas", sn="Jonaitis", cn="Jonas Jonaitis")),
+    (QWAC, registration("PSD", "LT", "BL-LB000000")),
+    (SEAL, qc(SEAL, pds=(PDS, PdsLocation(PDS.url, "lt")))),
+    (SEAL, qc(SEAL, pds=(PDS, PDS)) | issued(2023, 8, 31)),
+    (SEAL, subject(SEAL, org_id="PSDHR-HNB-1") | qc(SEAL, psd2={"nca_id": "HR-HNB"})),
+    (QWAC, names(GOOD_NAME, x509.DNSName("*.test.example.com"), x509.DNSName("xn--bcher-kva.example.com"))),
+    (QWAC, names(GOOD_NAME, x509.DNSName(f"{'a' * 63}.{'b' * 63}.{'c' * 63}.{'d' * 57}.com"))),
+    (QWAC, names(GOOD_NAME, x509.DNSName("contest.com"), x509.DNSName("1.EXAMPLE.com"))),
 ]  # fmt: skip
 
 
@@ -409,6 +451,7 @@ def test_a_public_certificate_without_client_auth_is_told_the_way_out(issue, pki
 
 def test_a_public_certificate_follows_the_browsers_in_key_usage_and_common_name(issue):
     change = {**subject(QWAC, without=NameOID.COMMON_NAME), **usage("digital_signature", "key_encipherment")}
+    change |= issuer(c="ES", o="Public TEST")
     assert {*found(issue, QWAC, PUBLIC_POLICIES | change)} == ENDS
     assert {*found(issue, QWAC, PUBLIC_POLICIES | {"without": (x509.KeyUsage,)})} == ENDS
 

@@ -103,8 +103,8 @@ def test_a_role_that_is_registered_elsewhere_is_no_fault(issue, pki):
     assert certificate.roles == ("PSP_PI", "2.999.7")
 
 
-def test_an_identifier_of_another_form_is_an_error_that_no_relying_party_refuses(issue, pki):
-    # Sandboxes and older certificates have bare numbers; the organisation is still the one that the value names.
+def test_an_identifier_of_another_form_is_an_error_that_is_not_essential(issue, pki):
+    # Which organizationIdentifiers are accepted is a relying party's OrganizationPolicy.
     name = x509.Name([x509.NameAttribute(ORG_ID.oid, "12345987")])
     certificate = issue(Use.QWAC, subject=name)
     (finding,) = check_certificate(certificate, as_=Use.QWAC, at=pki.not_before, essential_only=True)
@@ -122,7 +122,6 @@ def test_all_broken_rules_are_reported_in_the_order_of_the_table(issue, pki):
     expected = [
         "certificate.not-yet-valid",
         "qcstatements.no-compliance",
-        "qcstatements.no-psd2",
         "qcstatements.not-eseal",
     ]
     assert codes(findings) == expected
@@ -165,7 +164,7 @@ def test_an_aware_time_of_the_far_past_or_future_gets_a_verdict(pki):
 
 # The edition that counts is the one of the day of issue, or the one that the caller names.
 
-NOT_PSD = "organization-identifier.not-psd"
+NOT_PSD, NOT_APPLICABLE = "organization-identifier.not-psd", "qcstatements.nca-not-applicable"
 BEGIN_V1_5_1 = datetime(2021, 4, 1, tzinfo=UTC)
 
 
@@ -179,19 +178,29 @@ def weights(certificate: EidasCertificate, code: str, **options: str) -> list[Se
     return [finding.severity for finding in findings if finding.code == code]
 
 
-def test_the_psd_form_was_a_shall_and_is_a_should(issue):
+def test_another_identifier_than_the_psd_form_is_a_warning_in_every_edition(issue):
+    for begins in (BEGIN_V1_5_1 - timedelta(seconds=1), BEGIN_V1_5_1):
+        assert weights(of_vat_number(issue, begins), NOT_PSD) == [Severity.WARNING]
+
+
+def of_central_bank(issue, begins: datetime) -> EidasCertificate:
+    bank = RoleOfPsp(oids.ROLE_OIDS["PSP_CB"], "PSP_CB")
+    return issue(Use.QSEALC, qc=qc(Use.QSEALC, roles=(bank,)), not_before=begins)
+
+
+def test_a_rule_counts_from_the_day_of_its_edition(issue):
     last, first = BEGIN_V1_5_1 - timedelta(seconds=1), BEGIN_V1_5_1
-    assert weights(of_vat_number(issue, last), NOT_PSD) == [Severity.ERROR]
-    assert weights(of_vat_number(issue, first), NOT_PSD) == [Severity.WARNING]
+    assert weights(of_central_bank(issue, last), NOT_APPLICABLE) == []
+    assert weights(of_central_bank(issue, first), NOT_APPLICABLE) == [Severity.ERROR]
 
 
 @pytest.mark.parametrize(
-    ("edition", "severity"),
-    [("V1.1.2", "error"), ("V1.2.1", "error"), ("V1.4.1", "error"), ("V1.5.1", "warning"), ("V1.8.1", "warning")],
+    ("edition", "severities"),
+    [("V1.1.2", []), ("V1.2.1", []), ("V1.4.1", []), ("V1.5.1", ["error"]), ("V1.8.1", ["error"])],
 )
-def test_a_named_edition_takes_the_place_of_the_day_of_issue(issue, edition, severity):
+def test_a_named_edition_takes_the_place_of_the_day_of_issue(issue, edition, severities):
     for begins in (BEGIN_V1_5_1 - timedelta(days=400), BEGIN_V1_5_1 + timedelta(days=400)):
-        assert weights(of_vat_number(issue, begins), NOT_PSD, edition=edition) == [severity]
+        assert weights(of_central_bank(issue, begins), NOT_APPLICABLE, edition=edition) == severities
 
 
 def test_a_named_edition_moves_no_rule_of_another_document(issue):

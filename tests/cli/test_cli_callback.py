@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
 
 from tppkit._clock import utc_now
 from tppkit.callbacks import (
@@ -25,6 +26,7 @@ from tppkit.callbacks import (
 from tppkit.callbacks.attacks import ATTACKS
 from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected
+from tppkit.httpsig import load_private_key
 from tppkit.testpki import write_pki
 
 URL = "https://tpp.example/cb/"
@@ -54,6 +56,18 @@ def signed(tppkit, certs) -> dict[str, str]:
         "-",
     )
     return dict(tppkit(*command, "--json", stdin=ACCESS).json["headers"])
+
+
+def test_a_key_may_be_pkcs12(tppkit, tmp_path, certs):
+    key = load_private_key((certs / "callback-live.key").read_bytes())
+    held = pkcs12.serialize_key_and_certificates(b"live", key, None, None, BestAvailableEncryption(b"secret"))
+    (tmp_path / "live.p12").write_bytes(held)
+    (tmp_path / "password").write_bytes(b"secret\n")
+    sign = ("callback", "sign", "--key", "live.p12", "--url", URL, "--request-id", "r-1", "--deterministic")
+    plain = tppkit(*sign[:3], certs / "callback-live.key", *sign[4:])
+    assert tppkit(*sign, "--password-file", "password").stdout == plain.stdout
+    without = tppkit(*sign)
+    assert (without.exit_code, "no password was given [pkcs12.unreadable]" in without.stderr) == (3, True)
 
 
 @pytest.fixture
@@ -322,7 +336,6 @@ def test_a_receiver_that_believes_everything_fails(tppkit, certs):
         "forged",
         "wrong-key",
         "unsigned",
-        "body-deep",
         "other-host",
         "other-path",
         "other-query",

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
@@ -11,7 +12,11 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
+from tppkit.testpki.crl import Revocation, write_crl
+from tppkit.testpki.draft import Extension
 from tppkit.testpki.issued import sign_draft
+from tppkit.testpki.services import answer_ocsp
+from tppkit.trust import make_ocsp_request
 
 KEYS = {
     "file", "sha256", "kind", "subject", "issuer", "serial_hex", "not_before", "not_after", "key", "organization_identifier", "psd2",
@@ -180,6 +185,75 @@ def test_a_request_is_shown_without_what_only_an_issuer_states(tppkit, tmp_path,
     (entry,) = tppkit("cert", "show", "--json", "request.der").json
     assert (entry["kind"], entry["issuer"], entry["not_after"]) == ("csr", None, None)
     assert tppkit("cert", "show", "request.der").stdout.startswith("request.der: csr\n")
+
+
+@pytest.fixture
+def answers(tmp_path, pki):
+    """A CRL of two entries, an OCSP answer of each kind, and a PEM file of a certificate and two CRLs."""
+    at = datetime(2026, 6, 1, tzinfo=UTC)
+    ca, revoked = pki.qwac_ca, [Revocation(0xAB, at, "keyCompromise"), Revocation(0xCD, at)]
+    crl = write_crl(
+        issuer=ca.certificate.subject_der, key=ca.key, authority_key_identifier=b"key", revoked=revoked, this_update=at,
+        next_update=None, number=7, further=(Extension("2.5.29.27", der.write_integer(3), critical=True),),
+    )  # fmt: skip
+    request = make_ocsp_request(pki.qwac.certificate, issuer=ca.certificate, nonce=b"nonce")
+    pem = certificate_pem(pki.qwac.certificate) + x509.load_der_x509_crl(crl).public_bytes(Encoding.PEM) * 2
+    files = {
+        "a.crl": crl, "good.ocsp": answer_ocsp(pki, request, at=at), "none.ocsp": answer_ocsp(pki, b"", at=at), "all.pem": pem,
+    }  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+    return files
+
+
+def test_lists_and_ocsp_answers_are_shown(tppkit, answers, pki):
+    result = tppkit("cert", "show", "--json", *answers)
+    assert result.exit_code == 0
+    crl, good, none, *bundle = result.json
+    assert [entry["kind"] for entry in result.json] == ["crl", "ocsp", "ocsp", "crl", "crl", "certificate"]
+    assert crl == {
+        "file": "a.crl", "sha256": hashlib.sha256(answers["a.crl"]).hexdigest(), "kind": "crl",
+        "issuer": str(pki.qwac_ca.certificate.subject), "this_update": "2026-06-01T00:00:00Z", "next_update": None, "number": 7,
+        "base_number": 3, "distribution_point": None, "signature_algorithm": "ecdsa-with-SHA256", "revoked": [
+            {"serial_hex": "AB", "revoked_at": "2026-06-01T00:00:00Z", "reason": "key_compromise"},
+            {"serial_hex": "CD", "revoked_at": "2026-06-01T00:00:00Z", "reason": None},
+        ], "extensions": ["2.5.29.35", "2.5.29.20", "2.5.29.27"], "critical_extensions": ["2.5.29.27"],
+        "findings": crl["findings"],
+    }  # fmt: skip
+    assert [finding["code"] for finding in crl["findings"]] == ["crl.undated"]
+    (single,) = good.pop("responses")
+    assert single == {
+        "serial_hex": pki.qwac.certificate.serial_hex, "state": "good", "this_update": "2026-06-01T00:00:00Z",
+        "next_update": "2026-06-02T00:00:00Z", "revoked_at": None, "reason": None,
+    }  # fmt: skip
+    assert (good["status"], good["nonce"], len(good["certificates"])) == ("successful", b"nonce".hex(), 1)
+    assert (none["status"], none["responses"]) == ("malformed_request", [])
+    assert {**bundle[0], "file": "a.crl"} == crl
+
+
+def test_lists_and_ocsp_answers_are_shown_as_text(tppkit, answers):
+    shown = tppkit("cert", "show", *answers).stdout
+    for told in (
+        "a.crl: crl\n",
+        "AB",
+        "key_compromise",
+        "good.ocsp: ocsp\n",
+        "malformed_request",
+        "crl.undated",
+        "good",
+    ):
+        assert told in shown
+    assert shown.count("not checked") == 4  # signatures: nothing here says who must have signed
+
+
+def test_damaged_lists_and_answers_hide_nothing_else(tppkit, tmp_path, answers):
+    (tmp_path / "cut.pem").write_bytes(answers["all.pem"][:-40])
+    (tmp_path / "cut.ocsp").write_bytes(answers["good.ocsp"][:-4])
+    result = tppkit("cert", "show", "--json", "cut.pem", "cut.ocsp", "a.crl")
+    assert result.exit_code == 3
+    assert [entry.get("kind") or entry["error"]["code"] for entry in result.json] == [
+        "revocation.unreadable", "certificate", "certificate.malformed", "crl",
+    ]  # fmt: skip
 
 
 def test_no_file_is_wrong_usage(tppkit):

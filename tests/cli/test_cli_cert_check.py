@@ -87,7 +87,7 @@ def test_text_begins_with_the_verdict_and_says_what_to_do(tppkit, folder) -> Non
     failed = tppkit("cert", "check", "qseal.pem", "--as", "qwac", "--at", AT)
     assert failed.exit_code == 1
     assert failed.stdout.startswith("fails (")
-    assert "not checked: neither --trust nor --trusted-lists was given" in failed.stdout
+    assert "no chain was checked: neither --trust nor --trusted-lists was given" in failed.stdout
     assert "qcstatements.not-web (EN 319 412-5 clause 4.2.3)\n" in failed.stdout
     assert "    do: " in failed.stdout
 
@@ -159,6 +159,35 @@ def test_foreign_text_does_not_reach_the_terminal_as_it_is(tppkit, folder, pki) 
     assert "Evil\\x1b[2J\\nBank" in shown
 
 
+def test_several_files_are_a_list_and_the_worst_exit_code_counts(tppkit, folder) -> None:
+    whole = ("--as", "qwac", "--at", AT, "--trust", "trust", "--json")
+    cases = (
+        (["qwac-chain.pem", "qwac-chain.pem"], 0, [None, None]),
+        (["qseal.pem", "qwac-chain.pem"], 1, ["qcstatements.not-web", None]),
+        (["absent", "qseal.pem", "qwac-chain.pem"], 3, ["file.unreadable", "qcstatements.not-web", None]),
+    )
+    for files, exit_code, codes in cases:
+        result = tppkit("cert", "check", *files, *whole)
+        assert (result.exit_code, [entry["file"] for entry in result.json]) == (exit_code, files)
+        assert [entry.get("error", entry).get("code") for entry in result.json] == codes
+    text = tppkit("cert", "check", *cases[2][0], *whole[:-1])
+    verdicts = [line.split()[0] for line in text.stdout.splitlines() if line.startswith(("fails", "holds"))]
+    assert verdicts == ["fails", "holds:"]
+    assert "file.unreadable" in text.stderr
+    assert tppkit("cert", "check", "-", "-", *whole).exit_code == 2
+
+
+def test_the_verdict_line_says_that_no_chain_was_checked(tppkit, folder) -> None:
+    for name, word in (("qwac.pem", "holds:"), ("qseal.pem", "fails")):
+        first, *_ = tppkit("cert", "check", name, "--as", "qwac", "--at", AT).stdout.splitlines()
+        assert first.startswith(word)
+        assert "no chain was checked" in first
+    first, *_ = tppkit(
+        "cert", "check", "qwac-chain.pem", "--as", "qwac", "--at", AT, "--trust", "trust"
+    ).stdout.splitlines()
+    assert "no chain" not in first
+
+
 @pytest.mark.shared
 def test_every_real_certificate_gets_a_verdict(tppkit, shared_data) -> None:
     files = sorted((shared_data / "certificates" / "psd2").glob("*.der"))
@@ -227,6 +256,22 @@ def test_a_revoked_certificate_fails(tppkit, folder, pki) -> None:
     (folder / "ca.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial))
     result = tppkit("cert", "check", *JUDGED, "--crl", "ca.crl")
     assert (result.exit_code, result.json["code"], result.json["chain"]) == (1, "revocation.revoked", None)
+
+
+def test_a_delta_crl_revokes_beside_a_fresh_complete_one(tppkit, folder, pki) -> None:
+    (folder / "base.crl").write_bytes(crl_of(pki))
+    (folder / "delta.crl").write_bytes(crl_of(pki, pki.qwac.certificate.serial, extensions=[x509.DeltaCRLIndicator(1)]))
+    (folder / "empty.crl").write_bytes(crl_of(pki, extensions=[x509.DeltaCRLIndicator(1)]))
+    both = b"".join(
+        x509.load_der_x509_crl((folder / name).read_bytes()).public_bytes(Encoding.PEM)
+        for name in ("base.crl", "delta.crl")
+    )
+    (folder / "both.pem").write_bytes(both)
+    for lists in (("--crl", "base.crl", "--crl", "delta.crl"), ("--crl", "both.pem")):
+        result = tppkit("cert", "check", *JUDGED, *lists)
+        assert (result.exit_code, result.json["code"]) == (1, "revocation.revoked")
+    result = tppkit("cert", "check", *JUDGED, "--crl", "base.crl", "--crl", "empty.crl")
+    assert (result.exit_code, [f["code"] for f in result.json["findings"]]) == (0, ["crl.delta", "revocation.unknown"])
 
 
 def test_a_crl_from_after_the_present_proves_nothing_of_the_past(tppkit, folder, pki) -> None:

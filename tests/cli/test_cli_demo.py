@@ -30,6 +30,19 @@ def test_it_ends_with_every_step_as_expected(demo_folder):
     assert re.fullmatch(r"demo: \d+ steps, all as expected", said.splitlines()[-1])
 
 
+def test_with_json_the_result_is_one_object_and_the_story_is_on_stderr(tppkit, tmp_path):
+    done = tppkit("demo", "--dir", "kept", "--json")
+    assert done.exit_code == 0
+    steps = done.json["steps"]
+    assert done.json == {
+        "as_expected": True, "directory": "kept", "pki": "kept/pki", "archive": "kept/archive",
+        "archive_altered": "kept/archive-altered", "steps": steps,
+    }  # fmt: skip
+    assert [step["as_expected"] for step in steps] == [True] * 12
+    assert any("401 SIGNATURE_MISSING" in line for step in steps for line in step["lines"])
+    assert done.stderr.splitlines()[-1] == "demo: 12 steps, all as expected"
+
+
 def test_it_shows_each_refusal_with_status_and_code(demo_folder):
     _, said = demo_folder
     assert said.count("401 SIGNATURE_INVALID") == 2
@@ -52,7 +65,7 @@ def test_the_archive_it_keeps_passes_a_later_audit(demo_folder, tppkit):
     folder, _ = demo_folder
     result = tppkit("audit", "verify", folder / "archive", "--trust", folder / "pki", "--json")
     assert result.exit_code == 0
-    assert (result.json["records"], result.json["passed"], result.json["failed"]) == (2, 2, 0)
+    assert (result.json["records"], result.json["passed"], result.json["failed"]) == (1, 1, 0)
 
 
 def test_the_altered_archive_does_not(demo_folder, tppkit):
@@ -84,7 +97,7 @@ def test_the_audit_has_exit_codes_of_its_own(demo_folder, tppkit, tmp_path):
     for path in (archive / "certs").iterdir():
         (shortened / "certs" / path.name).write_bytes(path.read_bytes())
     lines = (archive / "records.jsonl").read_bytes().splitlines(keepends=True)
-    (shortened / "records.jsonl").write_bytes(lines[1])
+    (shortened / "records.jsonl").write_bytes(lines[0].replace(b'"seq":0', b'"seq":1'))
     assert tppkit("audit", "verify", shortened, "--trust", pki).exit_code == 4
 
 
@@ -95,9 +108,9 @@ def test_an_audit_asks_kept_lists_about_revocation(demo_folder, tppkit):
     assert "revocation: not asked; give --crl or --ocsp" in tppkit(*audit).stdout
     lists = [word for kind in ("qwac", "qseal") for word in ("--crl", pki / f"issuing-ca-{kind}.crl")]
     asked = tppkit(*audit, *lists, "--json")
-    assert (asked.exit_code, asked.json["passed"], asked.json["revocation_asked"]) == (0, 2, True)
+    assert (asked.exit_code, asked.json["passed"], asked.json["revocation_asked"]) == (0, 1, True)
     half = tppkit(*audit, *lists[:2], "--json")
-    assert (half.exit_code, half.json["by_code"]) == (3, {"revocation.unknown": 2})
+    assert (half.exit_code, half.json["by_code"]) == (3, {"revocation.unknown": 1})
     assert tppkit(*audit, "--crl", pki / "qwac.pem").exit_code == 7
 
 

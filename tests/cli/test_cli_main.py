@@ -60,7 +60,7 @@ def test_help_imports_no_room_of_the_toolkit():
         "sys.stderr.write(' '.join(m for m in sys.modules if m.startswith(('tppkit.', 'cryptography', 'asn1crypto', 'httpx'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert set(done.stderr.split()) == {"tppkit.cli", "tppkit.cli.main"}
+    assert set(done.stderr.split()) == {"tppkit.cli", "tppkit.cli.examples", "tppkit.cli.main"}
 
 
 def test_a_closed_pipe_is_no_traceback(tppkit, tmp_path):

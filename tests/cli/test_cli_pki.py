@@ -235,7 +235,8 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         (["serve", "nowhere", "--port", "0"], 2, "pki.unusable"),
         (["serve", "certs", "--port", "99999"], 2, "--port"),
         (["csr", "certs/qwac.csr"], 2, "file.exists"),
-        (["csr", "new.csr", "--key", "certs/qwac.pem"], 3, "pem.malformed"),
+        (["csr", "new.csr", "--key", "certs/qwac.pem"], 3, "key.unreadable"),
+        (["csr", "new.csr", "--key", "certs/qwac.p12"], 3, "pkcs12.unreadable"),
         (["csr", "new.csr", "--key-kind", "ed25519"], 2, "pki.key-kind"),
         (
             ["csr", "new.csr", "--repair", "certs/qwac.csr", "--key", "certs/qseal.key"],
@@ -279,6 +280,14 @@ def test_a_key_that_is_there_is_kept_and_no_request_is_left(tppkit, tmp_path):
     (tmp_path / "a.key").write_text("precious")
     assert tppkit("pki", "csr", "a.csr").exit_code == 2
     assert [path.name for path in tmp_path.iterdir()] == ["a.key"]
+
+
+def test_the_key_of_a_request_may_be_pkcs12(tppkit, tmp_path, certs):
+    (tmp_path / "password").write_bytes(b"test\n")
+    made = tppkit("pki", "csr", "own.csr", "--key", "certs/qwac.p12", "--password-file", "password")
+    assert made.exit_code == 0, made.stderr
+    (shown, used) = tppkit("cert", "show", "own.csr", "certs/qwac.pem", "--json").json
+    assert (shown["key"], shown["findings"]) == (used["key"], [])
 
 
 def test_a_stream_is_read_and_written(tppkit, certs):

@@ -5,8 +5,10 @@ import shutil
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from sealing import REQUEST, issue_for, seal_by_hand
 
 from tppkit.httpsig import load_private_key
+from tppkit.testpki import certificate_pem
 
 BODY = b'{"instructedAmount":{"currency":"EUR","amount":"12.50"}}'
 
@@ -64,6 +66,42 @@ def test_origin_and_website_certificate_are_read_alike_by_both_commands(
     assert said in result.stderr
 
 
+@pytest.mark.parametrize(("organization", "options", "code"), [
+    ("VATLT-123456789", (), "organization-identifier.scheme"),
+    ("VATLT-123456789", ("--org-scheme", "PSD", "--org-scheme", "VAT"), None),
+    ("PSDGB-OB-0015800001", (), "organization-identifier.authority-mismatch"),
+    ("PSDGB-OB-0015800001", ("--any-authority",), None),
+])  # fmt: skip
+def test_an_organization_is_judged_by_the_options(tppkit, tmp_path, pki, organization, options, code):
+    nca_id = "GB-FCA" if "GB" in organization else "LT-BL"
+    qwac, qseal = (issue_for(pki, kind, organization, nca_id) for kind in ("qwac", "qseal"))
+    sealed = seal_by_hand(REQUEST, qseal)
+    head = "".join(f"{name}: {value}\r\n" for name, value in sealed.headers)
+    raw = f"{sealed.method} {sealed.target} HTTP/1.1\r\n{head}\r\n".encode() + sealed.body
+    (tmp_path / "request.http").write_bytes(raw)
+    (tmp_path / "qwac.pem").write_bytes(certificate_pem(qwac.certificate))
+    (tmp_path / "anchors.pem").write_bytes(b"".join(map(certificate_pem, pki.authorities)))
+    verify = (
+        "seal",
+        "verify",
+        "request.http",
+        "--trust",
+        "anchors.pem",
+        "--qwac",
+        "qwac.pem",
+        "--at",
+        "2026-06-01T12:00Z",
+    )
+    result = tppkit(*verify, *options, "--json")
+    assert (result.exit_code, result.json["code"]) == (1 if code else 0, code), result.stdout + result.stderr
+
+
+def test_a_scheme_that_does_not_exist_is_wrong_usage(tppkit):
+    for command in (("seal", "verify", "-", "--trust", "."), ("audit", "verify", "archive"), ("sandbox", "up")):
+        result = tppkit(*command, "--org-scheme", "psd")
+        assert (result.exit_code, "organization-policy.scheme" in result.stderr) == (2, True)
+
+
 def test_it_is_judged_at_the_given_time(tppkit, request_file):
     result = tppkit("seal", "verify", request_file, "--trust", "certs", "--at", "2001-01-01")
     assert result.exit_code == 1
@@ -95,6 +133,20 @@ def test_an_encrypted_key_is_read_with_its_password(tppkit, tmp_path, request_fi
     without = tppkit(*sign, "own.key")
     assert without.exit_code != 0
     assert "key.unreadable" in without.stderr
+
+
+def test_a_key_may_be_pkcs12(tppkit, tmp_path, request_file):
+    (tmp_path / "password").write_bytes(b"test\n")
+    sign = ("seal", "sign", "--key", "certs/qseal.p12", "--method", "GET", "--url", "/", "--cert")
+    for certificate in ("certs/qseal.pem", "certs/qseal.p12"):
+        signed = tppkit(*sign, certificate, "--password-file", "password")
+        assert signed.exit_code == 0, signed.stderr
+        (tmp_path / "own.http").write_text(f"GET / HTTP/1.1\n{signed.stdout}\n")
+        assert tppkit("seal", "verify", "own.http", "--trust", "certs").exit_code == 0
+    without = tppkit(*sign, "certs/qseal.pem")
+    assert (without.exit_code, "no password was given [pkcs12.unreadable]" in without.stderr) == (3, True)
+    assert "damaged" not in without.stderr
+    assert "--password-file" in without.stderr
 
 
 def test_an_encrypted_or_damaged_key_says_nothing_of_its_content(tppkit, tmp_path, request_file):

@@ -12,7 +12,7 @@ def test_a_step_that_goes_well_is_told_as_ok(capsys):
     with story.step("Do a thing") as told:
         told.append("It was done.")
     assert capsys.readouterr().out == " 1 ok  Do a thing\n       It was done.\n"
-    assert (story.steps, story.surprises) == (1, 0)
+    assert (len(story.steps), story.surprises) == (1, 0)
 
 
 def test_a_surprise_is_told_and_ends_the_story(capsys):

@@ -29,7 +29,7 @@ ID = UUID("0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11")
 INITIATED = {
     "transactionStatus": "RCVD",
     "paymentId": "p-1",
-    "_links": {name: {"href": "/x"} for name in ("scaRedirect", "self", "status")},
+    "_links": {name: {"href": "https://bank.example/x"} for name in ("scaRedirect", "self", "status")},
 }
 
 

@@ -10,15 +10,19 @@ import ssl
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+from cryptography.x509.oid import ExtensionOID, NameOID
 from rogue_bank import http, rogue_bank, server_context
 
 from tppkit.client import Identity, Psd2Client, make_client
 from tppkit.client.tls_context import _as_file
-from tppkit.errors import ConfigurationError, TppkitError
+from tppkit.errors import ConfigurationError, TppkitError, TransportError
 from tppkit.testpki import Pki
 
 
@@ -132,3 +136,27 @@ def test_an_issuing_authority_may_be_believed_by_itself(bank_pki: Pki, bank_pki_
         make_client(identity) as client,
     ):
         assert client.get(bank.url).status_code == 200
+
+
+def test_a_server_certificate_without_alternative_name_is_refused(
+    driver: Any, bank_pki: Pki, bank_pki_folder: Path, identity: Identity, tmp_path: Path
+) -> None:
+    server, issuer = bank_pki.server, bank_pki.qwac_ca
+    builder = x509.CertificateBuilder(
+        issuer_name=issuer.certificate.x509.subject,
+        subject_name=x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")]),
+        public_key=server.key.public_key(),
+        serial_number=7,
+        not_valid_before=server.certificate.not_before,
+        not_valid_after=server.certificate.not_after,
+        extensions=[e for e in server.certificate.x509.extensions if e.oid != ExtensionOID.SUBJECT_ALTERNATIVE_NAME],
+    )
+    made = builder.sign(issuer.key, hashes.SHA256())  # type: ignore[arg-type]
+    chain = b"".join(one.public_bytes(Encoding.PEM) for one in (made, *(c.x509 for c in server.chain)))
+    (tmp_path / "server-chain.pem").write_bytes(chain)
+    (tmp_path / "server.key").write_bytes((bank_pki_folder / "server.key").read_bytes())
+    with rogue_bank(server_context(tmp_path), http(200)) as bank, pytest.raises(TransportError) as caught:
+        driver.run(bank.url, identity, lambda client: client.payment_status("1"))
+    assert caught.value.code == "transport.failed"
+    assert "has no subjectAltName for 'localhost'; the common name is not used" in caught.value.message
+    assert bank.requests == []

@@ -60,20 +60,22 @@ def test_every_line_is_given_with_its_number(data: bytes, lines: list[tuple[int,
     assert list(read_lines(with_lines(tmp_path, data))) == lines
 
 
-@pytest.mark.parametrize("length", [MAX_LINE_BYTES, MAX_LINE_BYTES + 1, 3 * MAX_LINE_BYTES + 7])
-def test_a_very_long_line_is_one_line_cut_at_the_limit(length: int, tmp_path: Path) -> None:
-    folder = with_lines(tmp_path, b"a\n" + b"x" * length + b"\nb\n")
-    lines = list(read_lines(folder))
-    assert [number for number, _ in lines] == [1, 2, 3]
-    assert len(lines[1][1]) == min(length, MAX_LINE_BYTES + 1)
-    assert lines[2][1] == b"b"
+def test_a_line_at_the_limit_is_read(tmp_path: Path) -> None:
+    folder = with_lines(tmp_path, b"a\n" + b"x" * MAX_LINE_BYTES + b"\nb\n")
+    assert [(number, len(line)) for number, line in read_lines(folder)] == [(1, 1), (2, MAX_LINE_BYTES), (3, 1)]
 
 
-def test_a_very_long_line_does_not_fill_the_memory(tmp_path: Path) -> None:
-    folder = tmp_path
-    with (folder / "records.jsonl").open("wb") as file:
-        file.truncate(200 * 1024 * 1024)  # zeros, no line feed, and no disk space
-    assert peak(lambda: [len(line) for _, line in read_lines(folder)]) < 50_000_000
+@pytest.mark.parametrize("length", [MAX_LINE_BYTES + 1, 200 * 1024 * 1024])
+def test_a_line_over_the_limit_ends_the_reading_in_bounded_memory(length: int, tmp_path: Path) -> None:
+    with (tmp_path / "records.jsonl").open("wb") as file:
+        file.truncate(length)  # zeros, no line feed, and no disk space
+
+    def read() -> None:
+        with pytest.raises(ArchiveError) as caught:
+            list(read_lines(tmp_path))
+        assert caught.value.code == "archive.unreadable"
+
+    assert peak(read) < 50_000_000
 
 
 def test_reading_does_not_fill_the_memory(long_archive: Path) -> None:
@@ -93,11 +95,15 @@ def test_an_absent_archive_cannot_be_read(tmp_path: Path) -> None:
     assert caught.value.code == "archive.unreadable"
 
 
-def test_a_folder_in_place_of_the_records_cannot_be_read(tmp_path: Path) -> None:
-    (tmp_path / "records.jsonl").mkdir()
+def test_an_empty_folder_has_no_lines(tmp_path: Path) -> None:
+    assert list(read_lines(tmp_path)) == []
+
+
+def test_a_folder_of_other_files_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "certs").mkdir()
     with pytest.raises(ArchiveError) as caught:
         list(read_lines(tmp_path))
-    assert caught.value.code == "archive.unreadable"
+    assert (caught.value.code, str(tmp_path / "records.jsonl") in caught.value.message) == ("archive.unreadable", True)
 
 
 def test_a_kept_certificate_is_read_by_its_hash(filled: Path, pki: Pki) -> None:

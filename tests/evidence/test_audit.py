@@ -11,8 +11,10 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from sealing import REQUEST, issue_for, seal_by_hand
 
 from tppkit._encoding import encode_base64
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ArchiveError, ConfigurationError
 from tppkit.evidence import (
     AuditSummary,
@@ -189,6 +191,28 @@ def test_a_seal_of_another_organisation_is_disproved(
     assert (row.verdict, row.code) == (Verdict.FAILED, "seal.other-organisation")
 
 
+@pytest.mark.parametrize(
+    ("accepted", "verdict", "code"),
+    [
+        (OrganizationPolicy(), Verdict.FAILED, "organization-identifier.authority-mismatch"),
+        (OrganizationPolicy(match_authority=False), Verdict.PASSED, None),
+    ],
+)
+@pytest.mark.parametrize("changed", ["qwac", "qseal"])
+def test_an_organization_that_is_not_accepted_is_disproved(
+    changed: str, accepted: OrganizationPolicy, verdict: Verdict, code: str | None, pki: Pki, tmp_path: Path
+) -> None:
+    statements = {"qwac": "GB-OB", "qseal": "GB-OB", changed: "GB-FCA"}
+    qwac, qseal = (issue_for(pki, kind, "PSDGB-OB-0015800001", nca_id) for kind, nca_id in statements.items())
+    paths = PathVerifier(make_anchors(pki.authorities))
+    policy = SealPolicy(paths, organizations=OrganizationPolicy(match_authority=False))
+    verified = verify_request(seal_by_hand(REQUEST, qseal), qwac=qwac.certificate, at=RECEIVED, policy=policy)
+    with EvidenceArchive(tmp_path / "uk", stream_id=STREAM) as archive:
+        archive.append(make_record(verified), *verified.chain, qwac.certificate)
+    (row,) = audit_archive(tmp_path / "uk", paths=paths, organizations=accepted)
+    assert (row.verdict, row.code) == (verdict, code)
+
+
 def test_a_website_certificate_that_is_none_is_disproved(judge: Callable[..., RecordVerdict], pki: Pki) -> None:
     row = judge({"qwac_cert": pki.qseal.certificate.sha256})
     assert (row.verdict, row.code) == (Verdict.FAILED, "qcstatements.not-web")
@@ -207,14 +231,6 @@ def test_a_missing_certificate_file_is_indeterminate(filled: Path, pki: Pki, pat
     (filled / "certs" / f"{pki.qseal.certificate.sha256}.der").unlink()
     counted = summary(filled, paths)
     assert (counted.exit_code, counted.by_code) == (3, Counter({"file.unreadable": 3}))
-
-
-def test_a_swapped_certificate_file_is_disproved(
-    filled: Path, pki: Pki, other_qseal: Issued, paths: PathVerifier
-) -> None:
-    (filled / "certs" / f"{pki.qseal.certificate.sha256}.der").write_bytes(other_qseal.certificate.der)
-    counted = summary(filled, paths)
-    assert (counted.exit_code, counted.by_code) == (1, Counter({"record.certificate": 3}))
 
 
 @pytest.fixture
@@ -248,10 +264,13 @@ def test_authorities_that_were_lost_leave_a_record_unproved(
     assert (counted.exit_code, counted.by_code) == (3, Counter({"trust.no-path": 1}))
 
 
-def test_an_authority_that_was_swapped_is_disproved(with_chains: Path, root_only: PathVerifier, pki: Pki) -> None:
+def test_an_authority_that_was_swapped_leaves_a_record_unproved(
+    with_chains: Path, root_only: PathVerifier, pki: Pki
+) -> None:
     file = with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der"
     file.write_bytes(pki.qseal_ca.certificate.der)
-    assert summary(with_chains, root_only).by_code == {"record.certificate": 1}
+    counted = summary(with_chains, root_only)
+    assert (counted.exit_code, counted.by_code) == (3, {"record.certificate": 1})
 
 
 def test_an_authority_that_nobody_believes_proves_nothing(with_chains: Path) -> None:

@@ -45,11 +45,13 @@ def test_codes_of_records_and_of_the_stream_are_both_counted() -> None:
     assert (counted.inconsistent, counted.records) == (1, 2)
 
 
-def test_the_first_twenty_failures_are_kept() -> None:
-    counted = AuditSummary()
-    for line in range(1, 41):
+@pytest.mark.parametrize(("limit", "listed"), [({}, 20), ({"max_failures": 3}, 3), ({"max_failures": None}, 25)])
+def test_the_first_failures_are_kept_and_the_others_counted(limit: dict[str, int | None], listed: int) -> None:
+    counted = AuditSummary(**limit)  # type: ignore[arg-type]
+    for line in range(1, 51):
         counted.add(replace(FAILED if line % 2 else ROW, line=line))
-    assert [row.line for row in counted.first_failures] == list(range(1, 40, 2))
+    assert [row.line for row in counted.first_failures] == list(range(1, 2 * listed, 2))
+    assert counted.not_listed == 25 - listed
 
 
 def test_the_head_of_every_stream_is_known_at_its_end() -> None:
@@ -65,10 +67,17 @@ def test_the_head_of_every_stream_is_known_at_its_end() -> None:
 
 @pytest.mark.parametrize(("heads", "exit_code"), [([], 0), (["f" * 64], 0), (["0" * 64], 4), (["f" * 64, "0" * 64], 4)])
 def test_a_head_that_was_expected_and_is_not_there_is_an_inconsistency(heads: list[str], exit_code: int) -> None:
+    counted = AuditSummary(expected_heads=frozenset(heads))
+    counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
+    counted.expect([ROW.archive])
+    assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
+
+
+def test_an_archive_named_as_text_is_the_one_of_its_path() -> None:
     counted = AuditSummary()
     counted.add(replace(ROW, stream_id="5a" * 16, leaf="f" * 64))
-    counted.expect([ROW.archive], heads=heads)
-    assert (counted.exit_code, counted.by_code["log.head"]) == (exit_code, int(exit_code > 0))
+    counted.expect([str(ROW.archive)])
+    assert (counted.exit_code, counted.by_code["log.empty"]) == (0, 0)
 
 
 def test_one_archive_of_several_that_is_empty_is_said() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from tppkit.errors import FormatError
 from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive
+from tppkit.evidence.audit import Head
 from tppkit.trust import PathVerifier
 
 STREAM = "5a" * 16
@@ -26,10 +27,10 @@ class Kept:
 
     def audit(self, *lines: bytes, head: str | None = None) -> AuditSummary:
         (self.folder / "records.jsonl").write_bytes(b"".join(lines))
-        counted = AuditSummary()
+        counted = AuditSummary(expected_heads=frozenset([head] if head else []))
         for row in audit_archive(self.folder, paths=self.paths):
             counted.add(row)
-        counted.expect([self.folder], heads=[head] if head else [])
+        counted.expect([self.folder])
         return counted
 
     def stream_codes(self, *lines: bytes) -> list[str | None]:
@@ -79,6 +80,8 @@ def test_no_flipped_byte_of_the_last_record_passes(kept: Kept) -> None:
         ([0, 0, 1, 2], [None, "log.repeated", None, None]),
         ([0, 2, 1], [None, "log.gap", "log.repeated"]),
         ([2, 1, 0], ["log.gap", "log.repeated", "log.repeated"]),
+        ([0, 1, 0, 1, 2], [None, None, "log.repeated", "log.repeated", None]),
+        ([0, 1, 2, 1], [None, None, None, "log.repeated"]),
     ],
     ids=str,
 )
@@ -87,12 +90,31 @@ def test_records_that_are_missing_repeated_or_moved_are_seen(
 ) -> None:
     lines = [kept.lines[number] for number in order]
     assert kept.stream_codes(*lines) == codes
-    assert kept.audit(*lines).exit_code == 4
+    summary = kept.audit(*lines)
+    assert (summary.exit_code, summary.heads[kept.folder]) == (4, Head(STREAM, 3, kept.head))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ([1, 2], "record 0 is missing (1 record)"),
+        ([0, 2], "record 1 is missing (1 record)"),
+        ([0, 5], "records 1 to 4 are missing (4 records)"),
+    ],
+    ids=str,
+)
+def test_a_gap_says_which_records_are_missing(numbers: list[int], message: str, kept: Kept) -> None:
+    lines = [replace(EvidenceRecord.from_line(kept.lines[0]), seq=number).to_line() for number in numbers]
+    assert [row.stream_message for row in kept.audit(*lines).first_failures if row.stream_code == "log.gap"] == [
+        message
+    ]
 
 
 def test_a_record_of_another_stream_is_seen(kept: Kept) -> None:
     foreign = replace(EvidenceRecord.from_line(kept.lines[1]), stream_id="c3" * 16)
     assert kept.stream_codes(kept.lines[0], foreign.to_line()) == [None, "log.other-stream"]
+    assert kept.stream_codes(*kept.lines, foreign.to_line()) == [None, None, None, "log.other-stream"]
+    assert kept.audit(*kept.lines, foreign.to_line()).heads[kept.folder].leaf == kept.head
 
 
 def test_a_record_in_place_of_another_is_seen(kept: Kept) -> None:

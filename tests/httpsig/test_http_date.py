@@ -33,6 +33,11 @@ def test_another_form_is_refused(value: str) -> None:
     assert caught.value.code == "header.date"
 
 
+def test_a_wrong_day_of_the_week_is_named() -> None:
+    with pytest.raises(FormatError, match="has the wrong day of the week: 15 Nov 1994 is a Tue"):
+        parse_http_date("Mon, 15 Nov 1994 08:12:31 GMT")
+
+
 @given(st.datetimes(timezones=st.just(UTC)))
 def test_what_is_written_reads_back(at: datetime) -> None:
     assert parse_http_date(format_http_date(at)) == at.replace(microsecond=0)

@@ -34,13 +34,16 @@ CALLBACK_DOORS = frozenset(SOURCE.glob("web/callback*.py"))
 # Codes of these modules that no request can cause, and why; they are ours and stay 500.
 OURS: Mapping[str, str] = MappingProxyType(
     {
+        "archive.unusable": "the request was right, and our archive failed: 503",
         "authority.unknown": "a notice: no request fails for it",
+        "database.unavailable": "the request was right, and our database failed: 503",
         "rules.edition": "who calls the check names the edition; no request does",
         "login.setting": "a mistake in our settings",
         "machine.no-such-move": "handlers ask the table before they move",
         "name.malformed": "only keyId holds a name as text, and its reader says key-id.malformed",
         "pkcs12.too-costly": "files of our own only",
         "pkcs12.unreadable": "files of our own only",
+        "organization-policy.scheme": "a mistake in our settings",
         "origin.malformed": "who verifies says where requests arrive; no request does",
         "pki.unusable": "the sandbox cannot read its own folder, which is 503",
         "profile.algorithm": "a signer of our own that does not fit the row",

@@ -20,7 +20,7 @@ PAYMENT: dict[str, Any] = {
     "creditorAccount": {"iban": "LT601010012345678901"},
     "creditorName": "Example Merchant",
 }
-LINKS = {name: {"href": f"/{name}"} for name in ("scaRedirect", "status", "self")}
+LINKS = {name: {"href": f"https://bank.example/{name}"} for name in ("scaRedirect", "status", "self")}
 INITIATED = {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS}
 GOOD: dict[type[WireModel], dict[str, Any]] = {
     PaymentInitiation: PAYMENT,

@@ -24,7 +24,9 @@ PAYMENT: dict[str, Any] = {
     "creditorAccount": {"iban": "LT601010012345678901"},
     "creditorName": "Example Merchant",
 }
-LINKS = {name: {"href": f"/{name}"} for name in ("scaRedirect", "status", "self")}
+LINKS = {name: {"href": f"/{name}"} for name in ("status", "self")} | {
+    "scaRedirect": {"href": "https://bank.example/sca"}
+}
 INITIATED = {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS}
 
 
@@ -56,7 +58,29 @@ def test_a_payment_is_read() -> None:
 def test_an_initiated_payment_is_read() -> None:
     initiated = PaymentInitiated.from_wire(wire(INITIATED))
     assert (initiated.transaction_status, initiated.payment_id) == (TransactionStatus.RCVD, "p-1")
-    assert (initiated.links.sca_redirect.href, initiated.links.self_.href) == ("/scaRedirect", "/self")
+    assert (initiated.links.sca_redirect.href, initiated.links.self_.href) == (
+        "https://bank.example/sca",
+        "/self",
+    )
+
+
+@pytest.mark.parametrize("href", ["http://localhost:8081/a?b=c#d", "HTTPS://bank.example", "https://[::1]/a"])
+def test_an_approval_link_is_a_web_address(href: str) -> None:
+    links = LINKS | {"scaRedirect": {"href": href}}
+    assert PaymentInitiated.from_wire(wire(INITIATED | {"_links": links})).links.sca_redirect.href == href
+
+
+@pytest.mark.parametrize(
+    "href",
+    [
+        "", "/approve", "//bank.example/a", "javascript:alert(1)", "java\nscript:alert(1)", "data:text/html,x", "file:///etc/passwd",
+        "intent://pay#Intent;end", "https:bank.example", "https:///a", "https://bank.example/ a", "https://bank.example/\r\nX: y",
+        "https://bank.example@evil.example/", "https://[::1/a", " https://bank.example", "https://bank.example:x/",
+    ],
+)  # fmt: skip
+def test_an_approval_link_that_a_browser_must_not_open_is_refused(href: str) -> None:
+    error = fault(wire(INITIATED | {"_links": LINKS | {"scaRedirect": {"href": href}}}), PaymentInitiated)
+    assert (error.code, "_links.scaRedirect" in error.message) == ("model.invalid", True)
 
 
 def test_a_payment_is_written_with_the_names_of_the_document_and_without_what_is_absent() -> None:

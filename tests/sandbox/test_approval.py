@@ -25,15 +25,22 @@ class Page(HTMLParser):
         super().__init__()
         self.tags: list[str] = []
         self.links: list[str | None] = []
+        self.metas: list[dict[str, str | None]] = []
         self.text = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.metas += [dict(attrs)] if tag == "meta" else []
         self.links += [value for name, value in attrs if name == "href"]
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+    @property
+    def reloads_after_s(self) -> int | None:
+        """Seconds until the browser loads the page again, with or without script."""
+        return next((int(a["content"] or "") for a in self.metas if a.get("http-equiv") == "refresh"), None)
 
 
 def get(url: str) -> httpx.Response:
@@ -191,3 +198,15 @@ def test_asking_only_for_the_headers_does_not_open_the_payment(tpp: RawProvider)
     payment = tpp.new_payment()
     httpx.head(approval_link(payment), trust_env=False)
     assert tpp.cancel(payment).status_code == 200
+
+
+def test_an_open_page_reloads_every_30_seconds_until_the_payment_is_decided(tpp: RawProvider) -> None:
+    payment = tpp.new_payment()
+    assert open_link(payment).reloads_after_s == 30
+    assert Page(decide(payment, "approve").text).reloads_after_s is None
+
+
+def test_the_page_may_be_shown_in_an_iframe(tpp: RawProvider) -> None:
+    headers = get(approval_link(tpp.new_payment())).headers
+    assert "x-frame-options" not in headers
+    assert "frame-ancestors" not in headers["content-security-policy"]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tppkit._clock import parse_time, utc_now
-from tppkit.sandbox import SandboxServer
+from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 
 
 def advance_with(server: SandboxServer, content: bytes, content_type: str = "application/json") -> httpx.Response:
@@ -40,6 +41,16 @@ def test_steps_add_up(fresh_bank: SandboxServer) -> None:
     for _ in range(3):
         advance_with(fresh_bank, b'{"seconds": 100}')
     assert parse_time(now(fresh_bank)) >= before + timedelta(seconds=300)
+
+
+@pytest.mark.parametrize("step_s", [0, 86_400])
+def test_a_restart_keeps_the_clock(step_s: int, tmp_path: Path, bank_pki_folder: Path) -> None:
+    settings = SandboxSettings(tmp_path, pki=bank_pki_folder)
+    with run_sandbox(settings) as server:
+        advance_with(server, b'{"seconds": %d}' % step_s)
+        before = parse_time(now(server))
+    with run_sandbox(settings) as server:
+        assert before <= parse_time(now(server)) <= utc_now() + timedelta(seconds=step_s)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +111,20 @@ def test_a_browser_of_another_origin_is_not_told_that_it_may(bank: SandboxServer
     response = httpx.options(bank.addresses.control_url + "/clock/advance", headers=headers, trust_env=False)
     assert response.status_code == 405
     assert not [name for name in response.headers if name.startswith("access-control-")]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "127.8.9.10:8446", "[::1]", "[::1]:8446"])
+def test_a_loopback_name_is_answered(host: str, bank: SandboxServer) -> None:
+    response = httpx.get(bank.addresses.control_url + "/clock", headers={"Host": host}, trust_env=False)
+    assert response.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["", "evil.example", "evil.example:8446", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1",
+             "[::2]", "::1", "0.0.0.0", "localhost:8446@evil.example", "localhost:x"],
+)  # fmt: skip
+def test_another_name_that_was_pointed_at_loopback_is_refused(host: str, bank: SandboxServer) -> None:
+    url = bank.addresses.control_url + "/clock/advance"
+    response = httpx.post(url, json={"seconds": 300}, headers={"Host": host}, trust_env=False)
+    assert (response.status_code, response.json()["error"]["code"]) == (421, "control.host")
+    assert parse_time(now(bank)) < utc_now() + timedelta(seconds=60)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -71,3 +74,56 @@ def test_a_request_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch, 
             slow.sendall(b"POST /approve/x HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nab")
             assert ended(silent)
             assert ended(slow)
+
+
+@pytest.fixture(params=["psd2", "approval", "control"])
+def exchange(request: pytest.FixtureRequest, bank: SandboxServer) -> Callable[[bytes], bytes]:
+    """Send bytes to one of the hosts, and return everything that it answers."""
+    url = urlsplit(getattr(bank.addresses, f"{request.param}_url"))
+    context = (
+        ssl.create_default_context(cafile=Path(bank.addresses.pki) / "root.pem") if url.scheme == "https" else None
+    )
+
+    def exchanged(raw: bytes) -> bytes:
+        with ExitStack() as opened:
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", url.port or 0), timeout=10))
+            if context is not None:
+                connection = opened.enter_context(context.wrap_socket(connection, server_hostname="localhost"))
+            connection.sendall(raw)
+            answer = b""
+            with suppress(ConnectionError):
+                while chunk := connection.recv(65536):
+                    answer += chunk
+            return answer
+
+    return exchanged
+
+
+HOST = b"Host: localhost\r\n"
+CLOSE = b"Connection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET / HTTP/1.1\r\n" + CLOSE,
+        b"GET http://localhost/ HTTP/1.1\r\n" + CLOSE,
+        b"GET / HTTP/1.1\r\n" + HOST + HOST + CLOSE,
+        b"GET / HTTP/2.0\r\n" + HOST + CLOSE,
+        b"GET / HTTP/0.9\r\n" + HOST + CLOSE,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+    ids=["no Host", "no Host, absolute", "two Hosts", "HTTP/2.0", "HTTP/0.9", "HTTP/2 preface"],
+)
+def test_a_request_that_is_not_http_1_is_answered_400(raw: bytes, exchange: Callable[[bytes], bytes]) -> None:
+    assert exchange(raw).startswith(b"HTTP/1.1 400 ")
+
+
+@pytest.mark.parametrize("raw", [b"GET / HTTP/1.1\r\n" + HOST + CLOSE, b"GET / HTTP/1.0\r\n" + HOST + b"\r\n"])
+def test_http_1_with_one_host_is_answered(raw: bytes, exchange: Callable[[bytes], bytes]) -> None:
+    assert exchange(raw)[9:12] in (b"401", b"404")
+
+
+def test_a_bad_request_behind_an_unanswered_one_gets_no_answer(exchange: Callable[[bytes], bytes]) -> None:
+    answers = exchange(b"GET / HTTP/1.1\r\n" + HOST + b"\r\nGET / HTTP/1.1\r\n\r\n")
+    assert b" 400 " not in answers

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from raw_provider import PAYMENTS, RawProvider, advance, assert_refused
+from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 
 from tppkit._clock import utc_now
 from tppkit.protocol.psd2 import PSD2
@@ -66,13 +67,11 @@ def test_an_expired_qwac_is_refused(
     assert_refused(connect(bank, qwac=expired_qwac).request("GET", TARGET), 401, "CERTIFICATE_EXPIRED")
 
 
-def test_a_qwac_that_ends_while_the_sandbox_runs_is_refused(
-    fresh_bank: SandboxServer, connect: Callable[..., RawProvider]
-) -> None:
+def test_certificates_are_judged_at_real_time(fresh_bank: SandboxServer, connect: Callable[..., RawProvider]) -> None:
     caller = connect(fresh_bank)
+    advance(fresh_bank, 410 * 86_400)
+    assert caller.initiate().status_code == 201
     assert_refused(caller.request("GET", TARGET), 403, "RESOURCE_UNKNOWN")
-    advance(fresh_bank, 366 * 86_400)
-    assert_refused(caller.request("GET", TARGET), 401, "CERTIFICATE_EXPIRED")
 
 
 def test_a_qwac_of_an_unknown_authority_is_refused(
@@ -87,6 +86,34 @@ def test_a_certificate_for_another_use_is_refused(
 ) -> None:
     (issued,) = (issued for issued in bank_pki.issued if issued.label == label)
     assert_refused(connect(bank, qwac=issued).request("GET", TARGET), 401, "CERTIFICATE_INVALID")
+
+
+@pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
+def test_the_organizations_authorization_number_is_asked_for(
+    identifier: str, nca_id: str, expected: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
+) -> None:
+    qwac, qseal = (issue_for(bank_pki, kind, identifier, nca_id) for kind in ("qwac", "qseal"))
+    caller, sealing = connect(bank, qwac=qwac, qseal=qseal), connect(bank, qseal=qseal)
+    if expected == "holds":
+        assert caller.initiate().status_code == 201
+        return
+    for refused in (caller.request("GET", TARGET), caller.initiate(), sealing.initiate()):
+        assert_refused(refused, 401, "CERTIFICATE_INVALID")
+        assert expected in refused.text
+
+
+@pytest.mark.parametrize(("identifier", "nca_id", "expected"), WITHOUT_STATEMENT)
+def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
+    identifier: str,
+    nca_id: None,
+    expected: str,
+    bank: SandboxServer,
+    bank_pki: Pki,
+    connect: Callable[..., RawProvider],
+) -> None:
+    response = connect(bank, qseal=issue_for(bank_pki, "qseal", identifier, nca_id)).initiate()
+    assert response.status_code == (201 if expected == "holds" else 401)
+    assert expected == "holds" or expected in response.text
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))

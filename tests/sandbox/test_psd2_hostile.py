@@ -7,6 +7,7 @@ import logging
 import random
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -61,11 +62,11 @@ def errors() -> Iterator[list[str]]:
 
 @pytest.fixture(scope="module")
 def exchange(bank: SandboxServer, bank_pki: Pki) -> Callable[..., bytes]:
-    """Sends raw bytes over mutual TLS, and gives what came back until the server closed or fell silent."""
+    """Sends raw bytes over mutual TLS, 0.3 s between two parts, and gives what came back until the server closed or fell silent."""
     context = tls_context(bank_pki.qwac, bank_pki)
     url = urlsplit(bank.addresses.psd2_url)
 
-    def exchanged(raw: bytes, *, silence_s: float = 0.5) -> bytes:
+    def exchanged(raw: bytes, *later: bytes, silence_s: float = 0.5) -> bytes:
         answer = b""
         with (
             socket.create_connection(("127.0.0.1", url.port or 0), timeout=5) as plain,
@@ -73,6 +74,9 @@ def exchange(bank: SandboxServer, bank_pki: Pki) -> Callable[..., bytes]:
         ):
             try:
                 connection.sendall(raw)
+                for part in later:
+                    time.sleep(0.3)
+                    connection.sendall(part)
                 connection.settimeout(silence_s)
                 while chunk := connection.recv(65_536):
                     answer += chunk
@@ -101,6 +105,23 @@ def raw_request(tpp: RawProvider, message: Message) -> bytes:
 
 def test_a_request_by_hand_is_taken(tpp: RawProvider, exchange: Callable[..., bytes]) -> None:
     assert only_status(exchange(raw_request(tpp, tpp.sealed(tpp.message())), silence_s=5)) == 201
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_trailers_are_ignored(
+    paused: bool, tpp: RawProvider, exchange: Callable[..., bytes], bank: SandboxServer
+) -> None:
+    message = tpp.sealed(tpp.message())
+    head, body = raw_request(tpp, message).split(b"\r\n\r\n", 1)
+    head = head[: head.rindex(b"Content-Length")] + b"Transfer-Encoding: chunked\r\n\r\n"
+    parts = [
+        head + b"%x\r\n%s\r\n" % (len(body), body),
+        b"0\r\nContent-Encoding: gzip\r\nX-Request-ID: other\r\nScript-Name: /x\r\n\r\n",
+    ]
+    answer = exchange(*parts if paused else [b"".join(parts)], silence_s=5)
+    assert only_status(answer) == 201
+    repeated = tpp.send(message)
+    assert (repeated.status_code, repeated.content) == (201, answer.split(b"\r\n\r\n", 1)[1])
 
 
 def test_flipped_bytes_of_a_good_request_do_no_harm(

@@ -82,6 +82,23 @@ def test_opening_the_link_starts_the_five_minutes_again(caller: RawProvider, fre
     assert caller.status(payment) == "RJCT"
 
 
+def test_a_page_that_is_used_stays_usable_for_five_minutes(caller: RawProvider, fresh_bank: SandboxServer) -> None:
+    payment = caller.new_payment()
+    advance(fresh_bank, 290)
+    open_link(payment)
+    advance(fresh_bank, 250)
+    httpx.post(approval_link(payment), trust_env=False)  # submits the form without a decision
+    advance(fresh_bank, 51)
+    decide(payment, "approve")
+    assert caller.status(payment) in {"ACSP", "ACSC"}
+
+
+def test_submitting_the_form_starts_the_approval(caller: RawProvider) -> None:
+    payment = caller.new_payment()
+    httpx.post(approval_link(payment), trust_env=False)
+    assert_refused(caller.cancel(payment), 409, "CANCELLATION_INVALID")
+
+
 def test_polling_does_not_keep_a_payment_alive(caller: RawProvider, fresh_bank: SandboxServer) -> None:
     payment = caller.new_payment()
     for _ in range(3):

@@ -11,6 +11,7 @@ import pytest
 from raw_provider import PAYMENT, RawProvider, altered, assert_refused, make_seal
 from sealing import seal_by_hand
 
+from tppkit.httpsig import make_digest
 from tppkit.sandbox import SandboxServer
 from tppkit.seals import Message, sign_request
 from tppkit.testpki import Issued, Pki, make_pki
@@ -122,6 +123,19 @@ def test_a_sealed_request_of_another_provider_cannot_be_sent_on(
     thief = connect(bank, qwac=second_provider[0])
     overheard = sign_request(tpp.message(), seal=make_seal(bank_pki.qseal))
     assert_refused(thief.send(overheard), 401, "SIGNATURE_INVALID")
+
+
+@pytest.mark.parametrize(("algorithm", "status"), [("SHA-512", 401), ("SHA-512,SHA-256", 201), ("sha-256", 201)])
+def test_the_digest_must_be_by_sha_256_whatever_stands_beside_it(
+    algorithm: str, status: int, tpp: RawProvider, bank_pki: Pki
+) -> None:
+    message = tpp.message()
+    digest = make_digest(message.body, algorithm=algorithm)
+    response = tpp.send(seal_by_hand(message, bank_pki.qseal, digest=digest))
+    assert response.status_code == status
+    if status == 401:
+        assert_refused(response, 401, "SIGNATURE_INVALID")
+        assert "the profile psd2-v1 demands SHA-256, as in Digest: SHA-256=<base64>" in response.text
 
 
 def test_header_names_in_any_case_are_taken(tpp: RawProvider) -> None:

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from test_store import PAYMENT
 
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.clock import MAX_ADVANCE, SandboxClock
+from tppkit.sandbox.store import Store
 
 BASE = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def clock() -> SandboxClock:
-    return SandboxClock(lambda: BASE)
+def store(tmp_path: Path) -> Iterator[Store]:
+    opened = Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock(store: Store) -> SandboxClock:
+    return SandboxClock(store, base=lambda: BASE)
+
+
+def at(*times: datetime) -> Callable[[], datetime]:
+    """A machine's clock that shows these times, one after the other."""
+    return iter(times).__next__
 
 
 def test_it_begins_with_the_clock_below(clock: SandboxClock) -> None:
@@ -22,16 +41,36 @@ def test_it_begins_with_the_clock_below(clock: SandboxClock) -> None:
 
 
 def test_it_is_ahead_by_what_it_was_advanced(clock: SandboxClock) -> None:
-    assert clock.advance(timedelta(minutes=5)) == BASE + timedelta(minutes=5)
-    clock.advance(timedelta(seconds=1))
+    assert asyncio.run(clock.advance(timedelta(minutes=5))) == BASE + timedelta(minutes=5)
+    asyncio.run(clock.advance(timedelta(seconds=1)))
     assert clock.now() == BASE + timedelta(minutes=5, seconds=1)
 
 
-def test_it_goes_on_with_the_clock_below() -> None:
-    times = iter([BASE, BASE + timedelta(hours=1)])
-    clock = SandboxClock(lambda: next(times))
-    clock.advance(timedelta(days=1))
+def test_it_goes_on_with_the_clock_below(store: Store) -> None:
+    times = at(BASE, BASE + HOUR)
+    clock = SandboxClock(store, base=times)
+    asyncio.run(clock.advance(timedelta(days=1)))
     assert clock.now() == BASE + timedelta(days=1, hours=1)
+
+
+def test_it_goes_on_from_where_it_was_when_the_machines_clock_is_set_back(store: Store) -> None:
+    clock = SandboxClock(store, base=at(BASE, BASE - HOUR, BASE - HOUR + timedelta(seconds=5)))
+    assert [clock.now() for _ in range(3)] == [BASE, BASE, BASE + timedelta(seconds=5)]
+
+
+@pytest.mark.parametrize("restarted", [BASE + HOUR, BASE - HOUR])
+def test_it_is_kept_in_the_database_and_never_moves_back(
+    restarted: datetime, clock: SandboxClock, store: Store
+) -> None:
+    ahead = asyncio.run(clock.advance(timedelta(days=1)))
+    assert SandboxClock(store, base=lambda: restarted).now() == max(ahead, restarted + timedelta(days=1))
+
+
+@pytest.mark.parametrize("field", ["active_at", "approved_at"])
+def test_it_never_moves_back_behind_what_happened(field: str, store: Store) -> None:
+    with store.transaction() as tx:
+        tx.add_payment(replace(PAYMENT, progress=replace(PAYMENT.progress, **{"active_at": BASE, field: BASE + HOUR})))
+    assert SandboxClock(store, base=lambda: BASE).now() == BASE + HOUR
 
 
 @pytest.mark.parametrize(
@@ -39,12 +78,12 @@ def test_it_goes_on_with_the_clock_below() -> None:
 )
 def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, clock: SandboxClock) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        clock.advance(step)
+        asyncio.run(clock.advance(step))
     assert caught.value.code == "clock.backwards"
     assert clock.now() == BASE
 
 
 def test_it_can_be_advanced_ten_years_in_all(clock: SandboxClock) -> None:
-    clock.advance(MAX_ADVANCE)
+    asyncio.run(clock.advance(MAX_ADVANCE))
     with pytest.raises(ConfigurationError):
-        clock.advance(timedelta(seconds=1))
+        asyncio.run(clock.advance(timedelta(seconds=1)))

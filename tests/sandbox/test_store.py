@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
+import psycopg
 import pytest
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
-from tppkit.sandbox.store import Store, StoredPayment, UsedRequestId
+from tppkit.sandbox.store import Store, StoredPayment, Transaction, UsedRequestId
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
 PAYMENT = StoredPayment(
@@ -86,7 +91,7 @@ def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
 def test_ids_and_links_stand_once_and_a_failure_does_not_show_them(again: StoredPayment, store: Store) -> None:
     with store.transaction() as tx:
         tx.add_payment(PAYMENT)
-    with pytest.raises(ConfigurationError) as caught, store.transaction() as tx:
+    with pytest.raises(TransportError) as caught, store.transaction() as tx:
         tx.add_payment(again)
     assert "SECRET-LINK" not in str(caught.value)
 
@@ -113,6 +118,102 @@ def test_what_is_older_than_the_window_is_forgotten(older_s: int, remembered: bo
         now = NOW + timedelta(seconds=older_s)
         tx.remember_request_id("B", ID, replace(USED, first_at=now), forget_before=now - timedelta(hours=1))
         assert (tx.used_request_id("A", ID) is not None) == remembered
+
+
+def test_each_answer_to_a_request_is_counted_for_itself(store: Store) -> None:
+    first = ("A", ID, "ab" * 32, "p-1")
+    others = [("B", *first[1:]), ("A", ID, "cd" * 32, "p-1"), (*first[:3], "FORMAT_ERROR")]
+    counted = []
+    for organization, request_id, fingerprint, answer in (first, first, *others, ("A", ID.upper(), *first[2:])):
+        with store.transaction() as tx:
+            counted.append(tx.count_answer(organization, request_id, fingerprint=fingerprint, answer=answer))
+    assert counted == [1, 2, 1, 1, 1, 3]
+
+
+def used_ids(url: str) -> int:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as other:
+        return int(other.execute("SELECT count(*) FROM request_ids").fetchone()[0])
+
+
+def test_many_old_ids_are_forgotten_a_few_at_a_time(url: str, store: Store) -> None:
+    with store.transaction() as tx:
+        for number in range(250):
+            tx.remember_request_id("A", str(number), USED, forget_before=NOW - timedelta(hours=1))
+    left = []
+    for number in range(3):
+        now = NOW + timedelta(hours=2)
+        with store.transaction() as tx:
+            tx.remember_request_id(
+                "B", str(number), replace(USED, first_at=now), forget_before=now - timedelta(hours=1)
+            )
+        left.append(used_ids(url))
+    assert left == [151, 52, 3]
+
+
+@pytest.mark.parametrize("existing", [False, True], ids=["new", "of an older version"])
+def test_old_ids_are_found_by_an_index(existing: bool, url: str) -> None:
+    path = url.removeprefix("sqlite:///")
+    Store(url).close()
+    if existing:
+        with closing(sqlite3.connect(path)) as older:
+            older.execute("DROP INDEX ix_request_ids_first_at")
+        Store(url).close()
+    with closing(sqlite3.connect(path)) as other:
+        plan = other.execute("EXPLAIN QUERY PLAN SELECT * FROM request_ids WHERE first_at <= 1").fetchall()
+    assert "USING INDEX ix_request_ids_first_at" in str(plan)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def locked(request: pytest.FixtureRequest, url: str) -> Iterator[Store]:
+    """A store whose tables another program has locked."""
+    if request.param == "postgresql":
+        libpq: str = request.getfixturevalue("postgresql_url")
+        opened = Store(libpq.replace("postgresql:", "postgresql+psycopg:", 1))
+        with psycopg.connect(libpq) as other:
+            other.execute("LOCK TABLE payments")
+            yield opened
+    else:
+        opened = Store(url)
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield opened
+    opened.close()
+
+
+def test_a_lock_of_another_program_is_waited_for_a_second(locked: Store) -> None:
+    began = time.monotonic()
+    with pytest.raises(TransportError) as caught, locked.transaction() as tx:
+        tx.payment("p-1")
+    assert caught.value.code == "database.unavailable"
+    assert 0.9 < time.monotonic() - began < 3
+
+
+def test_a_database_in_memory_can_be_used() -> None:
+    store = Store("sqlite://")
+    asyncio.run(store.run(lambda tx: tx.add_payment(PAYMENT)))
+    assert asyncio.run(store.run(lambda tx: tx.payment("p-1"))) == PAYMENT
+    store.close()
+
+
+def test_a_job_that_waits_beyond_the_time_limit_never_runs(url: str) -> None:
+    store, begun = Store(url, time_limit_s=0.2), Event()
+
+    def slow(tx: Transaction) -> None:
+        begun.set()
+        time.sleep(0.5)
+
+    async def both() -> list[BaseException | None]:
+        jobs = (store.run(slow), store.run(lambda tx: tx.add_payment(PAYMENT)))
+        return await asyncio.gather(*jobs, return_exceptions=True)
+
+    failures = asyncio.run(both())
+    assert begun.is_set()
+    assert [getattr(failure, "code", None) for failure in failures] == ["database.unavailable"] * 2
+    store.close()
+    again = Store(url)
+    with again.transaction() as tx:
+        assert tx.payment("p-1") is None
+    again.close()
 
 
 def test_what_was_stored_is_there_when_it_is_opened_again(url: str, store: Store) -> None:

@@ -15,7 +15,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -33,16 +33,14 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from OpenSSL import SSL
-from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox import tls as tls_module
+from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.tls import ServerTls, TlsMode, make_http_protocol
 
 pytestmark = pytest.mark.filterwarnings("error")
 
-INNERS = pytest.mark.parametrize("inner", [HttpToolsProtocol, H11Protocol], ids=["httptools", "h11"])
 BOTH = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
 VERSIONS = pytest.mark.parametrize("version", BOTH, ids=["1.2", "1.3"])
 GET = b"GET / HTTP/1.1\r\nhost: sandbox\r\n\r\n"
@@ -250,7 +248,7 @@ class Running:
 
     @property
     def live(self) -> int:
-        return len(self.protocol.listener.live)
+        return len(self.server.server_state.connections)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=5)
@@ -290,7 +288,7 @@ class Running:
 
 
 @contextmanager
-def serving(tls: ServerTls, inner: Any = None, socket_buffer: int = 0) -> Iterator[Running]:
+def serving(tls: ServerTls, inner: type[BoundedHttp] = BoundedHttp, socket_buffer: int = 0) -> Iterator[Running]:
     """Run a server; afterwards no connection, task or protocol object of it may be left."""
     bank, protocol = Bank(), make_http_protocol(tls, inner=inner)
     listening = socket.create_server(("127.0.0.1", 0))
@@ -357,9 +355,9 @@ def reset(connection: socket.socket) -> None:
     connection.close()
 
 
-@pytest.fixture(scope="module", params=[HttpToolsProtocol, H11Protocol], ids=["httptools", "h11"])
-def soft_server(pki: Pki, request: pytest.FixtureRequest) -> Iterator[Running]:
-    with serving(pki.tls(), request.param) as running:
+@pytest.fixture(scope="module")
+def soft_server(pki: Pki) -> Iterator[Running]:
+    with serving(pki.tls()) as running:
         yield running
 
 
@@ -406,15 +404,13 @@ def test_the_application_sees_the_certificate(pki: Pki, soft: Running, version: 
     (scope,) = soft.bank.scopes
     assert cipher is not None
     assert scope["scheme"] == "https"
-    assert scope["extensions"] == {
-        "tls": {
-            "server_cert": pki.server.pems[0],
-            "client_cert_chain": pki.clients["good"].pems,
-            "client_cert_name": "2.5.4.97=PSDDE-BAFIN-123456,CN=good",
-            "client_cert_error": None,
-            "tls_version": {ssl.TLSVersion.TLSv1_2: 0x0303, ssl.TLSVersion.TLSv1_3: 0x0304}[version],
-            "cipher_suite": next(c["id"] & 0xFFFF for c in context.get_ciphers() if c["name"] == cipher[0]),
-        }
+    assert scope["extensions"]["tls"] == {
+        "server_cert": pki.server.pems[0],
+        "client_cert_chain": pki.clients["good"].pems,
+        "client_cert_name": "2.5.4.97=PSDDE-BAFIN-123456,CN=good",
+        "client_cert_error": None,
+        "tls_version": {ssl.TLSVersion.TLSv1_2: 0x0303, ssl.TLSVersion.TLSv1_3: 0x0304}[version],
+        "cipher_suite": next(c["id"] & 0xFFFF for c in context.get_ciphers() if c["name"] == cipher[0]),
     }
 
 
@@ -717,11 +713,10 @@ def test_a_client_that_says_goodbye_is_let_go(pki: Pki, soft: Running) -> None:
 # --- hostile and unlucky peers ------------------------------------------------------------------------------
 
 
-@INNERS
-def test_a_client_that_does_not_read_holds_the_application_back(pki: Pki, inner: Any, log: Any) -> None:
+def test_a_client_that_does_not_read_holds_the_application_back(pki: Pki, log: Any) -> None:
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
-    with serving(pki.tls(handshake_timeout_s=0.3), inner, socket_buffer=16_384) as running:
+    with serving(pki.tls(handshake_timeout_s=0.3), socket_buffer=16_384) as running:
         raw.connect(("127.0.0.1", running.port))
         with pki.client().wrap_socket(raw, server_hostname="127.0.0.1") as connection:
             connection.sendall(b"GET /endless HTTP/1.1\r\nhost: sandbox\r\n\r\n")
@@ -776,11 +771,10 @@ def test_a_client_that_read_everything_may_then_pause(pki: Pki, log: Any) -> Non
     assert log() == []
 
 
-@INNERS
-def test_an_application_that_does_not_read_holds_the_client_back(pki: Pki, inner: Any) -> None:
+def test_an_application_that_does_not_read_holds_the_client_back(pki: Pki) -> None:
     raw, sent = socket.socket(), 0
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
-    with serving(pki.tls(), inner, socket_buffer=16_384) as running:
+    with serving(pki.tls(), socket_buffer=16_384) as running:
         raw.connect(("127.0.0.1", running.port))
         with pki.client().wrap_socket(raw, server_hostname="127.0.0.1") as connection:
             connection.sendall(b"POST /deaf HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9000000\r\n\r\n")
@@ -914,24 +908,45 @@ def test_a_client_that_stops_sending_disconnects_the_application(pki: Pki, soft:
         eventually(lambda: soft.bank.disconnects == 1 and soft.live == 0)
 
 
-def test_connections_beyond_the_limit_are_closed_at_once(pki: Pki, log: Any) -> None:
-    with serving(pki.tls(max_connections=2)) as running:
-        with running.tls_connect(pki.client()), running.connect():
-            eventually(lambda: running.live == 2)
-            with running.connect() as third, suppress(ConnectionError):
-                assert third.recv(1) == b""
-            assert running.live == 2
-        eventually(lambda: running.live == 0)
+class _AtMostTwo(BoundedHttp):
+    max_connections = 2
+
+
+def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_idle_longest(pki: Pki) -> None:
+    with ExitStack() as opened:
+        running = opened.enter_context(serving(pki.tls(), _AtMostTwo))
+        idle, used = (opened.enter_context(running.tls_connect(pki.client())) for _ in range(2))
+        for each in (idle, used):
+            each.sendall(GET)
+            read_answer(each)
         assert b"200 OK" in running.ask(pki.client())
-    assert log()[0].endswith("connection limit reached")
+        with suppress(OSError):
+            assert idle.recv(1) == b""
+        used.sendall(GET)
+        assert b"200 OK" in read_answer(used)
+        for _ in range(3):  # handshakes that are not finished are idle, too
+            opened.enter_context(running.connect())
+        assert b"200 OK" in running.ask(pki.client())
+
+
+def test_a_connection_beyond_the_limit_is_closed_where_all_are_in_use(pki: Pki, log: Any) -> None:
+    with ExitStack() as opened:
+        running = opened.enter_context(serving(pki.tls(), _AtMostTwo))
+        busy = [opened.enter_context(running.tls_connect(pki.client())) for _ in range(2)]
+        for each in busy:
+            each.sendall(b"GET /slow HTTP/1.1\r\nhost: sandbox\r\n\r\n")
+        eventually(lambda: len(running.bank.scopes) == 2)
+        with running.connect() as third, suppress(ConnectionError):
+            assert third.recv(1) == b""
+        assert all(b"at last" in read_answer(each) for each in busy)
+    assert log()[0].endswith("too many connections")
 
 
 # --- the end ------------------------------------------------------------------------------------------------
 
 
-@INNERS
-def test_the_server_stops_quickly_with_connections_in_every_state(pki: Pki, inner: Any) -> None:
-    with serving(pki.tls(), inner) as running:
+def test_the_server_stops_quickly_with_connections_in_every_state(pki: Pki) -> None:
+    with serving(pki.tls()) as running:
         silent, fresh = running.connect(), running.tls_connect(pki.client())
         idle, refused = running.tls_connect(pki.client("good")), running.connect()
         idle.sendall(GET)
@@ -943,9 +958,8 @@ def test_the_server_stops_quickly_with_connections_in_every_state(pki: Pki, inne
             connection.close()
 
 
-@INNERS
-def test_a_request_in_flight_is_answered_before_the_server_stops(pki: Pki, inner: Any) -> None:
-    with serving(pki.tls(), inner) as running, running.tls_connect(pki.client("good")) as connection:
+def test_a_request_in_flight_is_answered_before_the_server_stops(pki: Pki) -> None:
+    with serving(pki.tls()) as running, running.tls_connect(pki.client("good")) as connection:
         connection.sendall(b"GET /slow HTTP/1.1\r\nhost: sandbox\r\n\r\n")
         eventually(lambda: running.bank.scopes)
         assert running.stop() < 2

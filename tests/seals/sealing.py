@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -12,12 +13,16 @@ from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKey
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from tppkit._encoding import encode_base64
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, oids
+from tppkit.certificates.identifier import read_organization_identifier
+from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import FormatError, VerificationError
 from tppkit.httpsig import KeySigner, make_digest
 from tppkit.seals import KeyIdForm, Message, Seal, SealPolicy, SealProfile, verify_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki
+from tppkit.testpki.draft import extension_of
+from tppkit.testpki.issued import sign_draft
 from tppkit.testpki.profiles import Extension, qseal_extensions
 from tppkit.trust import PathVerifier, make_anchors
 
@@ -194,3 +199,36 @@ def policy_of(profile: SealProfile, pki: Pki) -> SealPolicy:
         key_id = make_key_id(certificate, style=profile.key_id)
     paths = PathVerifier(make_anchors(pki.authorities))
     return SealPolicy(paths, profile=profile, certificates={key_id: certificate})
+
+
+MISMATCH = "organization-identifier.authority-mismatch"
+# organizationIdentifier, NCAId of the PSD2 statement (None: no statement), and what a bank says by default.
+ORGANIZATIONS = (
+    ("PSDLT-BL-LB000000", "LT-BL", "holds"),
+    ("VATLT-123456789", "LT-BL", "organization-identifier.scheme"),
+    ("NTRLT-123456789", "LT-BL", "organization-identifier.scheme"),
+    ("PDSLT-BL-LB000000", "LT-BL", "organization-identifier.malformed"),
+    ("PSDZZ-BL-LB000000", "ZZ-BL", "organization-identifier.country"),
+    ("PSDLT-BOL-LB000000", "LT-BL", MISMATCH),
+    ("PSDLV-BL-LB000000", "LT-BL", MISMATCH),
+    ("PSDLT-BL-LB000000", "NA", MISMATCH),
+    ("PSDGB-OB-0015800001", "GB-FCA", MISMATCH),
+)
+WITHOUT_STATEMENT = (
+    ("PSDLT-BL-LB000000", None, "holds"),
+    ("VATLT-123456789", None, "organization-identifier.scheme"),
+    ("PDSLT-BL-LB000000", None, "organization-identifier.malformed"),
+)
+
+
+def issue_for(pki: Pki, kind: str, identifier: str, nca_id: str | None) -> Issued:
+    """A `qwac` or `qseal` that names an organisation and an authority, whether they fit or not."""
+    organization = read_organization_identifier(identifier)
+    provider = replace(pki.provider, organization_identifier=organization, nca_id=nca_id or "")
+    draft, issuer = (pki.draft_qwac, pki.qwac_ca) if kind == "qwac" else (pki.draft_qseal, pki.qseal_ca)
+    drafted = draft(provider, label=kind)
+    if nca_id is None:
+        value = write_qc_statements(qc_type="web" if kind == "qwac" else "eseal", psd2=None, pds=())
+        statements = x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.QC_STATEMENTS), value)
+        drafted = drafted._replace(draft=drafted.draft.with_extension(extension_of(statements, False)))
+    return sign_draft(drafted, issuer, kind, kind)

@@ -89,11 +89,6 @@ def test_a_time_without_zone_is_refused_as_the_callers_mistake(sealed: Message, 
     assert caught.value.code == "time.naive"
 
 
-def test_a_sha_512_digest_is_read(pki: Pki, policy: SealPolicy) -> None:
-    value = "SHA-512=z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg=="
-    assert verdict(seal_by_hand(changed(REQUEST, body=b""), pki.qseal, digest=value), policy) == "holds"
-
-
 def test_a_request_without_body_has_the_digest_of_no_bytes(seal: Seal, policy: SealPolicy) -> None:
     sealed = sign_request(changed(REQUEST, body=b""), seal=seal)
     assert header(sealed, "Digest") == "SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="

@@ -15,7 +15,7 @@ from sealing import (
     without,
 )
 
-from tppkit.httpsig import Message
+from tppkit.httpsig import Message, make_digest
 from tppkit.seals import Seal, SealPolicy, sign_request
 from tppkit.testpki import Pki
 
@@ -86,8 +86,11 @@ def test_a_header_named_as_the_request_target_is_refused(pki: Pki, policy: SealP
         ("SHA-256", "digest.malformed"),
         ("SHA-256=AAAA", "digest.malformed"),
         ("SHA-256=" + "A" * 2000, "digest.malformed"),
-        ("MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "digest.unsupported"),
-        ("sha-1=thvDyvhfIqlvFe+A9MYgxAfm1q5=", "digest.unsupported"),
+        ("MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "digest.algorithm"),
+        ("sha-1=thvDyvhfIqlvFe+A9MYgxAfm1q5=", "digest.algorithm"),
+        ("SHA-512={long}", "digest.algorithm"),
+        ("SHA-256X={good},SHA-512={long}", "digest.algorithm"),
+        ("SHA-512={long}, sha-256={good}", "holds"),
         ("SHA-256={good},SHA-256={good}", "digest.duplicate-algorithm"),
         ("SHA-256={good},sha-256={good}", "digest.duplicate-algorithm"),
         ("SHA-256=47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=", "digest.mismatch"),
@@ -101,8 +104,9 @@ def test_a_digest_under_a_good_signature_is_judged_for_itself(
     value: str, code: str, pki: Pki, policy: SealPolicy
 ) -> None:
     good = header(seal_by_hand(REQUEST, pki.qseal), "Digest").removeprefix("SHA-256=")
+    long = make_digest(REQUEST.body, algorithm="SHA-512").removeprefix("SHA-512=")
     stray = good[:-2] + chr(ord(good[-2]) + 1) + "="
-    sealed = seal_by_hand(REQUEST, pki.qseal, digest=value.format(good=good, stray=stray))
+    sealed = seal_by_hand(REQUEST, pki.qseal, digest=value.format(good=good, long=long, stray=stray))
     assert verdict(sealed, policy) == code
 
 

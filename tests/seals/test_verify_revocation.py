@@ -26,13 +26,15 @@ from tppkit.web import PeerCertificate, QwacPolicy
 HOUR = timedelta(hours=1)
 
 
-def listing(issuer: Issued, *revoked: Issued) -> RevocationEvidence:
+def listing(issuer: Issued, *revoked: Issued, is_delta: bool = False) -> RevocationEvidence:
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(issuer.certificate.x509.subject)
         .last_update(AT - HOUR)
         .next_update(AT + HOUR)
     )
+    if is_delta:
+        builder = builder.add_extension(x509.DeltaCRLIndicator(1), critical=True)
     for one in revoked:
         builder = builder.add_revoked_certificate(
             x509.RevokedCertificateBuilder().serial_number(one.certificate.serial).revocation_date(AT - HOUR).build()
@@ -52,10 +54,11 @@ def checked_paths(pki: Pki, checker: RevocationChecker) -> PathVerifier:
     return PathVerifier(make_anchors(pki.authorities), revocation=checker)
 
 
-def test_a_known_seal_fails_once_news_says_so(pki: Pki, seal: Seal, checker, checked_paths):
+@pytest.mark.parametrize("is_delta", [False, True], ids=["complete", "delta"])
+def test_a_known_seal_fails_once_news_says_so(pki: Pki, seal: Seal, checker, checked_paths, is_delta):
     policy, message = SealPolicy(checked_paths), sign_request(REQUEST, seal=seal)
     assert [verdict(message, policy) for _ in range(2)] == ["holds", "holds"]
-    checker.learn(listing(pki.qseal_ca, pki.qseal))
+    checker.learn(listing(pki.qseal_ca, pki.qseal, is_delta=is_delta))
     assert [verdict(message, policy) for _ in range(2)] == ["revocation.revoked", "revocation.revoked"]
 
 

@@ -1,18 +1,14 @@
-"""The README of a folder: every command in it works when it is pasted, and nginx takes its server block."""
+"""The README of a folder: every command in it works when it is pasted. tests/web runs its server block for nginx."""
 
 from __future__ import annotations
 
 import re
 import shutil
-import socket
-import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tppkit._clock import utc_now
@@ -70,6 +66,31 @@ def test_the_tppkit_commands_work(folder, tmp_path):
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
+def test_the_commands_that_ask_the_services_work(folder, tmp_path):
+    copy, ready = Path(shutil.copytree(folder, tmp_path / "pki")), tmp_path / "ready"
+    _, _, commands = section(copy, "tppkit").partition("tppkit pki serve")
+    process = subprocess.Popen(
+        [COMMANDS / "tppkit", "pki", "serve", str(copy), "--port", "0", "--ready-file", str(ready)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        for _ in range(500):
+            if ready.exists():
+                break
+            time.sleep(0.02)
+        port = re.search(rb"localhost:([0-9]+)", ready.read_bytes())[1].decode()
+        printed = ""
+        for command in commands.splitlines()[1:]:
+            done = run(command.replace("8448", port), copy)
+            assert done.returncode == 0, (command, done.stderr)
+            printed += done.stdout + done.stderr
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+    assert "Verification: OK" in printed
+    assert "qwac.pem: good" in printed
+
+
 def test_the_commands_for_faults_find_them(folder):
     *checks, listing = section(folder, "Faults").splitlines()
     for command in checks:
@@ -79,41 +100,3 @@ def test_the_commands_for_faults_find_them(folder):
     commands = run(listing, folder).stdout.splitlines()
     assert len(commands) > 150
     assert set(checks) <= set(commands)
-
-
-@pytest.fixture
-def nginx(folder: Path, tmp_path: Path) -> Iterator[int]:
-    """nginx with the README's server block, on a free port."""
-    if shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin") is None:
-        pytest.skip("needs nginx")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    block = section(folder, "nginx").replace("/DIR", str(folder)).replace("8443", str(port))
-    own = f"error_log {tmp_path}/error.log; pid {tmp_path}/pid; daemon off; master_process off; events {{}}"
-    temporary = " ".join(
-        f"{kind}_temp_path {tmp_path}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-    )
-    (tmp_path / "nginx.conf").write_text(f"{own} http {{ access_log off; {temporary} {block} }}")
-    command = ["/usr/sbin/nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
-    tested = subprocess.run([*command, "-t"], capture_output=True, text=True, timeout=30, check=False)
-    assert tested.returncode == 0, tested.stderr
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        for _ in range(200):
-            with socket.socket() as tried:
-                if tried.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.02)
-        yield port
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-def test_nginx_takes_the_server_block_and_lets_in_only_who_shows_a_qwac(folder, nginx):
-    url = f"https://localhost:{nginx}/"
-    known = ssl.create_default_context(cafile=folder / "root.pem")
-    assert httpx.get(url, verify=known).status_code == 400  # No required SSL certificate was sent
-    known.load_cert_chain(folder / "qwac-chain.pem", folder / "qwac.key")
-    assert httpx.get(url, verify=known).status_code == 502  # let in; nobody is behind this nginx

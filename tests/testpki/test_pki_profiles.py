@@ -35,7 +35,7 @@ PROVIDERS = st.fixed_dictionaries(
             min_size=1,
             max_size=256,
         ),
-        "dns_name": st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z]\.example", fullmatch=True),
+        "dns_name": st.from_regex(r"[a-z][a-z0-9-]{0,10}[a-z]\.example\.com", fullmatch=True),
     }
 )
 
@@ -71,7 +71,7 @@ def test_every_supervised_provider_gets_certificates_that_say_so_and_fail_no_che
         ({"nca_name": "Τράπεζα"}, "qcstatements.nca-name:.*GEN-5.2.3-1"),
         ({"nca_name": "DE-BAFIN"}, "qcstatements.nca-name-identifier.*GEN-5.2.3-1"),
         ({"dns_name": "localhost"}, "certificate.internal-name.*BR section 7.1.4.2"),
-        ({"dns_name": "127.0.0.1"}, "certificate.internal-name.*BR section 7.1.4.2"),
+        ({"dns_name": "tpp.invalid"}, "certificate.internal-name.*BR section 7.1.4.2"),
     ],
 )
 def test_a_certificate_that_our_own_check_would_refuse_is_not_made(pki, arguments, rule):
@@ -183,6 +183,15 @@ def test_every_certificate_says_that_it_is_for_tests(pki):
         (policy,) = extension(issued, x509.CertificatePolicies).value
         assert "TEST" not in str(issued.certificate.subject)
         assert "TEST" in policy.policy_qualifiers[0].explicit_text
+
+
+def test_a_certificate_for_browsers_has_no_user_notice_and_says_in_its_name_that_it_is_for_tests():
+    # BR section 7.1.2.7.9
+    made = make_pki(at=datetime(2026, 4, 1, tzinfo=UTC), policy="ev", provider=make_provider(name="Real Bank"), seed=1)
+    for issued in (made.qwac, made.issue_qwac(made.provider, label="a")):
+        stated = extension(issued, x509.CertificatePolicies).value
+        assert [policy.policy_qualifiers for policy in stated] == [None, None]
+        assert issued.certificate.subject.values("2.5.4.7") == ("TEST",)
 
 
 def test_the_server_is_this_machine(pki):

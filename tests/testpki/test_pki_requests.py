@@ -30,7 +30,7 @@ from tppkit.testpki.draft import Attribute, Draft, Extension, attributes_of, ext
 from tppkit.testpki.faults import statements
 from tppkit.testpki.faults.edits import twice_attribute, with_attribute, with_value, without_attribute
 from tppkit.testpki.pem import pem_block
-from tppkit.testpki.profiles import REGISTRATION, key_usage
+from tppkit.testpki.profiles import key_usage
 from tppkit.testpki.provider import make_corrections
 from tppkit.testpki.repair import changes_of, faults_left, openssl_config, repair_request
 from tppkit.testpki.request import ISSUERS_OWN, make_request, write_request
@@ -422,9 +422,9 @@ def pki_name(draft: Draft) -> x509.Name:
 
 
 def test_another_value_of_an_extension_that_the_certificate_has_is_told(pki, folder):
-    asked = Extension(REGISTRATION, der.write_element(der.SEQUENCE, der.write_text("XX")))
+    asked = Extension(oids.CABF_ORGANIZATION_IDENTIFIER, der.write_element(der.SEQUENCE, der.write_text("XX")))
     (told,) = dropped(folder, with_extension(Draft.of(pki.qwac.certificate), asked))["extension_values"]
-    assert told.startswith(REGISTRATION)
+    assert told.startswith(oids.CABF_ORGANIZATION_IDENTIFIER)
 
 
 @pytest.mark.parametrize("kind", ["qwac", "qseal"])

@@ -22,22 +22,26 @@ def make_crl(
     *revoked,
     at: datetime,
     lasts: timedelta | None = DAY,
-    when: datetime | None = None,
+    when=None,
     extensions=(),
     entry_extensions=(),
     key=None,
     algorithm: hashes.HashAlgorithm = SHA256,
 ) -> Crl:
-    """A CRL of `issuer` from `at`, listing `revoked` as of `when`."""
+    """A CRL of `issuer` from `at`, listing `revoked` as of `when`; a list of dates or of extensions has one for each."""
     builder = (
         x509.CertificateRevocationListBuilder()
         .issuer_name(issuer.certificate.x509.subject)
         .last_update(at)
         .next_update(at + (DAY if lasts is None else lasts))
     )
-    for one in revoked:
-        entry = x509.RevokedCertificateBuilder().serial_number(one.certificate.serial).revocation_date(when or at)
-        for extension, critical in entry_extensions:
+    dates = when if isinstance(when, list) else [when or at] * len(revoked)
+    each = entry_extensions
+    if not (each and isinstance(each[0], list)):
+        each = [entry_extensions] * len(revoked)
+    for one, date, further in zip(revoked, dates, each, strict=True):
+        entry = x509.RevokedCertificateBuilder().serial_number(one.certificate.serial).revocation_date(date)
+        for extension, critical in further:
             entry = entry.add_extension(extension, critical)
         builder = builder.add_revoked_certificate(entry.build())
     for extension, critical in extensions:

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tppkit.errors import FormatError, VerificationError
 from tppkit.testpki.profiles import authority_extensions, key_usage
 from tppkit.trust import State, parse_crl, verify_crl
-from tppkit.trust.revocation.crl import MAX_CRL_BYTES, SignedLists
+from tppkit.trust.revocation.crl import SignedLists
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, MAX_CRLS, parse_crls
 
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -170,6 +171,21 @@ def test_too_many_bytes_are_refused():
     assert refused.value.code == "crl.too-large"
 
 
+def test_every_block_of_a_pem_file_is_read(issuer, leaf):
+    crls = make_crl(issuer, at=AT), make_crl(issuer, leaf, at=AT)
+    first, second = (crl.x509.public_bytes(Encoding.PEM) for crl in crls)
+    certificate = leaf.certificate.x509.public_bytes(Encoding.PEM)
+    assert parse_crls(b"text before\n" + first + certificate + second) == crls
+    damaged = second.replace(b"\n-----END", b"\n!-----END"), second[:-30], second[:60] + second[80:]
+    for data, parse in ((first + second, parse_crl), *((first + other, parse_crls) for other in damaged)):
+        with pytest.raises(FormatError) as refused:
+            parse(data)
+        assert refused.value.code == "crl.malformed"
+    with pytest.raises(FormatError) as refused:
+        parse_crls(first * (MAX_CRLS + 1))
+    assert refused.value.code == "crl.too-large"
+
+
 @given(st.binary(max_size=300))
 def test_only_format_error_escapes(raw):
     with pytest.raises(FormatError) as refused:
@@ -196,6 +212,12 @@ def test_a_damaged_list_is_refused_or_says_the_same(full, leaf, issuer, data):
     assert said.state is State.REVOKED
 
 
+def test_a_list_of_an_unknown_version_is_malformed(full):
+    with pytest.raises(FormatError) as refused:
+        parse_crl(full.replace(b"\x02\x01\x01", b"\x02\x01\x30", 1))
+    assert refused.value.code == "crl.malformed"
+
+
 def test_another_key_cannot_sign(leaf, issuer):
     crl = make_crl(issuer, at=AT, key=ec.generate_private_key(ec.SECP256R1()))
     assert refusal(crl, leaf, issuer) == "crl.signature"
@@ -209,23 +231,37 @@ def test_entries_are_walked_once_and_only_where_one_could_mean_more(leaf, issuer
     assert odd.fault_of_entries is odd.fault_of_entries
 
 
-def test_of_several_entries_the_first_counts(leaf, issuer):
-    serial = leaf.certificate.serial
-    builder = x509.CertificateRevocationListBuilder().issuer_name(issuer.certificate.x509.subject)
-    builder = builder.last_update(AT).next_update(AT + HOUR)
-    for when in (AT - HOUR, AT - 3 * HOUR, AT - 2 * HOUR):
-        entry = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(when)
-        builder = builder.add_revoked_certificate(entry.build())
-    crl = parse_crl(builder.sign(issuer.key, hashes.SHA256()).public_bytes(Encoding.DER))
-    assert crl.entry_of(serial).revocation_date_utc == AT - HOUR
-    assert crl.entry_of(serial + 1) is None
+FINAL, HOLD, REMOVED = (
+    x509.ReasonFlags.key_compromise, x509.ReasonFlags.certificate_hold, x509.ReasonFlags.remove_from_crl,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("turn", [1, -1], ids=["in this order", "reversed"])
+@pytest.mark.parametrize(
+    ("entries", "expected"),
+    [
+        ([(HOLD, AT - HOUR), (FINAL, AT)], ("key_compromise", AT - HOUR)),
+        ([(REMOVED, AT - HOUR), (FINAL, AT)], ("key_compromise", AT)),
+        ([(REMOVED, AT), (HOLD, AT - HOUR)], ("certificate_hold", AT - HOUR)),
+        ([(FINAL, AT), (FINAL, AT - HOUR)], ("key_compromise", AT - HOUR)),
+        ([(None, AT), (HOLD, AT)], (None, AT)),
+    ],
+)
+def test_of_several_entries_the_worst_counts(leaf, issuer, entries, expected, turn):
+    listed = [[(x509.CRLReason(why), False)] if why else [] for why, _ in entries][::turn]
+    crl = make_crl(
+        issuer, *[leaf] * len(entries), at=AT, entry_extensions=listed, when=[when for _, when in entries][::turn]
+    )
+    said = answer(crl, leaf, issuer)
+    assert (said.state, said.reason, said.revoked_at) == (State.REVOKED, *expected)
 
 
 def test_every_entry_is_found_by_its_serial_number(certify, leaf, issuer):
     others = [certify(f"other {number}", issuer, ca=False) for number in range(9)]
     crl = make_crl(issuer, *others, at=AT)
-    found = [crl.entry_of(other.certificate.serial) for other in others]
-    assert [entry.serial_number for entry in found] == [other.certificate.serial for other in others]
+    for serial in (other.certificate.serial for other in others):
+        assert [entry.serial_number for entry in crl.entries_of(serial, crl.issuer)] == [serial]
+    assert crl.entries_of(leaf.certificate.serial, crl.issuer) == []
 
 
 def test_a_signature_that_held_is_remembered_for_this_list_and_this_authority_only(certify, leaf, issuer):

@@ -14,6 +14,13 @@ from tppkit.trust import RevocationEvidence, load_revocation
 AT = datetime(2026, 6, 1, tzinfo=UTC)
 
 
+def test_every_list_of_a_pem_file_is_read(certify, tmp_path):
+    issuing = certify("Issuing")
+    crls = make_crl(issuing, at=AT), make_crl(issuing, certify("leaf", issuing, ca=False), at=AT)
+    (tmp_path / "lists.pem").write_bytes(b"".join(crl.x509.public_bytes(Encoding.PEM) for crl in crls))
+    assert load_revocation([tmp_path / "lists.pem"]) == RevocationEvidence(crls)
+
+
 def test_files_of_both_kinds_are_read(certify, tmp_path):
     issuing = certify("Issuing")
     leaf = certify("leaf", issuing, ca=False)

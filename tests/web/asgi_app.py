@@ -1,5 +1,8 @@
-"""An ASGI application behind the middleware, for servers that are programs of their own; TPPKIT_ANCHORS names the PKI's folder,
-TPPKIT_MOUNT what is taken off paths."""
+"""An ASGI application behind the middleware, for servers that are programs of their own.
+
+TPPKIT_ANCHORS names the PKI's folder, TPPKIT_MOUNT the prefix that is removed from paths. `app` trusts a proxy on loopback; `direct`
+gets the QWAC of the folder as from a server that terminates TLS itself, and answers the names of the headers that it sees.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ from typing import Any
 
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import ProxyForm, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, verified_request
+from tppkit.web import ProxyForm, QwacPolicy, ReplayGuard, SealGate, SealMiddleware, TrustedProxy, verified_request
+from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 
 async def answer(scope: Any, receive: Any, send: Any) -> None:
@@ -23,6 +27,8 @@ async def answer(scope: Any, receive: Any, send: Any) -> None:
     event = await receive()
     assert event["body"] == verified.body
     body = json.dumps({"target": verified.target, "bytes": len(verified.body)}).encode()
+    if "direct" in scope:
+        body = json.dumps([name.decode() for name, _ in scope["headers"]]).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 201, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -40,3 +46,17 @@ app = SealMiddleware(
         mount=os.environ.get("TPPKIT_MOUNT", ""),
     ),
 )
+replaying = SealMiddleware(
+    answer, gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths), replay=ReplayGuard(MemoryReplayStore()))
+)
+
+
+async def direct(scope: Any, receive: Any, send: Any) -> None:
+    if scope["type"] == "http":
+        chain = ((Path(os.environ["TPPKIT_ANCHORS"]) / "qwac.pem").read_text(),)
+        scope = {
+            **scope,
+            "direct": True,
+            "extensions": {"tls": {"client_cert_chain": chain, "client_cert_error": None}},
+        }
+    await replaying(scope, receive, send)

@@ -2,7 +2,7 @@
 
 What they need to know is in the environment: `CALLBACK_KEY` (the service's public key), `CALLBACK_KEPT` (a file that gets one line
 for each acknowledged callback: what was proven), `CALLBACK_TOLD` (one that gets a line for each refused one, which takes its time),
-`CALLBACK_PREFIX` (what is taken off the front of paths).
+`CALLBACK_PREFIX` (what is taken off the front of paths), `CALLBACK_PROXIES` (a trusted proxy of `guarded`).
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from tppkit.callbacks import (
     Inbox,
     Receipt,
     load_callback_key,
+    parse_networks,
 )
 from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.web import CallbackGate, CallbackMiddleware, RefusedCallback, WsgiCallbackMiddleware
+from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback, WsgiCallbackMiddleware
 
 ORIGIN = "https://tpp.example"
 # Registered in plain UTF-8; on the wire in a form that can only be what stood there, as it is neither configured nor decoded.
@@ -84,3 +85,9 @@ def tell_slowly(refused: RefusedCallback) -> None:
 
 def telling() -> CallbackMiddleware:
     return CallbackMiddleware(asgi_rest, gate=CallbackGate(Inbox(receiver(), MemoryStore()), on_refusal=tell_slowly))
+
+
+def guarded() -> CallbackMiddleware:
+    proxies = os.environ.get("CALLBACK_PROXIES", "").split()
+    peers = CallbackPeers(parse_networks(["203.0.113.0/28"]), trusted_proxies=parse_networks(proxies))
+    return CallbackMiddleware(asgi_rest, gate=CallbackGate(Inbox(receiver(), MemoryStore()), peers=peers))

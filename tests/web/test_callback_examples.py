@@ -103,10 +103,22 @@ def test_an_older_version_is_acknowledged_and_has_no_effect(example):
         )
 
 
-def test_a_login_is_answered_with_who_asks(example):
+def test_a_scan_is_answered_with_who_asks_and_is_no_login(example):
+    before = example.effects()
     for _ in range(2):  # the service may not have got the first answer
         response = example.call(f"/login/{UUID}", method="GET", request_id="login")
         assert (response.status, json.loads(response.body)) == (200, {"name": "Bookshop", "perm": ["NAME", "EMAIL"]})
+    assert example.call(f"/login/{UUID}", b'{"id":7}').status == 200
+    assert example.effects(at_least=len(before) + 1) == [*before, "login"]
+
+
+def test_a_genuine_callback_that_cannot_be_read_is_acknowledged_and_has_no_effect(example):
+    before = example.effects()
+    assert example.call(f"/cb/{UUID}", transaction("T-9", 1, "posted").replace(b"EUR-1", b"EUR:-1")) == Response(
+        200, b""
+    )
+    assert example.call("/cb/", ACCESS, request_id="after-unreadable").status == 200
+    assert "T-9 1 posted" not in example.effects(at_least=len(before))
 
 
 def test_a_refused_callback_gets_a_bare_status_and_has_no_effect(example):

@@ -60,8 +60,11 @@ RECEIVER = CallbackReceiver(
     [
         CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS),
         CallbackAddress("https://tpp.example/cb/{token}", CallbackKind.PAYMENT),
-        CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN),
     ],
+    keys=[CallbackKey("live", SERVICE.public_key())],
+)
+SCANNED = CallbackReceiver(
+    [CallbackAddress("https://tpp.example/login/{token}", CallbackKind.LOGIN)],
     keys=[CallbackKey("live", SERVICE.public_key())],
 )
 LOCAL = AsgiSource({"type": "http", "headers": [], "client": ("127.0.0.1", 4711)})
@@ -83,10 +86,10 @@ class Refusals(list[RefusedCallback]):
         return error.code if isinstance(error, TppkitError) else type(error).__name__
 
 
-def gate(store: Any = None, **settings: Any) -> tuple[CallbackGate, Refusals]:
+def gate(store: Any = None, *, receiver: CallbackReceiver = RECEIVER, **settings: Any) -> tuple[CallbackGate, Refusals]:
     refusals = Refusals()
     given = {"on_refusal": refusals.append, "now": lambda: AT, **settings}
-    return CallbackGate(Inbox(RECEIVER, store or MemoryStore()), **given), refusals
+    return CallbackGate(Inbox(receiver, store or MemoryStore()), **given), refusals
 
 
 def test_a_good_callback_is_acknowledged_with_an_empty_body():
@@ -141,7 +144,6 @@ def test_the_same_request_does_not_come_to_the_store_again_while_it_is_handled(t
         (callback()._replace(body=ACCESS + b" "), 400, "callback.signature"),
         (callback()._replace(headers=()), 400, "callback.header-missing"),
         (callback()._replace(method="PUT"), 400, "callback.method"),
-        (callback(body=b'{"a":1}'), 400, "model.invalid"),
         (callback(body=b'{"a":"' + b"x" * 70_000 + b'"}'), 413, "callback.too-large"),
     ],
 )
@@ -238,17 +240,56 @@ def test_nothing_refused_is_kept_as_evidence():
     assert kept == []
 
 
-def test_a_login_is_answered_also_when_it_is_repeated():
-    one, _ = gate(login=lambda verified: LoginRequest("Shop ž", (LoginPermission.ID,), verified.token[:4]))
+@pytest.mark.parametrize("handled", [True, False])
+def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler(handled):
+    seen: list[object] = []
+    store, kept = MemoryStore(), list[Receipt]()
+    one, _ = gate(
+        store, receiver=SCANNED, handler=(lambda *given: seen.append(given)) if handled else None, keep=kept.append,
+        login=lambda verified: LoginRequest("Shop ž", (LoginPermission.ID,), verified.token[:4]),
+    )  # fmt: skip
     scanned = callback(path=f"/login/{UUID}", method="GET", body=b"")
     for _ in range(2):
         answer = one.receive(scanned, LOCAL)
         assert (answer.status, answer.body) == (200, '{"name":"Shop ž","perm":["ID"],"code":"0123"}'.encode())
         assert ("content-type", "application/json") in answer.headers
+    assert Inbox(SCANNED, store).work(lambda *given: seen.append(given), at=AT) == []
+    assert (seen, [receipt.outcome for receipt in kept]) == ([], [Outcome.LOGIN] * 2)
+
+
+def test_a_login_address_without_an_answer_for_it_is_no_setting(redis_url):
+    store = AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_no_login_")
+    for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, store))):
+        with pytest.raises(ConfigurationError) as refused:
+            make()
+        assert refused.value.code == "callback.no-login"
+
+
+def test_a_login_get_to_another_address_is_refused_where_nothing_answers_it():
+    other = CallbackAddress("https://tpp.example/other", CallbackKind.OTHER)
+    receiver = CallbackReceiver([other], keys=[CallbackKey("live", SERVICE.public_key())])
+    one, refusals = gate(receiver=receiver)
+    assert one.receive(callback(path="/other", method="GET", body=b""), LOCAL).status == 400
+    assert refusals.code == "callback.method"
+
+
+def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
+    kept, store = list[Receipt](), MemoryStore()
+    one, refusals = gate(store, handler=lambda *_: pytest.fail("handled"), keep=kept.append)
+    answer = one.receive(callback(path=f"/cb/{UUID}", body=b'{"amount":["EUR:-12.50"]}'), LOCAL)
+    assert (answer.status, answer.body, refusals) == (200, b"", [])
+    assert [receipt.outcome for receipt in kept] == [Outcome.UNREADABLE]
+    (failure,) = Inbox(RECEIVER, store).failed()
+    assert (failure.entry.body, failure.due_at) == (b'{"amount":["EUR:-12.50"]}', None)
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert "[model.invalid]" in record.getMessage()
+    assert "[callback.unreadable]" in record.getMessage()
 
 
 def test_a_post_is_never_answered_as_a_login():
-    assert gate(login=lambda _: LoginRequest("Shop"))[0].receive(callback(), LOCAL).body == b""
+    own = gate(login=lambda _: LoginRequest("Shop"))[0]
+    assert own.receive(callback(), LOCAL).body == b""
 
 
 def test_a_sink_that_fails_changes_no_answer(caplog):
@@ -490,7 +531,11 @@ def test_the_awaited_gate_does_the_same(redis_url):
             async def login(_: object) -> LoginRequest:
                 return LoginRequest("Shop")
 
-            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix="gate_"))
+            receiver = CallbackReceiver(
+                [*RECEIVER.book.addresses, *SCANNED.book.addresses],
+                keys=[CallbackKey("live", SERVICE.public_key())],
+            )
+            inbox = AsyncInbox(receiver, AsyncRedisStore(client, prefix="gate_"))
             one = AsyncCallbackGate(
                 inbox, handler=handler, keep=keep, login=login, on_refusal=refusals.append, now=lambda: AT
             )
@@ -503,7 +548,7 @@ def test_the_awaited_gate_does_the_same(redis_url):
 
     statuses, seen, codes, body = asyncio.run(run())
     assert statuses == [503, 200, 200, 400]
-    assert seen == ["a", "a", "applied", "repeated", "l", "applied"]
+    assert seen == ["a", "a", "applied", "repeated", "login"]
     assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')
 
 

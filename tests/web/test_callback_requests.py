@@ -55,6 +55,7 @@ ON_SOCKET = CallbackPeers(parse_networks(["203.0.113.0/28"]), unix_socket=True)
         (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1, 203.0.113.7")),
         (BEHIND, asgi(("10.0.0.1", 1), "198.51.100.1", "203.0.113.7")),
         (BEHIND, wsgi("10.0.0.1", "203.0.113.7")),
+        (BEHIND, asgi(("10.0.0.1", 1), "203.0.113.7:80")),
         (ON_SOCKET, wsgi("", "203.0.113.7", **{"gunicorn.socket": UNIX})),
         (ON_SOCKET, asgi(None, "203.0.113.7", server=SOCKET)),
     ],
@@ -72,6 +73,9 @@ def test_the_service_is_let_in(peers, source):
         (SERVICE_ONLY, asgi(None)),
         (SERVICE_ONLY, asgi(None, "203.0.113.7")),
         (SERVICE_ONLY, asgi(("203.0.113.7", 0))),  # a server put a header's address there
+        (SERVICE_ONLY, asgi(("203.0.113.7", 80), "203.0.113.7:80")),
+        (BEHIND, asgi(("203.0.113.7", 80), "203.0.113.7:80")),
+        (ON_SOCKET, asgi(("203.0.113.7", 80), "203.0.113.7:80", server=SOCKET)),
         (BEHIND, asgi(("10.0.0.2", 1), "203.0.113.7")),
         (BEHIND, asgi(("10.0.0.1", 1), "203.0.113.7, 198.51.100.1")),
         (BEHIND, asgi(("10.0.0.1", 1))),
@@ -88,13 +92,19 @@ def test_everybody_else_is_not(peers, source):
     assert refused_by(peers, source)
 
 
+@pytest.mark.parametrize("header", [b"forwarded", b"x-real-ip", b"X-Forwarded-For"])
+def test_an_address_that_a_server_may_have_taken_from_any_header_is_refused(header):
+    source = AsgiSource({"client": ("203.0.113.7", 80), "headers": [(header, b"203.0.113.7:80")]})
+    assert refused_by(SERVICE_ONLY, source)
+
+
 def test_an_address_that_may_be_a_trailer_is_not_believed():
     # uvicorn with httptools appends trailers to the headers: the last X-Forwarded-For is then the sender's own word.
     chunked = [(b"transfer-encoding", b"chunked"), (b"x-forwarded-for", b"203.0.113.7")]
     with pytest.raises(FormatError) as refused:
         BEHIND.require(AsgiSource({"client": ("10.0.0.1", 1), "headers": chunked}))
     assert refused.value.code == "message.no-length"
-    SERVICE_ONLY.require(AsgiSource({"client": ("203.0.113.7", 1), "headers": chunked}))
+    SERVICE_ONLY.require(AsgiSource({"client": ("203.0.113.7", 1), "headers": chunked[:1]}))
 
 
 @given(st.lists(st.sampled_from("az09/%{}:?&=+ ;@ž\u0100"), max_size=20).map(lambda parts: "/" + "".join(parts)))

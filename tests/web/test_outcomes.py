@@ -12,7 +12,7 @@ from asgi import AT, BODY, REQUEST_ID, request, scope_of, sealed
 
 from tppkit.codes import CODES
 from tppkit.errors import ConfigurationError, TppkitError, TransportError
-from tppkit.protocol.psd2.errors import Refusal
+from tppkit.protocol.refusals import Refusal
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier

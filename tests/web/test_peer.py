@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import given
 from hypothesis import strategies as st
+from sealing import ORGANIZATIONS, issue_for
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.errors import CertificateRejected, FormatError, TppkitError
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
 from tppkit.trust import PathVerifier, make_anchors
@@ -206,6 +207,25 @@ def test_another_provider_of_the_same_authority_is_believed_as_itself(qwacs: Qwa
     verified = qwacs.verify(peer(other.certificate), at=AT).chain[0]
     assert verified.organization_identifier is not None
     assert verified.organization_identifier.text == "PSDDE-BAFIN-999999"
+
+
+@pytest.mark.parametrize(("identifier", "nca_id", "expected"), ORGANIZATIONS)
+def test_a_qwac_is_judged_by_the_organization_that_it_names(
+    identifier: str, nca_id: str, expected: str, qwacs: QwacPolicy, pki: Pki
+) -> None:
+    presented = peer(issue_for(pki, "qwac", identifier, nca_id).certificate)
+    for _ in range(2):  # a refusal is not remembered as trust
+        if expected == "holds":
+            assert qwacs.verify(presented, at=AT)
+            continue
+        with pytest.raises(CertificateRejected) as caught:
+            qwacs.verify(presented, at=AT)
+        assert caught.value.code == expected
+
+
+def test_a_setting_of_the_gate_lets_open_banking_uk_in(paths: PathVerifier, pki: Pki) -> None:
+    presented = peer(issue_for(pki, "qwac", "PSDGB-OB-0015800001", "GB-FCA").certificate)
+    assert QwacPolicy(paths, organizations=OrganizationPolicy(match_authority=False)).verify(presented, at=AT)
 
 
 def test_junk_beside_one_qwac_does_not_push_another_out_of_memory(paths: PathVerifier, pki: Pki) -> None:

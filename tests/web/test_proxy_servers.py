@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
@@ -192,6 +193,30 @@ def test_a_client_cannot_tell_the_proxy_its_certificate(
     assert accepted.status_code == 201
     ignored = {"client-cert", "x-forwarded-client-cert", "x-ssl-client-cert"} - {TrustedProxy("::", form=form).header}
     assert set(admitted_request(app.scopes[0]).peer.ignored) == ignored
+
+
+@pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
+def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
+    door: SealMiddleware, app: Recorder, live_folder: Path, live_pki: Pki, live_seal: Seal, tmp_path: Path
+) -> None:
+    (section,) = re.findall(r"^## nginx\n(.*?)^## ", (live_folder / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    block = "".join(line for line in section.splitlines(keepends=True) if line.startswith("    "))
+    head, _ = NGINX.split("  server {{")
+    user = "user root;" if os.geteuid() == 0 else ""
+    with run_uvicorn(door) as upstream:
+        port = free_port()
+        for given, ours in {"/DIR": str(live_folder), ":8443": f":{port}", ":8080": f":{upstream}"}.items():
+            assert given in block
+            block = block.replace(given, ours)
+        (tmp_path / "nginx").write_text(head.format(folder=tmp_path, user=user) + block + "}")
+        command = [program("nginx", "nginx-light"), "-c", str(tmp_path / "nginx"), "-p", str(tmp_path)]
+        with run_program(command, port=port, folder=tmp_path):
+            url, message = f"https://localhost:{port}", sealed(live_seal)
+            accepted = send(url, message, verify=client_context(live_pki, live_pki.qwac))
+            stranger = send(url, message, verify=client_context(live_pki, None))
+    assert accepted.status_code == 201, accepted.text
+    assert admitted_request(app.scopes[0]).qwac == live_pki.qwac.certificate
+    assert (stranger.status_code, len(app.scopes)) == (400, 1)  # nginx's own: No required SSL certificate was sent
 
 
 @pytest.mark.parametrize("form", [ProxyForm.ENVOY], ids=["envoy"])

@@ -410,7 +410,7 @@ def test_the_peer_is_told_less_than_the_log(
     door: Door, good: Message, pki: Pki, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = good._replace(target=TARGET + "&marker")
-    with caplog.at_level(logging.INFO, "tppkit.web"):
+    with caplog.at_level(logging.WARNING, "tppkit.web"):
         told = call(door(), scope_of(bad, pki.qwac), [good.body])
     assert told.text == "the signature does not fit (signature.invalid)"
     (record,) = caplog.records

@@ -6,6 +6,7 @@ import pytest
 from asgi import AT, Recorder, call, scope_of
 from sealing import policy_of, request_for, seal_of
 
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, SealProfile, sign_request
 from tppkit.testpki import Pki
 from tppkit.web import QwacPolicy, SealGate, SealMiddleware, verified_request
@@ -28,3 +29,18 @@ def test_every_dialect_is_let_through_whole_and_refused_when_its_body_was_change
     for other in (body + b" ", b"x" if not body else b"", body.replace(b"12.50", b"99.99") or b"{}x"):
         told = call(door, scope, [other])
         assert (told.status, told.code, len(app.scopes)) == (401, "SIGNATURE_INVALID", 2)
+
+
+@pytest.mark.parametrize(("name", "field"), [("psd2-v1", "X-Request-ID"), ("chebanca", "tpp-request-id")])
+def test_a_request_without_the_id_that_its_dialect_demands_is_told_the_headers_name(
+    name: str, field: str, rsa_pki: Pki
+) -> None:
+    row = PROFILES[name]
+    seals = policy_of(row, rsa_pki)
+    gate = SealGate(qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT, tell=PSD2.refusals.refusal_for)
+    message = request_for(row)
+    fields = tuple(header for header in message.headers if header[0].lower() != field.lower())
+    told = call(
+        SealMiddleware(Recorder(), gate=gate), scope_of(message._replace(headers=fields), rsa_pki.qwac), [message.body]
+    )
+    assert (told.status, told.text) == (400, f"the {field} header is absent (request-id.missing)")

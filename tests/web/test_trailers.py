@@ -1,9 +1,11 @@
-"""A certificate in a trailer, at real servers: what a client sends after its body is no word of the proxy."""
+"""Trailers, at real servers: fields that a client sends after its body are never taken for headers."""
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from http.client import HTTPResponse
 from pathlib import Path
@@ -11,10 +13,14 @@ from uuid import uuid4
 
 import pytest
 from asgi import BODY, TARGET, sealed
+from callback_apps import ORIGIN
 from callback_servers import Server, running
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from serving import client_context, free_port, program, run_program
 
 from tppkit._encoding import encode_base64
+from tppkit.callbacks import sign_callback
 from tppkit.seals import Seal
 from tppkit.testpki import Pki, certificate_pem
 
@@ -27,6 +33,20 @@ SERVERS = {
     "gunicorn": Server(("-m", "gunicorn", "--no-control-socket", "wsgi_app:app", "-b", "127.0.0.1:{port}")),
     "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "wsgi_app:app")),
 }
+DIRECT = {
+    name: server._replace(command=tuple(part.replace("asgi_app:app", "asgi_app:direct") for part in server.command))
+    for name, server in SERVERS.items()
+    if any("asgi_app" in part for part in server.command)
+}
+_CALLBACKS = ("--factory", "callback_apps:asgi", "--port", "{port}")
+CALLBACKS = {
+    "uvicorn": Server(("-m", "uvicorn", *_CALLBACKS, "--http", "httptools", "--no-proxy-headers")),
+    "hypercorn": Server(("-m", "hypercorn", "callback_apps:asgi()", "-b", "127.0.0.1:{port}")),
+    "granian": Server(("-m", "granian", "--interface", "asgi", *_CALLBACKS)),
+    "gunicorn": Server(("-m", "gunicorn", "--no-control-socket", "callback_apps:wsgi()", "-b", "127.0.0.1:{port}")),
+    "waitress": Server(("-m", "waitress", "--listen=127.0.0.1:{port}", "--call", "callback_apps:wsgi")),
+}
+LATE_TRAILERS = b"Content-Encoding: gzip\r\nX-Request-ID: other\r\nrequestid: other\r\nScript-Name: /x\r\n"
 # The only one that hides a Transfer-Encoding; it reads no trailers.
 UNCHUNKING = "waitress"
 HAPROXY = """
@@ -99,3 +119,37 @@ def test_a_stranger_behind_haproxy_cannot_name_a_certificate_after_its_body(
         connection = client_context(live_pki, None).wrap_socket(raw, server_hostname="localhost")
         status, body = status_of(connection, in_trailer(live_pki, live_seal, where="trailer"))
     assert (status, b"message.no-length" in body) == (411, True), body
+
+
+def late(port: int, target: str, headers: Iterable[tuple[str, str]], body: bytes, trailers: bytes) -> tuple[int, bytes]:
+    """Send a chunked request whose trailers come 0.3 seconds after its first chunk."""
+    fields = (("Host", "bank"), ("Connection", "close"), ("Transfer-Encoding", "chunked"), *headers)
+    head = f"POST {target} HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in fields) + "\r\n"
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall(head.encode() + b"%x\r\n%s\r\n" % (len(body), body))
+        time.sleep(0.3)
+        return status_of(connection, b"0\r\n" + trailers + b"\r\n")
+
+
+def test_late_trailers_of_a_sealed_request_do_not_reach_the_application(
+    tmp_path: Path, live_folder: Path, live_seal: Seal
+) -> None:
+    with running(DIRECT, environment={"TPPKIT_ANCHORS": str(live_folder)}, log=tmp_path / "log") as ports:
+        for server, port in ports.items():
+            message = sealed(live_seal, request_id=str(uuid4()))
+            answers = [late(port, TARGET, message.headers, BODY, trailers) for trailers in (LATE_TRAILERS, b"")]
+            assert answers[0][0] == 201, (server, answers)
+            assert answers[0] == answers[1], server  # the repetition without trailers gets the stored answer
+            names = json.loads(answers[0][1])
+            assert (names.count("x-request-id"), {"content-encoding", "script-name"} & set(names)) == (1, set()), server
+
+
+def test_late_trailers_of_a_callback_are_ignored(tmp_path: Path) -> None:
+    service = ec.generate_private_key(ec.SECP256R1())
+    key = tmp_path / "service.pub"
+    key.write_bytes(service.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    environment = {"CALLBACK_KEY": str(key), "CALLBACK_KEPT": str(tmp_path / "kept")}
+    with running(CALLBACKS, environment=environment, log=tmp_path / "log") as ports:
+        for server, port in ports.items():
+            headers = sign_callback(service, request_id="r-1", method="POST", url=f"{ORIGIN}/cb/", body=b"{}")
+            assert late(port, "/cb/", headers, b"{}", LATE_TRAILERS) == (200, b""), server

@@ -16,12 +16,11 @@ from json import JSONEncoder
 from typing import Any, NamedTuple
 
 from tppkit._clock import format_time, shift
-from tppkit.callbacks.events import parse_event
 from tppkit.callbacks.inbox_settings import InboxSettings, TimeWindow
 from tppkit.callbacks.message import ReceivedCallback, signed_bytes
-from tppkit.callbacks.stores.entry import Entry, Order, Outcome, Promise
+from tppkit.callbacks.stores.entry import Entry, Order, Outcome, Promise, Taken
 from tppkit.callbacks.stores.store import AsyncStore, Retry, Store
-from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
 from tppkit.errors import CallbackRejected, ConfigurationError, InboxError
 from tppkit.protocol.legacy import AccessGranted, Transaction
 
@@ -30,19 +29,33 @@ Clock = Callable[[], float]  # monotonic seconds
 # Names sorted at every depth.
 _canonical = JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
-Admitted = tuple[VerifiedCallback, Entry]
+
+class Admitted(NamedTuple):
+    """A callback whose signature is verified.
+
+    Attributes:
+        callback: what was proven about it.
+        entry: how a store keeps it.
+        fault: why its body cannot be read, or None.
+    """
+
+    callback: VerifiedCallback
+    entry: Entry
+    fault: CallbackRejected | None
 
 
 class Receipt(NamedTuple):
     """What became of a received callback.
 
     Attributes:
-        outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY; from `handle_all` also FAILED.
+        outcome: STORED, APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN, UNREADABLE; from `handle_all` also FAILED.
         callback: what was proven about it.
+        fault: why it is UNREADABLE, else None.
     """
 
     outcome: Outcome
     callback: VerifiedCallback
+    fault: CallbackRejected | None = None
 
     @property
     def acknowledged(self) -> bool:
@@ -75,18 +88,23 @@ class Admission:
     def __init__(self, receiver: CallbackReceiver, *, environment: str, window: TimeWindow | None) -> None:
         self._receiver, self._environment, self._window = receiver, environment, window
 
-    def admit(self, received: ReceivedCallback, *, at: datetime) -> tuple[VerifiedCallback, Entry]:
-        """What was proven about a request, and how a store keeps it.
+    def admit(self, received: ReceivedCallback, *, at: datetime) -> Admitted:
+        """Verify a request. The time window is not applied to an unreadable callback: its event is unknown, and it has no effect.
 
         Raises:
-            CallbackRejected: see `verify_callback` and `TimeWindow.require`.
+            CallbackRejected: see `verify_signature` and `TimeWindow.require`.
             InboxError: see `TimeWindow.require`.
             ConfigurationError: `time.naive`; see `TimeWindow.require`.
         """
-        callback = verify_callback(received, at=at, receiver=self._receiver)
-        if self._window is not None:
+        callback = verify_signature(received, at=at, receiver=self._receiver)
+        fault: CallbackRejected | None = None
+        try:
+            callback = read_event(callback)
+        except CallbackRejected as e:
+            fault = _unreadable(e)
+        if self._window is not None and fault is None:
             self._window.require(callback)
-        return callback, self._entry(callback)
+        return Admitted(callback, self._entry(callback), fault)
 
     def require_same(self, outcome: Outcome, entry: Entry) -> Outcome:
         """The outcome, unless the entry's key was used for something else.
@@ -106,16 +124,34 @@ class Admission:
 
         Raises:
             InboxError: `inbox.address`, the receiver's addresses no longer have its URL.
-            FormatError: the body is no event any more.
+            CallbackRejected: `callback.unreadable`, the body is not what belongs to the address; `callback.method`, it is a login GET,
+                which an earlier version stored.
         """
+        if entry.method == "GET":
+            raise CallbackRejected(
+                "callback.method", f"the stored request {entry.request_id} is a login GET: discard it"
+            )
         match = self._receiver.book.find(entry.url.encode().decode("latin-1"))
         if match is None:
             raise InboxError("inbox.address", f"the stored callback {entry.request_id} came to an address that is gone")
-        event = parse_event(entry.body, kind=match.address.kind) if entry.method == "POST" else None
-        return VerifiedCallback(
-            entry.request_id, entry.method, entry.url, entry.body, entry.key_name, event, entry.received_at, match.address,
+        callback = VerifiedCallback(
+            entry.request_id, entry.method, entry.url, entry.body, entry.key_name, None, entry.received_at, match.address,
             match.token, entry.signature,
         )  # fmt: skip
+        try:
+            return read_event(callback)
+        except CallbackRejected as e:
+            raise _unreadable(e) from e
+
+    def with_order(self, taken: Taken) -> Taken:
+        """Add the order to an entry that could not be read when it was received, so that a newer version stays in effect."""
+        if taken.entry.order is not None:
+            return taken
+        try:
+            order = self._order(self.restore(taken.entry))
+        except (CallbackRejected, InboxError):
+            return taken
+        return taken._replace(entry=taken.entry._replace(order=order))
 
     def _entry(self, callback: VerifiedCallback) -> Entry:
         address, request_id = callback.replay_key
@@ -137,6 +173,11 @@ class Admission:
     def _digest(self, *parts: str) -> bytes:
         # No part can hold a zero byte: ids and tokens are printable, and so are URLs.
         return sha256("\0".join((self._environment, *parts)).encode()).digest()
+
+
+def _unreadable(error: CallbackRejected) -> CallbackRejected:
+    message = f"the signed body is not what belongs to the address: {error.message} [{error.code}]"
+    return CallbackRejected("callback.unreadable", message, clause=error.clause)
 
 
 def _content(record: Transaction) -> bytes:
@@ -172,17 +213,17 @@ def admit_all(
 
 
 def receipts_of(
-    admission: Admission, admitted: Sequence[Admitted | CallbackRejected], outcomes: Iterable[Outcome]
+    admission: Admission, admitted: Sequence[Admitted | Receipt | CallbackRejected], outcomes: Iterable[Outcome]
 ) -> list[Receipt | CallbackRejected]:
-    """Receipts of what was admitted, refusals where they were; what the store did not come to is BUSY."""
+    """Receipts for what was admitted; receipts and rejections stay where they are. BUSY is what the store did not reach."""
     left = iter(outcomes)
     receipts: list[Receipt | CallbackRejected] = []
     for one in admitted:
-        if isinstance(one, CallbackRejected):
+        if not isinstance(one, Admitted):
             receipts.append(one)
             continue
         try:
-            receipts.append(Receipt(admission.require_same(next(left, Outcome.BUSY), one[1]), one[0]))
+            receipts.append(Receipt(admission.require_same(next(left, Outcome.BUSY), one.entry), one.callback))
         except CallbackRejected as e:
             receipts.append(e)
     return receipts

@@ -2,8 +2,8 @@
 
 Steps, in this order, for every request:
 
-1. sizes, headers, rules, signature and event: `verify_callback`;
-2. the time window, both sides, where one is set;
+1. sizes, headers, rules and signature; then the event. An unreadable body is kept as failed, because the callback is genuine;
+2. the time window, both sides, where one is set. A login GET ends here: no handler gets it, and it is not stored;
 3. the store: has this requestid come to this address before, and with the same signed bytes?
 4. the version of the transaction: a stale one is acknowledged and has no effect, nor has a second content of one version;
 5. the effect.
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -25,6 +25,7 @@ from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
     MAX_BATCH,
     Admission,
+    Admitted,
     Clock,
     Leases,
     Receipt,
@@ -78,23 +79,26 @@ class Inbox:
         self._admission = Admission(receiver, environment=settings.environment, window=settings.window)
 
     def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
-        """Verify a callback and store it for `work`: STORED or REPEATED.
+        """Verify a callback and store it for `work`: STORED or REPEATED, LOGIN for a login GET, or UNREADABLE.
 
         Args:
             received: the request, exactly as it came.
             at: the time it was received, aware.
 
         Raises:
-            CallbackRejected: see `verify_callback`; `callback.time-past`, `callback.time-future`, `callback.time-unknown`,
-                `callback.request-id-reused`.
+            CallbackRejected: as `verify_callback`, but for a body that cannot be read; `callback.time-past`, `callback.time-future`,
+                `callback.time-unknown`, `callback.request-id-reused`.
             InboxError: `inbox.unavailable`; `inbox.time`, the window's function failed.
             ConfigurationError: `time.naive`.
         """
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         return Receipt(self._admission.require_same(self._store.add([entry])[0], entry), callback)
 
     def handle(self, received: ReceivedCallback, handler: Handler, *, at: datetime) -> Receipt:
-        """Verify a callback and have its effect now: APPLIED, REPEATED, STALE, VERSION_CONFLICT or BUSY.
+        """Verify a callback and have its effect now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY, LOGIN or UNREADABLE.
 
         The handler is called for APPLIED only. What it writes by its second argument is committed together with the mark that
         the callback is done, where the store's promise is exactly-once. What it raises is kept as the callback's failure (its
@@ -110,7 +114,10 @@ class Inbox:
             InboxError: `inbox.unavailable`.
             ConfigurationError: `time.naive`, `callback.function`, `inbox.handler-committed`, `inbox.handler-aborted`.
         """
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         at = callback.received_at
         outcome = self._store.run(
             entry, lambda _, connection: handler(callback, connection),
@@ -141,13 +148,38 @@ class Inbox:
             ConfigurationError: `time.naive`, `inbox.setting`; `inbox.handler-committed`, a handler ended the transaction of all, and is
                 told by `failed`, unless its own commit made it done: acknowledge none of them.
         """
-        admitted = admit_all(self._admission, received, at=at)
-        entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
-        callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
+        admitted = [self._set_aside_one(one) for one in admit_all(self._admission, received, at=at)]
+        entries = [one.entry for one in admitted if isinstance(one, Admitted)]
+        callbacks = {id(one.entry): one.callback for one in admitted if isinstance(one, Admitted)}
         outcomes = self._run_all(
             entries, lambda entry, connection: handler(callbacks[id(entry)], connection), as_utc(at)
         )
         return receipts_of(self._admission, admitted, outcomes)
+
+    def _set_aside(self, admitted: Admitted) -> Receipt | None:
+        """Return the receipt for what no handler may get; an unreadable callback is kept as failed."""
+        callback, entry, fault = admitted
+        if callback.method == "GET":
+            return Receipt(Outcome.LOGIN, callback)
+        if fault is None:
+            return None
+
+        def fail(entry: Entry, connection: Any) -> None:
+            raise fault
+
+        at, outcome = callback.received_at, Outcome.UNREADABLE
+        # Added first: if the store fails in between, `run` may not have recorded the failure.
+        self._admission.require_same((self._store.add([entry]))[0], entry)
+        with suppress(CallbackRejected):
+            until = shift(at, self._settings.lease)
+            outcome = self._store.run(entry, fail, at=at, until=until, retry=lambda attempt: None)
+        return Receipt(Outcome.REPEATED if outcome is Outcome.REPEATED else Outcome.UNREADABLE, callback, fault)
+
+    def _set_aside_one(self, one: Admitted | CallbackRejected) -> Admitted | Receipt | CallbackRejected:
+        try:
+            return one if isinstance(one, CallbackRejected) else self._set_aside(one) or one
+        except CallbackRejected as e:
+            return e
 
     def _run_all(self, entries: Sequence[Entry], effect: Effect, at: datetime) -> list[Outcome]:
         leases, outcomes = Leases(self._settings.lease, at, self._clock), list[Outcome]()
@@ -167,6 +199,7 @@ class Inbox:
         Only APPLIED says that the caller shall have the effect, in the same transaction, and then commit. What is rolled back was
         never received. Until the commit, a second delivery waits in PostgreSQL.
         After an error of its own the caller must roll back: PostgreSQL answers COMMIT with a silent rollback. `handle_within` sees to it.
+        An unreadable callback is raised; to keep it, end the transaction and pass the request to `accept`.
 
         Args:
             received: the request, exactly as it came.
@@ -174,12 +207,16 @@ class Inbox:
             within: the caller's connection or session, of the store's kind, in a transaction.
 
         Raises:
-            CallbackRejected: as by `accept`.
+            CallbackRejected: as by `accept`; `callback.unreadable`.
             InboxError: `inbox.unavailable`; its cause is the driver's error.
             ConfigurationError: `time.naive`; `inbox.no-transaction`, the store or the connection has none.
         """
         store = transactional(self._store)
-        callback, entry = self._admission.admit(received, at=at)
+        callback, entry, fault = self._admission.admit(received, at=at)
+        if callback.method == "GET":
+            return Receipt(Outcome.LOGIN, callback)
+        if fault is not None:
+            raise fault
         outcome = store.once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
@@ -201,7 +238,10 @@ class Inbox:
             ConfigurationError: `time.naive`; `inbox.no-transaction`, the store or the connection has none; `callback.function`,
                 `inbox.handler-committed`, `inbox.handler-aborted`: nothing may be committed.
         """
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         store = transactional(self._store)
         with within() as connection:
             outcome = store.run_within(
@@ -243,6 +283,7 @@ class Inbox:
         return worked
 
     def _resume(self, taken: Sequence[Taken], handler: Handler, at: datetime) -> list[Worked]:
+        taken = [self._admission.with_order(one) for one in taken]
         outcomes = self._store.resume(
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from tppkit._clock import as_utc, shift
 from tppkit.callbacks.admission import (
     MAX_BATCH,
     Admission,
+    Admitted,
     Clock,
     Leases,
     Receipt,
@@ -63,12 +64,18 @@ class AsyncInbox:
 
     async def accept(self, received: ReceivedCallback, *, at: datetime) -> Receipt:
         """See `Inbox.accept`."""
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := await self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         return Receipt(self._admission.require_same((await self._store.add([entry]))[0], entry), callback)
 
     async def handle(self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime) -> Receipt:
         """See `Inbox.handle`."""
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := await self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         at = callback.received_at
         outcome = await self._store.run(
             entry, lambda _, connection: handler(callback, connection),
@@ -80,13 +87,38 @@ class AsyncInbox:
         self, received: Sequence[ReceivedCallback], handler: AsyncHandler, *, at: datetime
     ) -> list[Receipt | CallbackRejected]:
         """See `Inbox.handle_all`."""
-        admitted = admit_all(self._admission, received, at=at)
-        entries = [one[1] for one in admitted if not isinstance(one, CallbackRejected)]
-        callbacks = {id(one[1]): one[0] for one in admitted if not isinstance(one, CallbackRejected)}
+        admitted = [await self._set_aside_one(one) for one in admit_all(self._admission, received, at=at)]
+        entries = [one.entry for one in admitted if isinstance(one, Admitted)]
+        callbacks = {id(one.entry): one.callback for one in admitted if isinstance(one, Admitted)}
         outcomes = await self._run_all(
             entries, lambda entry, connection: handler(callbacks[id(entry)], connection), as_utc(at)
         )
         return receipts_of(self._admission, admitted, outcomes)
+
+    async def _set_aside(self, admitted: Admitted) -> Receipt | None:
+        """Return the receipt for what no handler may get; an unreadable callback is kept as failed."""
+        callback, entry, fault = admitted
+        if callback.method == "GET":
+            return Receipt(Outcome.LOGIN, callback)
+        if fault is None:
+            return None
+
+        async def fail(entry: Entry, connection: Any) -> None:
+            raise fault
+
+        at, outcome = callback.received_at, Outcome.UNREADABLE
+        # Added first: if the store fails in between, `run` may not have recorded the failure.
+        self._admission.require_same((await self._store.add([entry]))[0], entry)
+        with suppress(CallbackRejected):
+            until = shift(at, self._settings.lease)
+            outcome = await self._store.run(entry, fail, at=at, until=until, retry=lambda attempt: None)
+        return Receipt(Outcome.REPEATED if outcome is Outcome.REPEATED else Outcome.UNREADABLE, callback, fault)
+
+    async def _set_aside_one(self, one: Admitted | CallbackRejected) -> Admitted | Receipt | CallbackRejected:
+        try:
+            return one if isinstance(one, CallbackRejected) else await self._set_aside(one) or one
+        except CallbackRejected as e:
+            return e
 
     async def _run_all(self, entries: Sequence[Entry], effect: AsyncEffect, at: datetime) -> list[Outcome]:
         leases, outcomes = Leases(self._settings.lease, at, self._clock), list[Outcome]()
@@ -103,7 +135,11 @@ class AsyncInbox:
     async def once(self, received: ReceivedCallback, *, at: datetime, within: Any) -> Receipt:
         """See `Inbox.once`."""
         store = transactional(self._store)
-        callback, entry = self._admission.admit(received, at=at)
+        callback, entry, fault = self._admission.admit(received, at=at)
+        if callback.method == "GET":
+            return Receipt(Outcome.LOGIN, callback)
+        if fault is not None:
+            raise fault
         outcome = await store.once(entry, at=callback.received_at, within=within)
         return Receipt(self._admission.require_same(outcome, entry), callback)
 
@@ -111,7 +147,10 @@ class AsyncInbox:
         self, received: ReceivedCallback, handler: AsyncHandler, *, at: datetime, within: AsyncTransaction
     ) -> Receipt:
         """See `Inbox.handle_within`."""
-        callback, entry = self._admission.admit(received, at=at)
+        admitted = self._admission.admit(received, at=at)
+        if (receipt := await self._set_aside(admitted)) is not None:
+            return receipt
+        callback, entry, _ = admitted
         store = transactional(self._store)
         async with within() as connection:
             outcome = await store.run_within(
@@ -136,6 +175,7 @@ class AsyncInbox:
         return worked
 
     async def _resume(self, taken: Sequence[Taken], handler: AsyncHandler, at: datetime) -> list[Worked]:
+        taken = [self._admission.with_order(one) for one in taken]
         outcomes = await self._store.resume(
             taken, lambda entry, connection: handler(self._admission.restore(entry), connection),
             at=at, retry=retry_after(self._settings, at),

@@ -6,7 +6,7 @@ import binascii
 import hashlib
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import load_der_public_key, lo
 
 from tppkit._clock import as_utc
 from tppkit._encoding import shown
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, read_bounded
 from tppkit.errors import ConfigurationError
 
 MAX_KEY_BYTES = 16 * 1024
@@ -73,7 +73,7 @@ class CallbackKey:
 
 
 def load_callback_key(
-    source: bytes | Path, *, name: str, not_before: datetime | None = None, not_after: datetime | None = None
+    source: bytes | FilePath, *, name: str, not_before: datetime | None = None, not_after: datetime | None = None
 ) -> CallbackKey:
     """Read a public key of the service.
 
@@ -84,10 +84,10 @@ def load_callback_key(
         not_after: it counts up to this time, aware.
 
     Raises:
-        ConfigurationError: `callback-key.unreadable`, `callback-key.curve`, `callback-key.setting`, `time.naive`.
+        ConfigurationError: `callback-key.unreadable`, `callback-key.curve`, `callback-key.setting`, `time.naive`, `file.path`.
         FormatError: `file.unreadable`, `file.too-large`.
     """
-    data = read_bounded(source, max_bytes=MAX_KEY_BYTES) if isinstance(source, Path) else source
+    data = read_bounded(source, max_bytes=MAX_KEY_BYTES) if isinstance(source, str | PathLike) else source
     return CallbackKey(name, _read_public_key(data, name), not_before, not_after)
 
 

@@ -5,6 +5,7 @@ An allow list is a filter in front of the signature, never instead of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
@@ -15,6 +16,8 @@ IpAddress = IPv4Address | IPv6Address
 IpNetwork = IPv4Network | IPv6Network
 
 _MAX_HOPS = 16
+# Some proxies add the port of their client: 203.0.113.7:80, [2001:db8::7]:80.
+_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::[0-9]{1,5})?|([0-9.]+):[0-9]{1,5}")
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
@@ -32,13 +35,21 @@ def parse_networks(texts: Iterable[str]) -> tuple[IpNetwork, ...]:
     return tuple(networks)
 
 
+def is_in_networks(peer: str, networks: Sequence[IpNetwork]) -> bool:
+    """Whether a text is an address in one of the networks."""
+    try:
+        return _is_in(_read_address(peer), networks)
+    except CallbackRejected:
+        return False
+
+
 def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded_for: Sequence[str] = ()) -> IpAddress:
     """Who really sent a request.
 
     Args:
         peer: the other end of the connection.
         trusted_proxies: proxies of one's own. What `X-Forwarded-For` says counts only where such a proxy said it.
-        forwarded_for: the values of every `X-Forwarded-For` header, in wire order.
+        forwarded_for: the values of every `X-Forwarded-For` header, in wire order; an address in them may have a port.
 
     Returns:
         The first address, from this server outwards, that is no trusted proxy.
@@ -51,7 +62,7 @@ def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded
     for hop in reversed(hops[-_MAX_HOPS:]):
         if not _is_in(address, trusted_proxies):
             return address
-        address = _read_address(hop)
+        address = _read_address(_without_port(hop))
     if len(hops) > _MAX_HOPS and _is_in(address, trusted_proxies):
         raise CallbackRejected("callback.peer", f"the request came over more than {_MAX_HOPS} proxies")
     return address
@@ -86,6 +97,11 @@ def verify_peer(
             "callback.peer", f"{address} is none of the service's addresses", clause="PSD2 document B.5"
         )
     return address
+
+
+def _without_port(hop: str) -> str:
+    found = _PORT.fullmatch(hop)
+    return hop if found is None else found[1] or found[2]
 
 
 def _read_address(text: str) -> IpAddress:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from tppkit._clock import as_utc, format_time
 from tppkit._encoding import shown
 from tppkit._named_tuple import new_tuple
-from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress, CallbackKind
+from tppkit.callbacks.addresses import MAX_TARGET, AddressBook, AddressMatch, CallbackAddress
 from tppkit.callbacks.events import CallbackEvent, parse_event
 from tppkit.callbacks.keys import CallbackKey
 from tppkit.callbacks.message import CLAUSE, ReceivedCallback, RequestIds, require_body
@@ -119,10 +119,29 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
         What was proven.
 
     Raises:
-        CallbackRejected: everything that can be wrong with a request: `callback.too-large`, `callback.header-missing`,
-            `callback.header-duplicate`, `callback.method`, `callback.request-id`, `callback.address`, `callback.body`,
-            `callback.signature-form`, `callback.signature-range`, `callback.signature`; and for a signed body that is not what
-            belongs to the address: `json.*`, `model.invalid`.
+        CallbackRejected: as by `verify_signature`; and for a signed body that is not what belongs to the address: `json.*`,
+            `model.invalid`.
+        ConfigurationError: `time.naive`, `at` has no time zone.
+
+    Source: PSD2 document, part B section 5.
+    """
+    # Steps 1 to 5: see `verify_signature`.
+    # 6. The body is the event that belongs to the address.
+    return read_event(verify_signature(received, at=at, receiver=receiver))  # 6
+
+
+def verify_signature(received: ReceivedCallback, *, at: datetime, receiver: CallbackReceiver) -> VerifiedCallback:
+    """Verify a callback without reading its body: `event` is None.
+
+    Args:
+        received: the request, exactly as it came.
+        at: the time to judge at, aware.
+        receiver: the addresses and keys.
+
+    Raises:
+        CallbackRejected: `callback.too-large`, `callback.header-missing`, `callback.header-duplicate`, `callback.method`,
+            `callback.request-id`, `callback.address`, `callback.body`, `callback.signature-form`, `callback.signature-range`,
+            `callback.signature`.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
     Source: PSD2 document, part B section 5.
@@ -133,7 +152,6 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     # 4. The signature is lower-case hexadecimal.
     # 5. It fits the signed bytes, for the URL as received, configured or decoded, under one of the keys that count at the time. The
     #    library under it takes DER in its one form, and r and s in range; which of these failed is asked only after a failure.
-    # 6. The body is the event that belongs to the address.
     at = as_utc(at)
     method, target, headers, body = received
     if len(body) > receiver.max_body or len(target) > MAX_TARGET or len(headers) > MAX_HEADERS:  # 1
@@ -144,9 +162,23 @@ def verify_callback(received: ReceivedCallback, *, at: datetime, receiver: Callb
     require_body(method, body)
     der = read_signature(signature)  # 4
     url, key = _find_signed(f"{request_id}{method}".encode(), match.urls, body, der, receiver.keys, at)  # 5
-    event = None if method == "GET" else _read_event(body, match.address.kind)  # 6
-    proven = (request_id, method, url, body, key.name, event, at, match.address, match.token, signature)
+    proven = (request_id, method, url, body, key.name, None, at, match.address, match.token, signature)
     return new_tuple(VerifiedCallback, proven)
+
+
+def read_event(callback: VerifiedCallback) -> VerifiedCallback:
+    """Add the event to a callback whose signature is verified.
+
+    Raises:
+        CallbackRejected: `json.*`, `model.invalid`.
+    """
+    if callback.method == "GET":
+        return callback
+    try:
+        event = parse_event(callback.body, kind=callback.address.kind)
+    except FormatError as e:
+        raise CallbackRejected(e.code, e.message, clause="PSD2 document B.6") from e
+    return callback._replace(event=event)
 
 
 def read_headers(received: ReceivedCallback) -> tuple[str, str]:
@@ -251,13 +283,6 @@ def _find_signed(
         "the signature fits no form of the URL under any key that counts at the time",
         clause=CLAUSE,
     )
-
-
-def _read_event(body: bytes, kind: CallbackKind) -> CallbackEvent | None:
-    try:
-        return parse_event(body, kind=kind)
-    except FormatError as e:
-        raise CallbackRejected(e.code, e.message, clause="PSD2 document B.6") from e
 
 
 def _duplicate(name: str) -> CallbackRejected:

@@ -1,6 +1,7 @@
 """Competent authorities by NCAId: for display and defaults. Informative only: an authority that is not here is no error.
 
-Source: ETSI TS 119 495 V1.2.1 annex D, as carried by two public implementations (creditkudos/eidas, zlint).
+Source: ETSI TS 119 495 V1.2.1 annex D, as carried by two public implementations (creditkudos/eidas, zlint). HR-HNB is what
+production certificates of Croatia have instead of HR-CNB.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ AUTHORITIES: Mapping[str, str] = MappingProxyType(
         "GB-FCA": "Financial Conduct Authority",
         "GR-BOG": "Bank of Greece",
         "HR-CNB": "Croatian National Bank",
+        "HR-HNB": "Croatian National Bank",
         "HU-CBH": "Central Bank of Hungary",
         "IE-CBI": "Central Bank of Ireland",
         "IS-FME": "Financial Supervisory Authority",

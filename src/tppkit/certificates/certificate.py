@@ -19,6 +19,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes
 
 from tppkit._clock import as_utc
+from tppkit._encoding import shown
 from tppkit.certificates import der, oids
 from tppkit.certificates.extension_values import certificate_extensions, read_extension_values, requested_extensions
 from tppkit.certificates.extensions import ExtensionFacts, read_extensions
@@ -31,7 +32,7 @@ from tppkit.errors import Finding, FormatError, Severity
 MAX_CERTIFICATE_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Subject:
     """What certificates and requests have alike.
 
@@ -50,6 +51,9 @@ class Subject:
     key: KeyFacts
     extensions: ExtensionFacts
     x509: x509.Certificate | x509.CertificateSigningRequest
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({shown(str(self.subject), limit=160)}, sha256={self.sha256!r})"
 
     @property
     def signature_algorithm(self) -> str:
@@ -122,7 +126,7 @@ class Subject:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EidasCertificate(Subject):
     """A certificate, read.
 
@@ -244,7 +248,7 @@ class EidasCertificate(Subject):
         return self.not_before <= as_utc(at) <= self.not_after
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EidasRequest(Subject):
     """A certificate signing request (PKCS#10), read.
 

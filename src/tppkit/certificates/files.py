@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, read_bounded
 from tppkit.certificates.certificate import EidasCertificate
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
 
 
-def load_certificates(path: Path, *, password: bytes | None = None) -> tuple[EidasCertificate, ...]:
+def load_certificates(path: FilePath, *, password: bytes | str | None = None) -> tuple[EidasCertificate, ...]:
     """Every certificate of a file in any form that `read_sources` takes; requests in it are passed over.
 
     Args:
@@ -20,6 +18,7 @@ def load_certificates(path: Path, *, password: bytes | None = None) -> tuple[Eid
         In the order of the file; none when it holds only requests.
 
     Raises:
+        ConfigurationError: `file.path`.
         FormatError: `file.unreadable`, `file.too-large`, `certificate.*`, `der.*`, `pem.malformed`, `pkcs12.unreadable`.
     """
     sources = read_sources(read_bounded(path, max_bytes=MAX_SOURCE_BYTES), password=password)

@@ -9,6 +9,7 @@ Source: RFC 5280 sections 4.2.1.6 and 4.2.1.10.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
@@ -30,6 +31,8 @@ _FORMS: Mapping[int, str] = MappingProxyType(
     }
 )  # fmt: skip
 _TEXTS = frozenset({EMAIL, DNS_NAME, URI})
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_DNS_SYNTAX = re.compile(rf"(?=.{{1,253}}\Z)(?:{_LABEL}\.)*(?![0-9]+\Z){_LABEL}")
 
 
 class GeneralName(NamedTuple):
@@ -40,6 +43,14 @@ class GeneralName(NamedTuple):
 
     form: str
     value: str | bytes | DistinguishedName | Address | Network
+
+
+def is_dns_name(text: str) -> bool:
+    """Whether a text has the syntax of a DNS host name; a name of digits only at its end is an address.
+
+    Source: RFC 5280 section 4.2.1.6; RFC 1034 section 3.5; RFC 1123 section 2.1.
+    """
+    return _DNS_SYNTAX.fullmatch(text) is not None
 
 
 def read_general_names(data: bytes) -> tuple[GeneralName, ...]:

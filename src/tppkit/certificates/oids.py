@@ -30,6 +30,7 @@ INHIBIT_ANY_POLICY = "2.5.29.54"
 AUTHORITY_INFORMATION_ACCESS = "1.3.6.1.5.5.7.1.1"
 QC_STATEMENTS = "1.3.6.1.5.5.7.1.3"
 PRECERTIFICATE_POISON = "1.3.6.1.4.1.11129.2.4.3"
+CABF_ORGANIZATION_IDENTIFIER = "2.23.140.3.1"  # EV Guidelines 9.8.2
 
 ACCESS_OCSP = "1.3.6.1.5.5.7.48.1"
 ACCESS_CA_ISSUERS = "1.3.6.1.5.5.7.48.2"
@@ -83,6 +84,10 @@ PSP_ROLES: Mapping[str, str] = MappingProxyType(
     }
 )
 ROLE_OIDS: Mapping[str, str] = MappingProxyType({name: oid for oid, name in PSP_ROLES.items()})
+# What PSD2 (articles 4 and 65 to 67) and the trade call the holders of these roles.
+ROLE_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
+    {"PISP": "PSP_PI", "AISP": "PSP_AI", "CBPII": "PSP_IC", "PIISP": "PSP_IC", "ASPSP": "PSP_AS"}
+)
 
 EXTENDED_KEY_USAGES: Mapping[str, str] = MappingProxyType(
     {

@@ -13,6 +13,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, pkcs12
 
+from tppkit._encoding import utf8
 from tppkit.certificates import der
 from tppkit.errors import FormatError
 
@@ -30,12 +31,12 @@ def is_pkcs12(data: bytes) -> bool:
     return _PFX.match(data) is not None
 
 
-def read_pkcs12(data: bytes, password: bytes | None) -> tuple[bytes, ...]:
+def read_pkcs12(data: bytes, password: bytes | str | None) -> tuple[bytes, ...]:
     """DER of every certificate of a PKCS#12 file, the one with the key first.
 
     Args:
         data: the file.
-        password: of an encrypted file; one in which nothing is encrypted needs none, and is read with one too.
+        password: of an encrypted file, text as UTF-8; one in which nothing is encrypted needs none, and is read with one too.
 
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
@@ -47,8 +48,9 @@ def read_pkcs12(data: bytes, password: bytes | None) -> tuple[bytes, ...]:
     return tuple(certificate.public_bytes(Encoding.DER) for certificate in certificates)
 
 
-def open_pkcs12(data: bytes, password: bytes | None) -> pkcs12.PKCS12KeyAndCertificates:
+def open_pkcs12(data: bytes, password: bytes | str | None) -> pkcs12.PKCS12KeyAndCertificates:
     """What a PKCS#12 file holds, its key included. Arguments and errors as `read_pkcs12`."""
+    password = utf8(password)
     is_encrypted = _require_bounded_work(data, password)
     try:
         try:

@@ -112,7 +112,9 @@ RULES: tuple[Rule, ...] = (
     Rule("organization-identifier.unusable", _BOTH, _ERROR, "TS 119 495 GEN-5.3-3, GEN-5.4-3",
          names.unusable_identifier, essential=True),
     Rule("qcstatements.no-compliance", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.not_compliant, essential=True),
-    Rule("qcstatements.no-psd2", _BOTH, _ERROR, "TS 119 495 GEN-5.3-2, GEN-5.4-2", psd2.no_statement, essential=True),
+    Rule("qcstatements.no-psd2", _QWAC, _ERROR, "TS 119 495 GEN-5.3-2", psd2.no_statement, essential=True),
+    # Not essential: the roles come from the QWAC, and the PSD2 document asks of a seal that it is a valid one of the same provider.
+    Rule("qcstatements.no-psd2", _QSEALC, _ERROR, "TS 119 495 GEN-5.4-2", psd2.no_statement),
     Rule("qcstatements.no-roles", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-1", psd2.no_roles, essential=True),
     Rule("qcstatements.role-mismatch", _BOTH, _ERROR, "TS 119 495 GEN-5.2.2-5", psd2.role_mismatch, essential=True),
     Rule("qcstatements.not-web", _QWAC, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.wrong_type("web"), essential=True),
@@ -130,6 +132,8 @@ RULES: tuple[Rule, ...] = (
            validity.longer_than(limit.days, last_second=limit.last_second), since=limit.since, until=limit.until)
       for limit in validity.PUBLIC_LIMITS),
 
+    # Public website certificates need no common name here either, as pkilint has it: one of a production authority has none.
+    Rule("certificate.issuer-attribute-missing", _BOTH, _ERROR, "EN 319 412-2 GEN-4.2.3.1-2", names.missing_issuer_attribute),
     Rule("certificate.subject-attribute-missing", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-2", names.missing_attribute),
     Rule("certificate.subject-attribute-repeated", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-3", names.repeated_attribute),
     Rule("certificate.subject-country", _BOTH, _NOTICE, "EN 319 412-3 LEG-4.2.1-4", names.unknown_country),
@@ -140,13 +144,14 @@ RULES: tuple[Rule, ...] = (
     Rule("organization-identifier.lei-checksum", _BOTH, _ERROR, "ISO 17442", names.identifier_form("organization-identifier.lei-checksum")),
     Rule("organization-identifier.unusual-text", _BOTH, _NOTICE, "EN 319 412-1 LEG-5.1.4-03", names.unusual_identifier),
     Rule("organization-identifier.country", _BOTH, _ERROR, "EN 319 412-1 LEG-5.1.4-03", names.identifier_country),
-    Rule("organization-identifier.not-psd", _BOTH, _ERROR, "TS 119 495 GEN-5.2.1-3 (shall)", names.not_psd_form, until=TS_119_495_V1_5_1),
-    Rule("organization-identifier.not-psd", _BOTH, _WARNING, "TS 119 495 GEN-5.2.1-3 (should)",
-         names.not_psd_form, since=TS_119_495_V1_5_1),
+    # A shall before V1.5.1 and a should since, but every edition allows another identifier where the authority gave no number.
+    Rule("organization-identifier.not-psd", _BOTH, _WARNING, "TS 119 495 GEN-5.2.1-3, GEN-5.2.1-4", names.not_psd_form),
     Rule("organization-identifier.is-name", _BOTH, _ERROR, "EN 319 412-3 LEG-4.2.1-6", names.identifier_is_name),
     Rule("organization-identifier.unregistered-scheme", _BOTH, _ERROR, "EN 319 412-1 LEG-5.1.4-05", names.local_scheme_unregistered),
     Rule("organization-identifier.eidas-form", _BOTH, _ERROR, "EN 319 412-1 LEG-5.1.6-03", names.eidas_identifier),
+    Rule("organization-identifier.extension", _BOTH, _ERROR, "EV Guidelines 9.2.8, 9.8.2", names.other_registration),
     Rule("certificate.no-dns-name", _QWAC, _ERROR, "EN 319 412-4 WEB-4.1.3-4", names.no_dns_name),
+    Rule("certificate.dns-name", _QWAC, _ERROR, "RFC 5280 section 4.2.1.6, BR section 7.1.2.7.12", names.dns_name_syntax),
     Rule("certificate.common-name", _QWAC, _ERROR, "EN 319 412-4 WEB-4.1.3-4 (d)", names.common_name_is_no_dns_name),
     Rule("certificate.internal-name", _QWAC, _ERROR, "BR section 7.1.4.2", names.internal_name),
 
@@ -196,11 +201,14 @@ RULES: tuple[Rule, ...] = (
     Rule("qcstatements.type-as-statement", _BOTH, _ERROR, "EN 319 412-5 clause 4.2.3", qualified.type_as_statement),
     Rule("qcstatements.sscd-in-web", _QWAC, _ERROR, "EN 319 412-5 QCS-5-01", qualified.device_in_web),
     Rule("qcstatements.no-sscd", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.device_missing),
+    Rule("qcstatements.sscd-without-policy", _QSEALC, _ERROR, "EN 319 412-2 QCS-5.2-2", qualified.device_without_policy),
     Rule("qcstatements.other-legislation", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01", qualified.other_legislation, essential=True),
     Rule("qcstatements.legislation-country", _BOTH, _ERROR, "EN 319 412-5 clause 4.2.4", qualified.legislation_country),
     Rule("qcstatements.no-english-pds", _BOTH, _WARNING, "EN 319 412-5 clause 4.3.4", qualified.no_english_pds),
     Rule("qcstatements.pds-address", _BOTH, _ERROR, "EN 319 412-5 clause 4.3.4", qualified.pds_address, since=EN_319_412_5_V2_4_1),
     Rule("qcstatements.pds-language", _BOTH, _ERROR, "EN 319 412-5 clause 4.3.4", qualified.pds_language),
+    Rule("qcstatements.pds-language-repeated", _BOTH, _ERROR, "EN 319 412-5 QCS-5-01 table 2",
+         qualified.pds_language_repeated, since=EN_319_412_5_V2_4_1),
     Rule("qcstatements.pds-language-case", _BOTH, _WARNING, "EN 319 412-5 clause 4.3.4", qualified.pds_language_case),
     Rule("qcstatements.limit-value", _BOTH, _ERROR, "EN 319 412-5 QCS-4.3.2-01", qualified.limit_value),
     Rule("qcstatements.numeric-currency", _BOTH, _WARNING, "EN 319 412-5 QCS-4.3.2-02", qualified.numeric_currency),

@@ -41,7 +41,7 @@ class Source:
     der: bytes
 
 
-def read_sources(data: bytes, *, password: bytes | None = None, with_pkcs12: bool = True) -> tuple[Source, ...]:
+def read_sources(data: bytes, *, password: bytes | str | None = None, with_pkcs12: bool = True) -> tuple[Source, ...]:
     """Find every certificate and certificate request in `data`, whatever form it has.
 
     Args:
@@ -127,7 +127,7 @@ def _require_no_trust_settings(label: str, content: bytes) -> None:
         raise FormatError("pem.trust-settings", message, offset=e.offset) from e
 
 
-def _from_base64(text: bytes, password: bytes | None, with_pkcs12: bool) -> tuple[Source, ...]:
+def _from_base64(text: bytes, password: bytes | str | None, with_pkcs12: bool) -> tuple[Source, ...]:
     if text.startswith(b":") and text.endswith(b":") and len(text) > 2:
         text = text[1:-1]
     try:
@@ -137,7 +137,7 @@ def _from_base64(text: bytes, password: bytes | None, with_pkcs12: bool) -> tupl
     return _from_der(raw, password, with_pkcs12) if _is_der(raw) else _from_pem(raw)
 
 
-def _from_der(data: bytes, password: bytes | None, with_pkcs12: bool) -> tuple[Source, ...]:
+def _from_der(data: bytes, password: bytes | str | None, with_pkcs12: bool) -> tuple[Source, ...]:
     if is_pkcs12(data):
         return tuple(Source("certificate", found) for found in read_pkcs12(data, password)) if with_pkcs12 else ()
     try:

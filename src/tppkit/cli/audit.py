@@ -17,10 +17,13 @@ import click
 
 from tppkit._clock import format_time
 from tppkit._text import printable
-from tppkit.cli.output import json_option, present, print_json, read_time, say, say_error
+from tppkit.certificates import OrganizationPolicy
+from tppkit.cli.organizations import organization_options
+from tppkit.cli.output import finding_object, json_option, present, print_json, read_time, say, say_error
 from tppkit.cli.revocation import NOT_ASKED, crl_option, load_answers, make_checker, ocsp_option
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict, audit_archive
+from tppkit.evidence.audit import MAX_FIRST_FAILURES
 from tppkit.trust import PathVerifier, load_anchors
 
 _UNREADABLE, _INTERRUPTED, _NO_TRUST = 5, 6, 7
@@ -29,6 +32,14 @@ _PROGRESS_S = 1.0
 
 def _read_at(ctx: click.Context, param: click.Parameter, value: str) -> datetime | None:
     return None if value == "recorded" else read_time(ctx, param, value)
+
+
+def _read_count(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
+    if value == "all":
+        return None
+    if not (value.isascii() and value.isdigit() and len(value) <= 9):
+        raise click.BadParameter(f"{value!r} is neither a number nor 'all'", ctx, param)
+    return int(value)
 
 
 @click.group()
@@ -58,10 +69,20 @@ def audit() -> None:
     metavar="LEAF",
     help="A head kept elsewhere; that it is not the end of an archive is inconsistent.",
 )
+@click.option(
+    "--failures",
+    default=str(MAX_FIRST_FAILURES),
+    show_default=True,
+    metavar="all|N",
+    callback=_read_count,
+    help="How many records that failed or are out of place to list.",
+)
+@organization_options
 @json_option
 def verify(
     archives: tuple[Path, ...], trust: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
-    at: datetime | None, heads: tuple[str, ...], as_json: bool,
+    at: datetime | None, heads: tuple[str, ...], failures: int | None, as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
     now = present(None)
@@ -71,22 +92,23 @@ def verify(
     except (ConfigurationError, FormatError) as e:
         say_error(e)
         return _NO_TRUST
-    summary = AuditSummary()
+    summary = AuditSummary(max_failures=failures, expected_heads=frozenset(heads))
     begin = time.perf_counter()
-    unreadable = False
+    unreadable = set()
     try:
         for archive in archives:
             try:
-                for row in _with_progress(audit_archive(archive, paths=paths, at=at), summary, begin):
+                rows = audit_archive(archive, paths=paths, at=at, organizations=organizations)
+                for row in _with_progress(rows, summary, begin):
                     summary.add(row)
             except ArchiveError as e:
-                unreadable = True
+                unreadable.add(archive)
                 summary.by_code[e.code] += 1
                 say_error(e)
     except KeyboardInterrupt:
         say(f"interrupted after {summary.records} records")
         return _INTERRUPTED
-    summary.expect(archives, heads=heads)
+    summary.expect(archive for archive in archives if archive not in unreadable)
     result = _summary_object(summary, time.perf_counter() - begin, revocation_asked=checker is not None)
     if as_json:
         print_json(result)
@@ -123,7 +145,9 @@ def _summary_object(summary: AuditSummary, seconds: float, *, revocation_asked: 
         "inconsistent": summary.inconsistent,
         "revocation_asked": revocation_asked,
         "by_code": dict(sorted(summary.by_code.items())),
+        "findings": [finding_object(finding) for finding in summary.findings],
         "first_failures": [_row_object(row) for row in summary.first_failures],
+        "not_listed": summary.not_listed,
         "heads": [
             {"archive": str(archive), "stream_id": head.stream_id, "records": head.records, "leaf": head.leaf}
             for archive, head in summary.heads.items()
@@ -142,7 +166,8 @@ def _row_object(row: RecordVerdict) -> dict[str, Any]:
         "code": row.code,
         "message": row.message,
         "log_code": row.stream_code,
-        "findings": [],
+        "log_message": row.stream_message,
+        "findings": [finding_object(finding) for finding in row.findings],
         "archive": str(row.archive),
         "line": row.line,
         "seq": row.seq,
@@ -164,7 +189,11 @@ def _print(result: dict[str, Any], summary: AuditSummary) -> None:
         if row.code:
             click.echo(f"  {where}: {row.verdict}: {printable(row.message or '')} [{row.code}]")
         if row.stream_code:
-            click.echo(f"  {where}: it does not follow from the line before [{row.stream_code}]")
+            click.echo(f"  {where}: {printable(row.stream_message or '')} [{row.stream_code}]")
+    if summary.not_listed:
+        click.echo(f"  {summary.not_listed} more are not listed; list them with --failures all")
+    for finding in summary.findings:
+        click.echo(f"{printable(finding.message)} [{finding.code}]")
     for head in result["heads"]:
         click.echo(f"head of {printable(head['archive'])}: {head['records']} records, leaf {head['leaf']}")
     say(f"{result['seconds']:.2f} s, {result['records_per_second']:.0f} records/s")

@@ -31,6 +31,7 @@ from tppkit.cli.callback_kept import KeptCallbacks, load_kept
 from tppkit.cli.callback_listen import Listener, base_addresses
 from tppkit.cli.callback_listen import listen as serve_callbacks
 from tppkit.cli.callback_sending import parse_place, readdress, send_message
+from tppkit.cli.certificates import key_password_option, read_key, read_password
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -46,7 +47,6 @@ from tppkit.cli.output import (
 )  # fmt: skip
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
 from tppkit.errors import CallbackRejected, ConfigurationError, Finding, Severity
-from tppkit.httpsig.signers import load_private_key
 from tppkit.httpsig.wire import MAX_MESSAGE_BYTES, parse_request
 
 _MAX_KEY_BYTES = 64 * 1024
@@ -90,7 +90,11 @@ def callback() -> None:
 
 
 @callback.command()
-@click.option("--key", required=True, metavar="FILE", help="The private key, on secp256r1, PEM; - is standard input.")
+@click.option(
+    "--key", required=True, metavar="FILE",
+    help="The private key, on secp256r1: PEM, DER or PKCS#12; - is standard input.",
+)  # fmt: skip
+@key_password_option
 @click.option("--method", default="POST", show_default=True, help="HTTP method.")
 @click.option("--url", required=True, help="The whole address, with https://.")
 @click.option("--body", metavar="FILE", help="The exact body; - is standard input.")
@@ -98,8 +102,9 @@ def callback() -> None:
 @click.option("--deterministic", is_flag=True, help="The same request gives the same signature.")
 @json_option
 def sign(
-    key: str, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool, as_json: bool
-) -> None:
+    key: str, password_file: Path | None, method: str, url: str, body: str | None, request_id: str | None, deterministic: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Print the headers of a callback, one a line. Nothing is judged: it signs what a header can hold."""
     if request_id is not None and not _stands_in_header(request_id):
         raise click.UsageError(
@@ -108,7 +113,7 @@ def sign(
     require_one_stdin(key, body)
     try:
         headers = sign_callback(
-            _private_key(key), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
+            _private_key(key, password_file), request_id=request_id or str(uuid4()), method=method, url=url, body=_body(body),
             deterministic=deterministic,
         )  # fmt: skip
     except UnicodeEncodeError as e:
@@ -198,21 +203,25 @@ def explain(
     "--key",
     required=True,
     metavar="FILE",
-    help="A private key whose public key the receiver believes; - is standard input.",
+    help="A private key whose public key the receiver trusts: PEM, DER or PKCS#12; - is standard input.",
 )
+@key_password_option
 @click.option("--signed-url", help="The address as the receiver has it configured; URL with https by default.")
 @click.option(
     "--body", metavar="FILE", help="A body that the address takes; by default the body of an access that was granted."
 )
 @json_option
-def attack(url: str, key: str, signed_url: str | None, body: str | None, as_json: bool) -> int:
+def attack(
+    url: str, key: str, password_file: Path | None, signed_url: str | None, body: str | None, as_json: bool
+) -> int:
     """Send nasty callbacks to one's own receiver and print pass or fail for each.
 
     URL is where the receiver listens, http:// on this machine: other hosts are refused. They go to its path, without one to the
     path of --signed-url, and two go beside it. When the good callback is not taken the others are not judged, and the exit code is 1.
     """
     require_one_stdin(key, body)
-    results = run_attacks(url, key=_private_key(key), signed_url=signed_url, body=None if body is None else _body(body))
+    private = _private_key(key, password_file)
+    results = run_attacks(url, key=private, signed_url=signed_url, body=None if body is None else _body(body))
     return print_results(results, as_json=as_json)
 
 
@@ -354,8 +363,8 @@ def _stands_in_header(text: str) -> bool:
     return bool(text) and text == text.strip() and all(c >= " " and c != "\x7f" for c in text)
 
 
-def _private_key(file: str) -> ec.EllipticCurvePrivateKey:
-    key = load_private_key(read_input(file, max_bytes=_MAX_KEY_BYTES))
+def _private_key(file: str, password_file: Path | None) -> ec.EllipticCurvePrivateKey:
+    key = read_key(file, read_password(password_file))
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
         raise ConfigurationError("callback-key.curve", f"{file} is not a private key on secp256r1")
     return key

@@ -1,27 +1,38 @@
-"""`tppkit cert check`: whether a certificate fits its use, and is believed."""
+"""`tppkit cert check`: whether certificates fit their use, and are trusted."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
 
 from tppkit._clock import format_time
 from tppkit.certificates import EidasCertificate, Use, check_certificate
 from tppkit.cli.cert_trust import Belief, TrustOptions, load_trust
-from tppkit.cli.certificates import Bundle, password_option, read_bundles
-from tppkit.cli.output import UNREADABLE, at_option, json_option, present, print_json
+from tppkit.cli.certificates import (
+    Bundle,
+    password_option,
+    read_bundle,
+    read_password,
+    tell_unreadable,
+    unreadable_object,
+)
+from tppkit.cli.output import HOLDS, UNREADABLE, at_option, json_option, present, print_json, require_one_stdin
 from tppkit.cli.revocation import crl_option, ocsp_option, revocation_facts
 from tppkit.cli.verdict import print_verdict, verdict_code, verdict_object
+from tppkit.errors import FormatError
 from tppkit.trust import TrustedPath
 
 _file = click.Path(path_type=Path)
+_NO_CHAIN = "no chain was checked: neither --trust nor --trusted-lists was given"
 _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--as", "use", required=True, type=click.Choice([use.value for use in Use]), help="What it is used as.")
 @at_option
 @click.option("--trust", type=_file, metavar="FILE_OR_DIR", help="Authorities that it must chain to.")
@@ -42,7 +53,7 @@ _NAMES = {Use.QWAC: "QWAC", Use.QSEALC: "QSealC"}
 @password_option
 @json_option
 def check(
-    file: str,
+    files: tuple[str, ...],
     use: str,
     at: datetime | None,
     trust: Path | None,
@@ -53,30 +64,64 @@ def check(
     password_file: Path | None,
     as_json: bool,
 ) -> int:
-    """Check that a certificate fits its use and, with --trust or --trusted-lists, that it is believed, at a time.
+    """Check that each certificate fits its use and, with --trust or --trusted-lists, that it is trusted, at a time.
 
-    In a bundle the first certificate is checked; the others may stand between it and an authority of --trust, or of the
-    lists where --trust is not given.
+    In a bundle the first certificate is checked; the others may be between it and an authority of --trust, or of the lists
+    where --trust is not given. The worst exit code of all files counts.
     """
-    as_, now = Use(use), present(None)
-    at = at or now
+    require_one_stdin(*files)
     options = load_trust(trust, trusted_lists, (*crls, *responses), as_json=as_json)
-    bundles = (
-        None if options is None else read_bundles([file], [password_file] if password_file else [], as_json=as_json)
-    )
-    if options is None or bundles is None:
+    if options is None:
         return UNREADABLE
-    (bundle,) = bundles
-    findings = check_certificate(bundle.leaf, as_=as_, at=at, edition=edition)
-    belief = options.judge(bundle, as_=as_, at=at, now=max(now, at))
-    known = {(finding.code, finding.severity) for finding in findings}
-    findings += tuple(finding for finding in belief.findings if (finding.code, finding.severity) not in known)
+    try:
+        password = read_password(password_file)
+    except FormatError as e:
+        tell_unreadable(str(password_file), e, as_json=as_json)
+        return UNREADABLE
+    now = present(None)
+    task = _Task(Use(use), at or now, max(now, at or now), edition, options)
+    entries: list[Mapping[str, Any]] = []
+    worst = HOLDS
+    for name in files:
+        try:
+            bundle = read_bundle(name, password)
+        except FormatError as e:
+            entries.append(unreadable_object(name, e))
+            worst = max(worst, UNREADABLE)
+            if not as_json:
+                tell_unreadable(name, e, as_json=False)
+        else:
+            if not as_json and any("verdict" in entry for entry in entries):
+                click.echo()
+            entry, code = task.judge(bundle, as_json=as_json)
+            entries.append(entry)
+            worst = max(worst, code)
     if as_json:
-        print_json(verdict_object(findings, **_proven(bundle, as_, at, edition), **belief.as_object()))
-    else:
-        facts = [*_facts(bundle.leaf), *_belief_facts(belief, options), ("sha256", bundle.leaf.sha256)]
-        print_verdict(f"{bundle.file} as {_NAMES[as_]} at {format_time(at)}", facts, findings)
-    return verdict_code(findings)
+        print_json(entries[0] if len(files) == 1 else entries)
+    return worst
+
+
+class _Task(NamedTuple):
+    """What every file is judged by."""
+
+    as_: Use
+    at: datetime
+    now: datetime
+    edition: str | None
+    options: TrustOptions
+
+    def judge(self, bundle: Bundle, *, as_json: bool) -> tuple[Mapping[str, Any], int]:
+        """The verdict as JSON and its exit code; printed unless it is asked for as JSON."""
+        findings = check_certificate(bundle.leaf, as_=self.as_, at=self.at, edition=self.edition)
+        belief = self.options.judge(bundle, as_=self.as_, at=self.at, now=self.now)
+        known = {(finding.code, finding.severity) for finding in findings}
+        findings += tuple(finding for finding in belief.findings if (finding.code, finding.severity) not in known)
+        if not as_json:
+            facts = [*_facts(bundle.leaf), *_belief_facts(belief, self.options), ("sha256", bundle.leaf.sha256)]
+            about = f"{bundle.file} as {_NAMES[self.as_]} at {format_time(self.at)}"
+            print_verdict(about if self.options.has_anchors else f"{about}; {_NO_CHAIN}", facts, findings)
+        proven = _proven(bundle, self.as_, self.at, self.edition)
+        return verdict_object(findings, **proven, **belief.as_object()), verdict_code(findings)
 
 
 def _proven(bundle: Bundle, as_: Use, at: datetime, edition: str | None) -> dict[str, object]:
@@ -107,10 +152,9 @@ def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
 
 
 def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]]:
-    is_asked = options.anchors is not None or options.lists is not None
-    facts = _chain(belief.path, asked=is_asked)
-    if is_asked:
-        facts += revocation_facts(belief.path, asked=options.evidence is not None)
+    if not options.has_anchors:
+        return []
+    facts = [*_chain(belief.path), *revocation_facts(belief.path, asked=options.evidence is not None)]
     if belief.status is not None:
         listing = belief.status.listing
         service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""
@@ -118,8 +162,8 @@ def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]
     return facts
 
 
-def _chain(path: TrustedPath | None, *, asked: bool) -> list[tuple[str, str]]:
+def _chain(path: TrustedPath | None) -> list[tuple[str, str]]:
     if path is None:
-        return [("chain", "none holds" if asked else "not checked: neither --trust nor --trusted-lists was given")]
+        return [("chain", "none holds")]
     first, *above = [str(certificate.subject) for certificate in path.chain]
     return [("chain", first), *(("", f"issued by {name}") for name in above)]

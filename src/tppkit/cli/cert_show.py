@@ -1,4 +1,4 @@
-"""`tppkit cert show`: every fact of certificates and requests."""
+"""`tppkit cert show`: every fact of certificates, requests, CRLs and OCSP responses."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from tppkit.certificates import (
     QcStatements,
     Source,
     check_statement,
+    read_sources,
 )
-from tppkit.cli.certificates import Read, find_sources, password_option, read_password, read_source
+from tppkit.cli.certificates import Read, password_option, read_password, read_source
 from tppkit.cli.output import (
     HOLDS,
     UNREADABLE,
@@ -28,10 +29,14 @@ from tppkit.cli.output import (
     json_option,
     print_facts,
     print_json,
+    read_input,
     say,
     say_error,
 )
+from tppkit.cli.revocation_show import crl_facts, crl_object, ocsp_facts, ocsp_object
 from tppkit.errors import Finding, FormatError
+from tppkit.trust import read_revocation
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, has_pem_crl
 
 Fact = tuple[str, str]
 
@@ -42,9 +47,10 @@ Fact = tuple[str, str]
 @click.option("--strict", is_flag=True, help="A malformed encoding is an error: the certificate counts as unreadable.")
 @json_option
 def show(files: tuple[str, ...], password_file: Path | None, strict: bool, as_json: bool) -> int:
-    """Show every fact and finding of each certificate or request.
+    """Show every fact and finding of each certificate, request, CRL or OCSP response.
 
-    FILE: PEM (also bundles), DER, one-line base64, URL-escaped PEM, RFC 9440, PKCS#12, or a CSR; - is standard input.
+    FILE: PEM (also bundles), DER, one-line base64, URL-escaped PEM, RFC 9440, PKCS#12, or a CSR; a CRL in DER or PEM; an OCSP
+    response in DER; - is standard input.
     """
     password = read_password(password_file)
     entries: list[dict[str, Any]] = []
@@ -64,11 +70,21 @@ def show(files: tuple[str, ...], password_file: Path | None, strict: bool, as_js
 def _read_all(
     name: str, password: bytes | None, *, strict: bool
 ) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
-    """Each certificate of a file as JSON has it, and how to print it; one that cannot be read hides no other."""
+    """Each entry of a file as JSON has it, and how to print it; one that cannot be read hides no other."""
     try:
-        sources = find_sources(name, password)
+        data = read_input(name, max_bytes=MAX_CRL_BYTES)
     except FormatError as e:
         yield _failure(name, e)
+        return
+    is_answer, with_lists = False, has_pem_crl(data)
+    for shown in _read_answers(name, data, is_expected=with_lists):
+        is_answer = True
+        yield shown
+    try:
+        sources = () if is_answer and not with_lists else read_sources(data, password=password)
+    except FormatError as e:
+        if not (with_lists and e.code == "certificate.not-found"):
+            yield _failure(name, e)
         return
     for source in sources:
         try:
@@ -80,6 +96,30 @@ def _read_all(
         else:
             entry = _entry(name, source, certificate)
             yield entry, partial(_print, entry, certificate)
+
+
+def _read_answers(name: str, data: bytes, *, is_expected: bool) -> Iterator[tuple[dict[str, Any], Callable[[], None]]]:
+    """The CRLs or the OCSP response of a file, if it is one."""
+    try:
+        evidence = read_revocation(data, name=printable(name))
+        lists = [crl_object(name, crl) for crl in evidence.crls]
+        responses = [ocsp_object(name, response) for response in evidence.ocsp]
+    except FormatError as e:
+        if is_expected or e.code != "revocation.unreadable":
+            yield _failure(name, e)
+        return
+    for entry in lists:
+        yield entry, partial(_print_answer, entry, crl_facts(entry))
+    for entry in responses:
+        yield entry, partial(_print_answer, entry, ocsp_facts(entry))
+
+
+def _print_answer(entry: dict[str, Any], facts: list[Fact]) -> None:
+    click.echo(f"{printable(entry['file'])}: {entry['kind']}")
+    print_facts(facts)
+    for finding in entry["findings"]:
+        click.echo(f"  {finding['severity']}: {finding['message']} [{finding['code']}]")
+    click.echo()
 
 
 def _failure(name: str, error: FormatError) -> tuple[dict[str, Any], Callable[[], None]]:

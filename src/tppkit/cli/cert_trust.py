@@ -68,6 +68,11 @@ class TrustOptions:
     lists: TrustedLists | None
     evidence: RevocationEvidence | None
 
+    @property
+    def has_anchors(self) -> bool:
+        """Whether authorities were given, so that a chain is checked."""
+        return self.anchors is not None or self.lists is not None
+
     def judge(self, bundle: Bundle, *, as_: Use, at: datetime, now: datetime) -> Belief:
         """Ask everything that was given about a certificate, at a time.
 
@@ -79,7 +84,7 @@ class TrustOptions:
         """
         status, findings = self._ask_lists(bundle, as_, at)
         path: TrustedPath | None = None
-        if self.anchors is not None or self.lists is not None:
+        if self.has_anchors:
             passed_over: tuple[Finding, ...] = ()
             try:
                 anchors = self.anchors or self._listed_authorities(as_, at)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._files import read_bounded
 from tppkit._text import printable
@@ -14,12 +15,18 @@ from tppkit.certificates import EidasCertificate, EidasRequest, Source, read_sou
 from tppkit.certificates.sources import MAX_SOURCE_BYTES
 from tppkit.cli.output import error_object, print_json, read_input, require_one_stdin, say, say_error
 from tppkit.errors import FormatError
+from tppkit.httpsig.signers import load_private_key
 
 _MAX_PASSWORD_BYTES = 1024
+_MAX_KEY_BYTES = 64 * 1024  # of PKCS#12 with its chain too
 Read = EidasCertificate | EidasRequest
 
 password_option = click.option(
     "--password-file", type=click.Path(path_type=Path), help="First line: the password of a PKCS#12 file."
+)
+
+key_password_option = click.option(
+    "--password-file", type=click.Path(path_type=Path), help="First line: the password of the key."
 )
 
 passwords_option = click.option(
@@ -53,6 +60,16 @@ def read_password(file: Path | None) -> bytes | None:
         FormatError: `file.unreadable`, `file.too-large`.
     """
     return None if file is None else read_bounded(file, max_bytes=_MAX_PASSWORD_BYTES).partition(b"\n")[0].rstrip(b"\r")
+
+
+def read_key(name: str, password: bytes | None) -> PrivateKeyTypes:
+    """The private key of a file in PEM, DER or PKCS#12, or of standard input for `-`.
+
+    Raises:
+        FormatError: `file.unreadable`, `file.too-large`, `pkcs12.*`.
+        ConfigurationError: `key.unreadable`.
+    """
+    return load_private_key(read_input(name, max_bytes=_MAX_KEY_BYTES), password=password)
 
 
 def find_sources(name: str, password: bytes | None) -> tuple[Source, ...]:
@@ -120,7 +137,12 @@ def read_bundles(names: Sequence[str], password_files: Sequence[Path], *, as_jso
 def tell_unreadable(name: str, error: FormatError, *, as_json: bool) -> None:
     """Say which file cannot be read, and why."""
     if as_json:
-        print_json({"file": name, "error": error_object(error)})
+        print_json(unreadable_object(name, error))
         return
     say(printable(name))
     say_error(error)
+
+
+def unreadable_object(name: str, error: FormatError) -> dict[str, object]:
+    """The same as JSON."""
+    return {"file": name, "error": error_object(error)}

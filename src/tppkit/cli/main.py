@@ -13,8 +13,10 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+from click.shell_completion import shell_complete
 
 from tppkit import __version__
+from tppkit.cli.examples import add_epilogs, epilog
 
 # name: (module, one line of help); each module has a click command of the same name.
 _COMMANDS = {
@@ -33,6 +35,9 @@ _COMMANDS = {
 }
 
 
+_COMPLETE = "_TPPKIT_COMPLETE"  # as click names it: `bash_source` prints the script, `bash_complete` completes
+
+
 class _LazyGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -40,20 +45,23 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
-        return command if isinstance(command, click.Command) else None
+        return add_epilogs(getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name), cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in sorted(_COMMANDS.items())])
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=_LazyGroup,
+    epilog=epilog(""),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(__version__, prog_name="tppkit")
 def main() -> None:
     """The trust layer of a PSD2 third-party provider: certificates, seals, mutual TLS, evidence, and a bank to test against.
 
-    Results go to stdout, talk to stderr. --json everywhere.
+    Results go to stdout, messages to stderr. Every command takes --json.
     """
 
 
@@ -62,6 +70,8 @@ def run() -> NoReturn:
     _open_what_is_closed()
     _end_in_order()
     try:
+        if shell := os.environ.get(_COMPLETE):
+            sys.exit(shell_complete(main, {}, "tppkit", _COMPLETE, shell))
         with main.make_context("tppkit", sys.argv[1:]) as context:
             result = main.invoke(context)
         sys.stdout.flush()

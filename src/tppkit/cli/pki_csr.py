@@ -11,8 +11,8 @@ import click
 from tppkit._files import PRIVATE, PUBLIC, write_new
 from tppkit._text import printable
 from tppkit.certificates import EidasRequest
-from tppkit.certificates.sources import MAX_SOURCE_BYTES
-from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, finding_object, json_option, print_json, read_input, say
+from tppkit.cli.certificates import key_password_option, read_key, read_password
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, finding_object, json_option, print_json, say
 from tppkit.cli.pki_options import (
     is_given,
     policy_option,
@@ -23,9 +23,9 @@ from tppkit.cli.pki_options import (
     refuse_options,
     split_roles,
 )
-from tppkit.errors import Finding
+from tppkit.errors import Finding, FormatError
 from tppkit.testpki import KEY_KINDS, SEAL_KEY_KINDS, KeySource, Provider, key_pem
-from tppkit.testpki.keys import PrivateKey, load_key, require_kind
+from tppkit.testpki.keys import PrivateKey, require_kind
 from tppkit.testpki.pem import pem_block
 from tppkit.testpki.provider import Corrections, make_corrections
 from tppkit.testpki.repair import Change, changes_of, faults_left, openssl_config, repair_request
@@ -42,7 +42,10 @@ _Files = Sequence[tuple[str, bytes, int]]
 @provider_options()
 @policy_option(default="gen")
 @qscd_option
-@click.option("--key", "key_file", metavar="KEY", help="The private key (PEM); a new one is written by default.")
+@click.option(
+    "--key", "key_file", metavar="KEY", help="The private key: PEM, DER or PKCS#12; a new one is written by default."
+)
+@key_password_option
 @click.option(
     "--key-kind", default="p256", show_default=True, type=click.Choice(SEAL_KEY_KINDS), help="Kind of a new key."
 )
@@ -52,7 +55,7 @@ _Files = Sequence[tuple[str, bytes, int]]
 @json_option
 def csr(
     file: str, kind: str | None, org_id: str, name: str, country: str | None, nca_name: str | None, roles: str, dns: str, policy: str,
-    qscd: bool, key_file: str | None, key_kind: str, repair: str | None, as_json: bool,
+    qscd: bool, key_file: str | None, password_file: Path | None, key_kind: str, repair: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Write a certificate request for a QWAC or QSealC, with the PSD2 statement as trust service providers expect it.
 
@@ -61,7 +64,7 @@ def csr(
     options such as --country then say one thing that OLD.csr has wrong. FILE may be -.
     """
     _require_one_stream(file, key_file, repair, as_json=as_json)
-    given = None if key_file is None else _read_key(key_file)
+    given = None if key_file is None else _read_key(key_file, password_file)
     if repair is not None:
         refuse_options(("policy", "qscd", "key_kind"), because="with --repair it comes from OLD.csr")
         old = read_request(repair)
@@ -95,10 +98,13 @@ def _require_one_stream(file: str, key_file: str | None, repair: str | None, *, 
         raise click.UsageError("to standard output a request needs --key: a new key has no place there")
 
 
-def _read_key(name: str) -> PrivateKey:
+def _read_key(name: str, password_file: Path | None) -> PrivateKey:
     if name in SEAL_KEY_KINDS and not Path(name).exists():
         raise click.UsageError(f"--key names a file; a new key of the kind {name} is made with --key-kind {name}")
-    return load_key(read_input(name, max_bytes=MAX_SOURCE_BYTES))
+    key = read_key(name, read_password(password_file))
+    if not isinstance(key, PrivateKey):
+        raise FormatError("key.unsupported", f"a certificate is not requested for a {type(key).__name__}")
+    return key
 
 
 def _request(

@@ -7,13 +7,20 @@ import json
 import logging
 import signal
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from tppkit._text import printable
+from tppkit.certificates import OrganizationPolicy
+from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import json_option, print_json, say
+from tppkit.cli.sandbox_curl import curl_line
+from tppkit.cli.seal_profile import PROFILE_NAME
+from tppkit.errors import TppkitError
+from tppkit.seals import PROFILES, SealProfile
 
 
 @click.group()
@@ -39,26 +46,46 @@ def sandbox() -> None:
     type=click.Path(path_type=Path),
     help="Where it keeps its files.",
 )
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="Where clients find the PSD2 host: https://HOST, or https://HOST:PORT if they use other ports.",
+)
+@click.option("--dns", multiple=True, metavar="NAME", help="A further name in the server certificate.")
 @click.option("--pki", type=click.Path(path_type=Path), metavar="DIR", help="A test PKI; made in --dir when absent.")
 @click.option("--strict", is_flag=True, help="Refuse bad client certificates in the TLS handshake.")
+@click.option("--roots-only", is_flag=True, help="Trust roots only: a client must send its intermediates.")
+@click.option(
+    "--profile",
+    default="psd2-v1",
+    show_default=True,
+    type=PROFILE_NAME,
+    help=f"The dialect of seals that is taken: {', '.join(PROFILES)}.",
+)
 @click.option("--database", metavar="URL", help="SQLAlchemy address; a SQLite file in --dir by default.")
 @click.option("--seed", type=int, metavar="N", help="The same ids again.")
 @click.option(
     "--ready-file", type=click.Path(path_type=Path), metavar="FILE", help="Written as JSON once everything answers."
 )
+@organization_options
 @json_option
 def up(
     port: int,
     host: str,
     directory: Path,
+    public_url: str | None,
+    dns: tuple[str, ...],
     pki: Path | None,
     strict: bool,
+    roots_only: bool,
+    profile: SealProfile,
     database: str | None,
     seed: int | None,
     ready_file: Path | None,
     as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> None:
-    """Serve the sandbox until interrupted.
+    """Serve the sandbox until interrupted. Prints a curl line that makes a payment, and a line for each request.
 
     PSD2 (mutual TLS) on the port, approval pages on the next, control on the third after; all on loopback unless --host.
     """
@@ -67,8 +94,11 @@ def up(
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
-    settings = SandboxSettings(directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed)
-    server = SandboxServer(settings)
+    settings = SandboxSettings(
+        directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
+        public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
+    )  # fmt: skip
+    server = SandboxServer(settings, log=partial(click.echo, err=as_json))
     asyncio.run(_serve(server, ready_file, as_json))
 
 
@@ -76,18 +106,24 @@ async def _serve(server: Any, ready_file: Path | None, as_json: bool) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, server.stop)
-    await server.serve(on_ready=lambda: _announce(server.addresses, ready_file, as_json))
+    await server.serve(on_ready=lambda: _announce(server, ready_file, as_json))
 
 
-def _announce(addresses: Any, ready_file: Path | None, as_json: bool) -> None:
-    if ready_file is not None:
-        addresses.write(ready_file)
+def _announce(server: Any, ready_file: Path | None, as_json: bool) -> None:
+    addresses, profile = asdict(server.addresses), server.sandbox.settings.profile
+    try:
+        curl = curl_line(server)
+    except TppkitError as e:
+        curl = f"no curl line: {printable(e.message)}"
     if as_json:
-        print_json(asdict(addresses))
-    else:
-        for name, value in asdict(addresses).items():
-            if value is not None:
-                click.echo(f"{name:<14}{value}")
+        print_json(addresses)
+    for name, value in addresses.items():
+        if value is not None and not as_json:
+            click.echo(f"{name:<14}{value}")
+    click.echo(f"{'seals':<14}{profile.name} only; --profile NAME takes another dialect", err=as_json)
+    click.echo(curl, err=as_json)
+    if ready_file is not None:
+        server.addresses.write(ready_file)
     say("the sandbox answers; stop it with Ctrl-C")
 
 

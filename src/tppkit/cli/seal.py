@@ -11,9 +11,9 @@ from uuid import uuid4
 import click
 
 from tppkit._clock import format_time
-from tppkit._files import read_bounded
-from tppkit.certificates import EidasCertificate
-from tppkit.cli.certificates import read_bundle, read_password
+from tppkit.certificates import EidasCertificate, OrganizationPolicy
+from tppkit.cli.certificates import read_bundle, read_key, read_password
+from tppkit.cli.organizations import organization_options
 from tppkit.cli.output import (
     DOES_NOT_HOLD,
     HOLDS,
@@ -23,6 +23,7 @@ from tppkit.cli.output import (
     present,
     print_json,
     read_input,
+    require_one_stdin,
     say_error,
 )  # fmt: skip
 from tppkit.cli.revocation import (
@@ -50,13 +51,11 @@ from tppkit.seals import (
     SealPolicy,
     SealProfile,
     VerifiedRequest,
-    load_private_key,
     sign_request,
     verify_request,
 )
 from tppkit.trust import PathVerifier, TrustedPath, load_anchors
 
-_MAX_KEY_BYTES = 64 * 1024
 _METHOD = re.compile(r"[A-Za-z]{1,20}")
 _ADDRESS = re.compile(r"([Hh][Tt][Tt][Pp][Ss]?://[!-.0->@-~]+)?(/[!\"$-~]*)?(?<=.)")
 _file = click.Path(path_type=Path)
@@ -72,8 +71,8 @@ seal.add_command(diagnose)
 
 
 @seal.command()
-@click.option("--key", required=True, type=_file, help="The QSealC's private key, PEM.")
-@click.option("--cert", "certificate", required=True, type=_file, help="The QSealC.")
+@click.option("--key", required=True, metavar="FILE", help="The QSealC's private key: PEM, DER or PKCS#12.")
+@click.option("--cert", "certificate", required=True, metavar="FILE", help="The QSealC.")
 @click.option("--method", required=True, help="HTTP method.")
 @click.option("--url", required=True, help="The whole address, or path and query.")
 @click.option("--body", default=None, metavar="FILE", help="The exact body; - is standard input.")
@@ -83,24 +82,23 @@ seal.add_command(diagnose)
     "--key-id", default=None, metavar="TEXT", help="keyId, for a dialect where it is a client id or an address."
 )
 @click.option(
-    "--password-file", type=_file, help="First line: the password of the key, and of the QSealC where it is PKCS#12."
+    "--password-file", type=_file, help="First line: the password of the key, and of the QSealC if it is PKCS#12."
 )
 @at_option
 @_profile_option
 @json_option
 def sign(
-    key: Path, certificate: Path, method: str, url: str, body: str | None, request_id: str | None,
+    key: str, certificate: str, method: str, url: str, body: str | None, request_id: str | None,
     headers: tuple[str, ...], key_id: str | None, password_file: Path | None, at: datetime | None, row: SealProfile, as_json: bool,
 ) -> None:  # fmt: skip
     """Print the headers to send with a request, one a line."""
     time, (origin, target) = present(at), _address(url)
     if not _METHOD.fullmatch(method):
         raise click.BadParameter(f"{method!r} is not a method as in POST", param_hint="--method")
+    require_one_stdin(key, certificate, body)
     password = read_password(password_file)
-    private = load_private_key(read_bounded(key, max_bytes=_MAX_KEY_BYTES), password=password)
-    ready = Seal.for_key(
-        read_bundle(str(certificate), password).leaf, private, profile=row, key_id=key_id, origin=origin
-    )
+    private, leaf = read_key(key, password), read_bundle(certificate, password).leaf
+    ready = Seal.for_key(leaf, private, profile=row, key_id=key_id, origin=origin)
     content = b"" if body is None else read_input(body, max_bytes=MAX_MESSAGE_BYTES)
     rid = parse_request_id(request_id or str(uuid4()))
     further = [(_request_id_header(row), rid), *(_header(text) for text in headers)]
@@ -134,6 +132,7 @@ def sign(
     help="Authorities between the seal and those of --trust, in any form.",
 )  # fmt: skip
 @click.option("--origin", type=ORIGIN, help="Where the request arrived, for a dialect that covers scheme or authority.")
+@organization_options
 @entry_option
 @files_option
 @at_option
@@ -143,6 +142,7 @@ def verify(
     request_file: str, trust: Path, crls: tuple[Path, ...], responses: tuple[Path, ...], qwac: EidasCertificate | None,
     known: tuple[str, ...], intermediate_files: tuple[str, ...],
     origin: Origin | None, entry: int | None, allow_files: bool, at: datetime | None, row: SealProfile, as_json: bool,
+    organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
     """Verify a sealed request.
 
@@ -158,7 +158,7 @@ def verify(
     time = present(at)
     checker = make_checker(load_answers((*crls, *responses)), now=max(present(None), time))
     paths = PathVerifier(load_anchors(trust), revocation=checker)
-    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin)
+    policy = SealPolicy(paths, profile=row, certificates=certificates, origin=origin, organizations=organizations)
     try:
         verified = verify_request(message, qwac=qwac, at=time, policy=policy, intermediates=above)
         path = paths.verify(verified.seal, at=time, intermediates=above)  # which is remembered, with what it rests on

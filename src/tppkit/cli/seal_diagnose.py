@@ -49,7 +49,7 @@ def diagnose(
     """Say why a sealed request does not verify, prove it, and say what to mend.
 
     REQUEST is a raw HTTP/1.1 request, a HAR file, a curl command line or an evidence archive; - is standard input. Trust in
-    the certificate is not judged, and the request's age only with --at. Exit: 0 explained, or it verifies; 1 not explained.
+    the certificate is not judged, and the request's age only with --at.
     """
     given = read_sealed_request(
         request_file, entry=entry, allow_files=allow_files, certificates=certificates, as_found=True

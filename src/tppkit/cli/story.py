@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,14 +29,23 @@ class Story:
     """Numbered steps.
 
     Args:
+        on_stderr: leave stdout free for a result.
         width: columns to fill.
+
+    Attributes:
+        steps: the steps so far, as JSON has them.
     """
 
-    def __init__(self, *, width: int = 100) -> None:
-        self.steps = 0
-        self.surprises = 0
+    def __init__(self, *, on_stderr: bool = False, width: int = 100) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self._on_stderr = on_stderr
         self._width = width
-        self._console = _console()
+        self._console = None if on_stderr else _console()
+
+    @property
+    def surprises(self) -> int:
+        """How many steps were not as expected."""
+        return sum(not step["as_expected"] for step in self.steps)
 
     @contextmanager
     def step(self, title: str) -> Iterator[list[str]]:
@@ -45,12 +54,10 @@ class Story:
         Raises:
             StoryOver: after the failure was told.
         """
-        self.steps += 1
         told: list[str] = []
         try:
             yield told
         except (Surprise, TppkitError) as e:
-            self.surprises += 1
             self._tell(title, [*told, f"unexpected: {e}"], good=False)
             raise StoryOver from e
         self._tell(title, told, good=True)
@@ -60,9 +67,10 @@ class Story:
         if self._console is not None:
             self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
         else:
-            click.echo(text)
+            click.echo(text, err=self._on_stderr)
 
     def _tell(self, title: str, lines: list[str], *, good: bool) -> None:
+        self.steps.append({"title": title, "as_expected": good, "lines": lines})
         self._head(title, good)
         for line in lines:
             self._line(line)
@@ -70,11 +78,11 @@ class Story:
     def _head(self, title: str, good: bool) -> None:
         mark, style = ("ok", "bold green") if good else ("!!", "bold red")
         if self._console is None:
-            click.echo(f"{self.steps:>2} {mark}  {title}")
+            self.say(f"{len(self.steps):>2} {mark}  {title}")
             return
         from rich.text import Text
 
-        self._console.print(Text.assemble((f"{self.steps:>2} ", "dim"), (mark, style), "  ", (title, "bold")))
+        self._console.print(Text.assemble((f"{len(self.steps):>2} ", "dim"), (mark, style), "  ", (title, "bold")))
 
     def _line(self, line: str) -> None:
         for part in textwrap.wrap(printable(line), self._width - 7, break_on_hyphens=False, break_long_words=False) or [

@@ -143,7 +143,7 @@ class Calls:
         return Call(row, message, lambda raw: row.answer.read(raw, tolerant=True), request_id, to_find_out)
 
     def check_answer(self, call: Call[Any], answer: ServerAnswer) -> None:
-        """Check that an answer belongs to its request, before anything else in it is used.
+        """Check that an answer belongs to its request, before anything else in it is used (assumption refusal-echo).
 
         A server or proxy that sends one answer too many shifts all later answers of the connection, so close the connection after a
         failure.

@@ -12,6 +12,8 @@ Connections are kept alive between calls. Redirects are never followed, and prox
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ from tppkit.errors import (
 from tppkit.httpsig.message import Message
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
+_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 # Overrides what a client that is passed in does with its own requests.
 _PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
@@ -88,10 +91,11 @@ class _Client(Generic[C]):
             try:
                 answer = yield _Send(call, message)
             except TransportError as e:
-                # After a timeout the caller's time is over.
-                pause_s = attempts.pause_s(None) if e.code == "transport.failed" else None
+                # After a timeout the caller's time is over, and a wrong certificate stays wrong.
+                is_passing = e.code == "transport.failed" and _certificate_error(e) is None
+                pause_s = attempts.pause_s(None) if is_passing else None
                 if pause_s is None:
-                    raise
+                    raise _with_advice(e, call.to_find_out) from e.__cause__
             else:
                 pause_s = attempts.pause_s(answer)
                 if pause_s is None:
@@ -328,4 +332,23 @@ def _transport_errors() -> Iterator[None]:
     except TIMEOUTS as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
     except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {str(e)[:200] or type(e).__name__}") from e
+        raise TransportError("transport.failed", f"the connection failed: {_reason(e)}") from e
+
+
+def _with_advice(failure: TransportError, to_find_out: str) -> TransportError:
+    return TransportError(failure.code, f"{failure.message}; {to_find_out}") if to_find_out else failure
+
+
+def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def _reason(failure: BaseException) -> str:
+    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
+    found = _OTHER_NAME.search(str(_certificate_error(failure)))
+    if found:
+        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
+    return str(failure)[:200] or type(failure).__name__

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from threading import Lock
 from typing import Self, Unpack
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import Clock, as_utc, utc_now
+from tppkit._encoding import shown
+from tppkit._files import FilePath
 from tppkit.certificates import EidasCertificate
 from tppkit.client.identity_certificates import IdentityCertificates
 from tppkit.client.identity_sources import (
@@ -82,7 +83,7 @@ class Identity:
         self._renewing = Lock()
 
     def __repr__(self) -> str:
-        return f"Identity(qwac={str(self.qwac.subject)!r}, sealed={self.seal is not None})"
+        return f"Identity({shown(str(self.qwac.subject), limit=160)}, sealed={self.seal is not None})"
 
     @property
     def tls_context(self) -> IdentityContext:
@@ -107,11 +108,11 @@ class Identity:
     def from_files(
         cls,
         *,
-        qwac: Path,
-        qwac_key: Path,
-        qseal: Path | None = None,
-        qseal_key: Path | None = None,
-        server_anchors: Path | None = None,
+        qwac: FilePath,
+        qwac_key: FilePath,
+        qseal: FilePath | None = None,
+        qseal_key: FilePath | None = None,
+        server_anchors: FilePath | None = None,
         password: Password = None,
         qwac_password: Password = None,
         qseal_password: Password = None,
@@ -123,11 +124,11 @@ class Identity:
 
         Args:
             qwac: the website certificate in any form, with its chain behind it or without.
-            qwac_key: its private key, PEM or DER.
+            qwac_key: its private key, PEM, DER or PKCS#12.
             qseal: the seal certificate; absent when only reading.
-            qseal_key: its private key, PEM or DER.
+            qseal_key: its private key, PEM, DER or PKCS#12.
             server_anchors: authorities of the bank's server certificate; absent takes the system's.
-            password: of encrypted keys, or a function that gives it; a key that is not encrypted needs none.
+            password: of encrypted keys, as text or bytes, or a function that gives it; a key that is not encrypted needs none.
             qwac_password: of `qwac_key`, where it is another one.
             qseal_password: of `qseal_key`, where it is another one.
             signer: of the seal, instead of `qseal_key`; or a function that makes one for the seal certificate, which `reload` asks
@@ -152,9 +153,9 @@ class Identity:
     def from_pkcs12(
         cls,
         *,
-        qwac: Path,
-        qseal: Path | None = None,
-        server_anchors: Path | None = None,
+        qwac: FilePath,
+        qseal: FilePath | None = None,
+        server_anchors: FilePath | None = None,
         password: Password = None,
         qwac_password: Password = None,
         qseal_password: Password = None,
@@ -249,7 +250,7 @@ class Identity:
     @classmethod
     def _from_paths(
         cls,
-        paths: Mapping[str, Path | None],
+        paths: Mapping[str, FilePath | None],
         passwords: Passwords,
         signer: SealSigner,
         options: SealOptions,

@@ -16,7 +16,7 @@ from typing import TypedDict
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, read_bounded
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pkcs12_files import is_pkcs12
 from tppkit.certificates.sources import MAX_SOURCE_BYTES, read_sources
@@ -28,13 +28,13 @@ from tppkit.seals import Seal, SealProfile
 from tppkit.seals.sign import require_seal_type
 
 _LOG = logging.getLogger("tppkit.client")
-Password = bytes | Callable[[], bytes] | None
+Password = bytes | str | Callable[[], bytes | str] | None
 SealSigner = Signer | Callable[[EidasCertificate], Signer] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Passwords:
-    """What opens encrypted keys and PKCS#12; each as bytes or a function that gives them.
+    """What opens encrypted keys and PKCS#12; each as text, bytes or a function that gives them.
 
     Attributes:
         both: for a part that has none of its own.
@@ -46,14 +46,14 @@ class Passwords:
     qwac: Password = field(default=None, repr=False)
     qseal: Password = field(default=None, repr=False)
 
-    def ask(self) -> dict[str, bytes | None]:
+    def ask(self) -> dict[str, bytes | str | None]:
         """The passwords by the names of the parts; each function is asked once, and an empty password is none."""
         asked = {name: _ask(own) for name, own in (("QWAC", self.qwac), ("QSEAL", self.qseal))}
         both = None if all(asked.values()) else _ask(self.both)
         return {name: own or both for name, own in asked.items()}
 
 
-def _ask(password: Password) -> bytes | None:
+def _ask(password: Password) -> bytes | str | None:
     return (password() if callable(password) else password) or None
 
 
@@ -131,7 +131,7 @@ def read_material(
 
 
 def _read_seal(
-    found: Mapping[str, bytes | None], password: bytes | None, signer: SealSigner, options: SealOptions
+    found: Mapping[str, bytes | None], password: bytes | str | None, signer: SealSigner, options: SealOptions
 ) -> tuple[EidasCertificate, Callable[[Seal | None], Seal]]:
     if signer is None:
         certificate, key, _ = _read_pair("QSEAL", found, password)
@@ -186,13 +186,13 @@ def close_signer(signer: Signer) -> None:
 
 
 def _read_pair(
-    name: str, found: Mapping[str, bytes | None], password: bytes | None
+    name: str, found: Mapping[str, bytes | None], password: bytes | str | None
 ) -> tuple[EidasCertificate, PrivateKeyTypes, tuple[EidasCertificate, ...]]:
     data, key = found.get(name), found.get(f"{name}_KEY")
     if data is None:
         raise ConfigurationError("identity.incomplete", f"{name} is absent")
     if key is not None:
-        certificates = _read_certificates(name, data)
+        certificates = _read_certificates(name, data, password)
         with _named(f"{name}_KEY"):
             return certificates[0], load_private_key(key, password=password), certificates[1:]
     if not is_pkcs12(data):
@@ -202,7 +202,7 @@ def _read_pair(
     return held.certificate, held.key, held.chain
 
 
-def _read_certificates(name: str, data: bytes, password: bytes | None = None) -> tuple[EidasCertificate, ...]:
+def _read_certificates(name: str, data: bytes, password: bytes | str | None = None) -> tuple[EidasCertificate, ...]:
     with _named(name):
         sources = read_sources(data, password=password)
         certificates = tuple(
@@ -222,7 +222,7 @@ def _named(name: str) -> Iterator[None]:
         raise type(e)(e.code, f"{name}: {e.message}") from e
 
 
-def read_files(paths: Mapping[str, Path | None]) -> dict[str, bytes | None]:
+def read_files(paths: Mapping[str, FilePath | None]) -> dict[str, bytes | None]:
     """The bytes of each part's file.
 
     Raises:

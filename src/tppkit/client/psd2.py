@@ -96,7 +96,8 @@ class Psd2Calls(Calls):
             RequestRefused: the bank's answer is an error.
             OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: pass the
                 error's `request_id` again to find out.
-            TransportError, RemoteProtocolError, FormatError: there is no answer, or not one of this interface.
+            TransportError: there is no answer, so the payment may have been initiated; the message says how to find out.
+            RemoteProtocolError, FormatError: the answer is not one of this interface.
             FormatError: `header.control-character`, an address that cannot be sent in a header; nothing was sent.
         """
         redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)

@@ -129,6 +129,7 @@ def make_context(
     if server_anchors is not None and not server_anchors:  # `ssl` would take the system's instead
         raise ConfigurationError("trust.no-anchors", "there is no authority for the bank's server certificate")
     context = ResumingContext()  # of the kind that verifies the server's certificate and name
+    context.hostname_checks_common_name = False  # RFC 9525 section 6.3: names in subjectAltName only
     context.minimum_version = MINIMUM_VERSION
     context.set_ciphers(CIPHERS)
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN  # as Python has it from 3.13 on

@@ -20,7 +20,7 @@ from threading import Lock
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from tppkit._files import FOLDER, PRIVATE, read_bounded, write_new
+from tppkit._files import FOLDER, PRIVATE, FilePath, as_path, read_bounded, regular_only, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.certificate import MAX_CERTIFICATE_BYTES
 from tppkit.errors import ArchiveError, ConfigurationError, FormatError
@@ -41,8 +41,8 @@ class EvidenceArchive:
         ArchiveError: `archive.locked`, `archive.unusable`, `archive.damaged` when its last whole line is no record.
     """
 
-    def __init__(self, folder: Path, *, stream_id: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: FilePath, *, stream_id: str) -> None:
+        self.folder = folder = as_path(folder)
         self._one_at_a_time = Lock()
         try:
             for path in (folder, folder / CERTIFICATES):
@@ -217,28 +217,41 @@ def _last_line_start(file: BinaryIO, end: int) -> int:
     return 0
 
 
-def read_lines(folder: Path) -> Iterator[tuple[int, bytes]]:
-    """Every line of an archive with its number, from 1, without the line feed; bounded in memory whatever the file holds.
+def read_lines(folder: FilePath) -> Iterator[tuple[int, bytes]]:
+    """Every line of an archive with its number, from 1, without the line feed; bounded in memory.
 
-    A line over the limit is cut at the limit (and so cannot be read as a record); a cut-off last line is given as it is.
+    A last line without a line feed is given as it is. An empty folder is an archive without records.
 
     Raises:
-        ArchiveError: `archive.unreadable`.
+        ArchiveError: `archive.unreadable`, also at a line over the limit, which ends the reading.
     """
+    folder = as_path(folder)
     try:
-        with (folder / RECORDS).open("rb") as file:
-            number = 0
-            while line := file.readline(MAX_LINE_BYTES + 1):
-                number += 1
-                whole = line.endswith(b"\n")
-                yield number, line[:-1] if whole else line
-                while not whole and (rest := file.readline(MAX_LINE_BYTES)):
-                    whole = rest.endswith(b"\n")
+        with open(folder / RECORDS, "rb", opener=regular_only) as file:
+            for number in count(1):
+                line = file.readline(MAX_LINE_BYTES + 1)
+                if not line:
+                    return
+                if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
+                    raise ArchiveError(
+                        "archive.unreadable",
+                        f"line {number} is longer than {MAX_LINE_BYTES} bytes; it and the rest of {folder} are not read",
+                    )
+                yield number, line.removesuffix(b"\n")
     except OSError as e:
-        raise ArchiveError("archive.unreadable", f"the archive {folder} cannot be read: {e.strerror}") from e
+        if isinstance(e, FileNotFoundError) and _is_empty(folder):
+            return
+        raise ArchiveError("archive.unreadable", f"{folder / RECORDS} cannot be read: {e.strerror}") from e
 
 
-def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
+def _is_empty(folder: Path) -> bool:
+    try:
+        return not any(folder.iterdir())
+    except OSError:  # absent, or not readable
+        return False
+
+
+def load_certificate(folder: FilePath, sha256: str) -> EidasCertificate:
     """A certificate that the archive keeps.
 
     Args:
@@ -246,10 +259,11 @@ def load_certificate(folder: Path, sha256: str) -> EidasCertificate:
         sha256: 64 lower-case hexadecimal digits, as records name it.
 
     Raises:
-        FormatError: `file.unreadable` when it is absent, `record.certificate` when the file is another certificate,
-            `certificate.malformed`.
+        FormatError: `file.unreadable` when it is absent or not a regular file, `file.too-large`, `record.certificate` when the
+            content is damaged or another certificate, `certificate.malformed`.
     """
-    data = read_bounded(folder / CERTIFICATES / f"{sha256}.der", max_bytes=MAX_CERTIFICATE_BYTES)
+    path = as_path(folder) / CERTIFICATES / f"{sha256}.der"
+    data = read_bounded(path, max_bytes=MAX_CERTIFICATE_BYTES, opener=regular_only)
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise FormatError("record.certificate", f"the kept certificate {sha256[:16]}… is not the one its name says")
+        raise FormatError("record.certificate", f"the kept certificate {sha256[:16]}… is damaged or another one")
     return EidasCertificate.from_der(data)

@@ -11,20 +11,24 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 
-from tppkit._clock import as_utc
-from tppkit.certificates import EidasCertificate, Use
-from tppkit.errors import FormatError, SignatureRejected, TppkitError
+from tppkit._clock import as_utc, format_time
+from tppkit._files import FilePath, as_path
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
+from tppkit.errors import Finding, FormatError, Severity, SignatureRejected, TppkitError
 from tppkit.evidence.archive import load_certificate, read_lines
 from tppkit.evidence.record import FIRST_PREVIOUS, KINDS, BodyState, EvidenceRecord
 from tppkit.seals import PROFILES, SealPolicy, SealProfile, VerifiedRequest, verify_request
 from tppkit.trust import PathVerifier
 
 MAX_FIRST_FAILURES = 20
+# Requests that overlap and clocks that are corrected put times of receipt out of order by seconds. A larger step backwards
+# can hide that a seal was made after its certificate was revoked.
+CLOCK_TOLERANCE = timedelta(minutes=5)
 
 
 class Verdict(StrEnum):
@@ -40,9 +44,13 @@ class Verdict(StrEnum):
 # constraint, validity out of bounds, revocation unknown, signed data or certificate not at hand). Everything else disproves it.
 INDETERMINATE_CODES = frozenset({
     "trust.no-path", "certificate.expired", "certificate.not-yet-valid", "file.unreadable", "record.body-redacted",
-    "record.unknown-profile", "record.unknown-kind", "record.no-qwac", "revocation.unknown", "revocation.stale",
+    "record.unknown-profile", "record.unknown-kind", "record.no-qwac", "record.certificate", "file.too-large",
+    "revocation.unknown", "revocation.stale",
 })  # fmt: skip
 _INDETERMINATE_ROOM = "path."
+# Records with these codes are not part of the stream, so it continues where it was before them.
+_NOT_IN_STREAM = frozenset({"log.repeated", "log.other-stream"})
+_ORGANIZATIONS = OrganizationPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,8 @@ class RecordVerdict:
         code: None, or the code of the first failure.
         message: None, or that failure in words.
         stream_code: None, or what is wrong with its place in the stream (`log.*`).
+        stream_message: None, or that in words.
+        findings: notices, which leave the verdict and the exit code alone.
         organization_identifier: whose seal it is, None unless passed.
         at: the time it was judged at, None when the line cannot be read.
         stream_id: the stream it belongs to, None when the line cannot be read.
@@ -72,6 +82,8 @@ class RecordVerdict:
     code: str | None = None
     message: str | None = None
     stream_code: str | None = None
+    stream_message: str | None = None
+    findings: tuple[Finding, ...] = ()
     organization_identifier: str | None = None
     at: datetime | None = None
     stream_id: str | None = None
@@ -98,43 +110,85 @@ class AuditSummary:
     """Counts over any number of records.
 
     Attributes:
+        max_failures: how many rows `first_failures` keeps; None keeps all.
+        expected_heads: leaf hashes that were kept elsewhere as the last of a stream.
         records: lines seen.
         verdicts: how many of each verdict.
-        by_code: how many of each failure code, codes of the stream included.
-        inconsistent: places where a stream has a gap, a repetition or a broken chain.
-        first_failures: the first 20 rows that are not in order.
+        by_code: how many of each code: failures, places in the stream, notices.
+        inconsistent: how many rows have a stream code, plus expected heads that no archive ends at.
+        first_failures: the first rows that failed or are out of place.
+        not_listed: how many more such rows there are.
         heads: the end of each archive's stream.
+        findings: what `expect` found about archives as a whole.
     """
 
+    max_failures: int | None = MAX_FIRST_FAILURES
+    expected_heads: frozenset[str] = frozenset()
     records: int = 0
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
     first_failures: list[RecordVerdict] = field(default_factory=list)
+    not_listed: int = 0
     heads: dict[Path, Head] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    _seen: set[Path] = field(default_factory=set)
+    _former_heads: dict[str, RecordVerdict] = field(default_factory=dict)
 
     def add(self, row: RecordVerdict) -> None:
         """Count one row."""
         self.records += 1
         self.verdicts[row.verdict] += 1
         self.by_code.update(code for code in (row.code, row.stream_code) if code)
+        self.by_code.update(finding.code for finding in row.findings)
         self.inconsistent += row.stream_code is not None
-        if (row.code or row.stream_code) and len(self.first_failures) < MAX_FIRST_FAILURES:
-            self.first_failures.append(row)
-        if row.stream_id is not None and row.seq is not None and row.leaf is not None:
-            self.heads[row.archive] = Head(row.stream_id, row.seq + 1, row.leaf)
+        if row.code or row.stream_code:
+            self._list(row)
+        self._seen.add(row.archive)
+        if row.stream_id is None or row.seq is None or row.leaf is None or row.stream_code in _NOT_IN_STREAM:
+            return
+        self.heads[row.archive] = Head(row.stream_id, row.seq + 1, row.leaf)
+        if row.leaf in self.expected_heads:
+            self._former_heads[row.leaf] = row
 
-    def expect(self, archives: Iterable[Path], *, heads: Iterable[str] = ()) -> None:
+    def _list(self, row: RecordVerdict) -> None:
+        if self.max_failures is None or len(self.first_failures) < self.max_failures:
+            self.first_failures.append(row)
+        else:
+            self.not_listed += 1
+
+    def expect(self, archives: Iterable[FilePath]) -> None:
         """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
 
         Args:
             archives: what was audited.
-            heads: leaf hashes that were kept elsewhere as the last of a stream.
         """
-        empty = sum(archive not in self.heads for archive in archives)
-        lost = len(set(heads).difference(head.leaf for head in self.heads.values()))
-        self.by_code.update({code: n for code, n in (("log.empty", empty), ("log.head", lost)) if n})
-        self.inconsistent += lost
+        for archive in map(as_path, archives):
+            if archive not in self._seen:
+                self._note("log.empty", f"the archive {archive} contains no record")
+        for leaf in sorted(self.expected_heads.difference(head.leaf for head in self.heads.values())):
+            self._note("log.head", self._lost_head(leaf))
+            self.inconsistent += 1
+
+    def _note(self, code: str, message: str) -> None:
+        self.by_code[code] += 1
+        self.findings.append(Finding(code, Severity.ERROR, message))
+
+    def _lost_head(self, leaf: str) -> str:
+        former = self._former_heads.get(leaf)
+        if former is not None:
+            head = self.heads[former.archive]
+            return (
+                f"the expected head {leaf} is record {former.seq} of {former.archive}, which now ends with record"
+                f" {head.records - 1}, leaf {head.leaf}: records were added after the head was kept"
+            )
+        found = "; ".join(
+            f"{archive} ends with record {head.records - 1}, leaf {head.leaf}" for archive, head in self.heads.items()
+        )
+        return (
+            f"the expected head {leaf} is not in any archive (found: {found or 'none'}): records were cut off the end,"
+            " the archive was rewritten, or it is another archive"
+        )
 
     @property
     def exit_code(self) -> int:
@@ -148,28 +202,39 @@ class AuditSummary:
         return 3 if self.verdicts[Verdict.INDETERMINATE] or not self.records or self.by_code["log.empty"] else 0
 
 
-def audit_archive(folder: Path, *, paths: PathVerifier, at: datetime | None = None) -> Iterator[RecordVerdict]:
+def audit_archive(
+    folder: FilePath,
+    *,
+    paths: PathVerifier,
+    at: datetime | None = None,
+    organizations: OrganizationPolicy = _ORGANIZATIONS,
+) -> Iterator[RecordVerdict]:
     """Judge every record of an archive, in order; memory does not grow with it.
 
     Args:
         folder: the archive.
         paths: believes certificates.
         at: the time to judge at, aware; None judges each record at its own time of receipt.
+        organizations: the organizationIdentifiers that are accepted, as at the gate that kept the records.
 
     Raises:
         ArchiveError: `archive.unreadable`; no other failure of the archive escapes, it becomes a row.
         ConfigurationError: `time.naive`.
     """
-    auditor = _Auditor(folder, paths, None if at is None else as_utc(at))
+    folder = as_path(folder)
+    auditor = _Auditor(folder, paths, None if at is None else as_utc(at), organizations)
     for number, line in read_lines(folder):
         yield auditor.judge(number, line)
 
 
 class _Auditor:
-    def __init__(self, folder: Path, paths: PathVerifier, at: datetime | None) -> None:
+    def __init__(
+        self, folder: Path, paths: PathVerifier, at: datetime | None, organizations: OrganizationPolicy
+    ) -> None:
         self._folder = folder
         self._at = at
         self._paths = paths
+        self._organizations = organizations
         self._policies: dict[str, SealPolicy] = {}  # by the profiles that records have named so far
         self._certificate: Callable[[str], EidasCertificate] = lru_cache(maxsize=1024)(
             lambda name: load_certificate(folder, name)
@@ -177,6 +242,7 @@ class _Auditor:
         self._stream_id: str | None = None
         self._next_seq = 0
         self._previous: str | None = FIRST_PREVIOUS
+        self._latest: datetime | None = None
 
     def judge(self, number: int, line: bytes) -> RecordVerdict:
         try:
@@ -185,12 +251,16 @@ class _Auditor:
             self._previous = None  # what follows cannot be tied to a line that nobody can read
             self._next_seq += 1
             return RecordVerdict(self._folder, number, None, None, Verdict.UNREADABLE, e.code, e.message)
-        stream_code = self._check_place(record)
-        at = self._at or record.received_at
+        at, leaf = self._at or record.received_at, record.leaf
         row = RecordVerdict(
             self._folder, number, record.seq, record.x_request_id, Verdict.PASSED,
-            stream_code=stream_code, at=at, stream_id=record.stream_id, leaf=self._previous,
+            at=at, stream_id=record.stream_id, leaf=leaf,
         )  # fmt: skip
+        found = self._check_place(record, leaf)
+        if found and found.severity is Severity.NOTICE:
+            row = replace(row, findings=(found,))
+        elif found:
+            row = replace(row, stream_code=found.code, stream_message=found.message)
         try:
             return replace(row, organization_identifier=self._verify(record, at).organization_identifier)
         except TppkitError as e:
@@ -198,16 +268,33 @@ class _Auditor:
             verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
             return replace(row, verdict=verdict, code=e.code, message=e.message)
 
-    def _check_place(self, record: EvidenceRecord) -> str | None:
-        code = None
+    def _check_place(self, record: EvidenceRecord, leaf: str) -> Finding | None:
+        found = self._misplaced(record)
+        if found is None or found.code not in _NOT_IN_STREAM:
+            self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, leaf
+            self._latest = max(record.received_at, self._latest or record.received_at)
+        return found
+
+    def _misplaced(self, record: EvidenceRecord) -> Finding | None:
+        last = self._next_seq - 1
         if self._stream_id is not None and record.stream_id != self._stream_id:
-            code = "log.other-stream"
-        elif record.seq != self._next_seq:
-            code = "log.gap" if record.seq > self._next_seq else "log.repeated"
-        elif self._previous is not None and record.previous != self._previous:
-            code = "log.chain-broken"
-        self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, record.leaf
-        return code
+            message = f"the record belongs to the stream {record.stream_id}, not to {self._stream_id}"
+            return Finding("log.other-stream", Severity.ERROR, message)
+        if record.seq < self._next_seq:
+            message = f"record {record.seq} comes after record {last}: it is repeated or moved"
+            return Finding("log.repeated", Severity.ERROR, message)
+        if record.seq > self._next_seq:
+            return Finding("log.gap", Severity.ERROR, _missing(self._next_seq, record.seq - 1))
+        if self._previous is not None and record.previous != self._previous:
+            before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
+            message = f"record {record.seq} names {record.previous} as the leaf before it, not {before}"
+            return Finding("log.chain-broken", Severity.ERROR, message)
+        if self._latest is not None and record.received_at < self._latest:
+            back = self._latest - record.received_at
+            severity = Severity.ERROR if back > CLOCK_TOLERANCE else Severity.NOTICE
+            message = f"received at {format_time(record.received_at)}, {back} before an earlier record ({format_time(self._latest)})"
+            return Finding("log.time-back", severity, message)
+        return None
 
     def _verify(self, record: EvidenceRecord, at: datetime) -> VerifiedRequest:
         # 1. The record is of a kind and profile that this version knows.
@@ -244,7 +331,7 @@ class _Auditor:
     def _policy(self, profile: str) -> SealPolicy | None:
         if profile not in self._policies and profile in PROFILES:
             row = _with_certificate(PROFILES[profile])
-            self._policies[profile] = SealPolicy(self._paths, profile=row)
+            self._policies[profile] = SealPolicy(self._paths, profile=row, organizations=self._organizations)
         return self._policies.get(profile)
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
@@ -264,6 +351,12 @@ def _with_certificate(profile: SealProfile) -> SealProfile:
     if profile.certificate_header is not None or profile.sends_x5c:
         return profile
     return replace(profile, certificate_header="TPP-Signature-Certificate")
+
+
+def _missing(first: int, last: int) -> str:
+    if first == last:
+        return f"record {first} is missing (1 record)"
+    return f"records {first} to {last} are missing ({last - first + 1} records)"
 
 
 def _check_body(record: EvidenceRecord) -> None:

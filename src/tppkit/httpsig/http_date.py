@@ -40,8 +40,9 @@ def parse_http_date(value: str) -> datetime:
             raise ValueError
         day, month, year, hour, minute, second = match.group(2, 3, 4, 5, 6, 7)
         at = datetime(int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second), tzinfo=UTC)
-        if _DAYS[at.weekday()] != match.group(1):
-            raise ValueError
     except ValueError:
         raise FormatError("header.date", f"{shown(value)} is not a date like Tue, 15 Nov 1994 08:12:31 GMT") from None
+    if _DAYS[at.weekday()] != match.group(1):
+        right = f"{day} {month} {year} is a {_DAYS[at.weekday()]}"
+        raise FormatError("header.date", f"{shown(value)} has the wrong day of the week: {right}")
     return at

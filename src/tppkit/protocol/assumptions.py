@@ -72,10 +72,17 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "httpsig.algorithms.ALGORITHMS",
     ),
     Assumption(
-        "digest-algorithms", "psd2", "whether SHA-512 is taken beside SHA-256",
-        "SHA-256 is written, both are read, and all that are sent must fit",
-        "the guidelines 1.3.8 section 12.1 allow both",
-        "httpsig.digest",
+        "digest-algorithms", "psd2", "whether a Digest header may hold other hashes beside SHA-256",
+        "yes: SHA-256 is demanded, in any spelling; a SHA-512 beside it must fit the body too, other algorithms are ignored",
+        "section 4 has SHA-256 only; RFC 3230 sections 4.1.1 and 4.3.2 make the header a list of case-insensitive names",
+        "seals.SealProfile.digest_required",
+    ),
+    Assumption(
+        "authorization-number", "psd2", "which organizationIdentifiers are the regulator-issued authorisation number",
+        "those of the scheme PSD whose country and authority are the NCAId of the certificate's PSD2 statement; a seal may lack the"
+        " statement and is then judged by scheme and syntax",
+        "TS 119 495 GEN-5.2.1-3 has the form, GEN-5.2.3-4 the comparison; section 5 asks for roles in the website certificate only",
+        "certificates.OrganizationPolicy",
     ),
     Assumption(
         "signature-status", "psd2", "the HTTP status of SIGNATURE_MISSING and SIGNATURE_INVALID",
@@ -120,9 +127,14 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "protocol.psd2.errors",
     ),
     Assumption(
-        "not-now", "psd2", "the answer when evidence or the memory of request ids cannot be written",
+        "not-now", "psd2", "the answer when evidence, the database or the memory of request ids cannot be written",
         "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
         "protocol.psd2.errors",
+    ),
+    Assumption(
+        "retained-repeats", "psd2", "whether the signature of a repeated request is retained again",
+        "once for one request and one answer; repeats are counted",
+        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.store.Transaction.count_answer",
     ),
     Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
@@ -171,6 +183,11 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "section 2 of part A", "sandbox.psd2.payments",
     ),
     Assumption(
+        "refusal-echo", "psd2", "what an answer means that does not echo X-Request-ID, such as a proxy's 502",
+        "the outcome of the request is unknown, whatever the status: never a refusal", "section 2 of part A: echoed on every response",
+        "client.calls",
+    ),
+    Assumption(
         "instant-execution", "psd2", "what happens when the instant product can no longer be kept at execution",
         "nothing in the sandbox: cap and reachability are settings that do not change between initiation and execution",
         "the document says they are enforced again then", "PaymentRules",
@@ -182,8 +199,15 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "uncovered-headers", "psd2", "whether TPP-Redirect-URI and PSU-IP-Address must be covered by the seal",
-        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came, https only",
+        "they need not be; the sandbox takes TPP-Redirect-URI from the request as it came: https, or http on loopback",
         "section 4 lists only Digest, X-Request-ID and the target", "seals.profiles.PSD2_V1",
+    ),
+    Assumption(
+        "uncovered-request-id", "psd2", "what names a request in a dialect whose seals cover no id of it",
+        "the sandbox takes it as it came from the dialect's own header, or from X-Request-ID where the dialect has none; without one the "
+        "request is refused",
+        "section 4 requires X-Request-ID on every request, and a payment that is sent twice must be one",
+        "seals.SealProfile.request_id",
     ),
     Assumption(
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
@@ -289,6 +313,12 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         " within 4 seconds",
         "usual in HTTP; the payment gateway waits 4 seconds for its first answer, and only an acknowledged callback is in safe hands",
         "web.callback_gate, web.callbacks.TIMEOUT_S",
+    ),
+    Assumption(
+        "callback-unreadable", "legacy", "whether the service signs bodies that differ from the documented fields",
+        "it may: such a callback is acknowledged and kept as failed, until an operator releases or discards it",
+        "the signature proves that the service sent it, and a refusal would lose the outcome of a payment",
+        "callbacks.Inbox; `verify_callback` alone rejects it",
     ),
     Assumption(
         "callback-repeat-span", "legacy", "for how long a callback is repeated",

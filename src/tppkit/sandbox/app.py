@@ -10,25 +10,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from tppkit._clock import Clock, utc_now
-from tppkit._files import read_bounded
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit._files import as_path
+from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
+from tppkit.httpsig.components import parse_origin
 from tppkit.sandbox.approval import ApprovalHost
 from tppkit.sandbox.clock import SandboxClock
 from tppkit.sandbox.control import ControlHost
+from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.psd2.app import Psd2Host
 from tppkit.sandbox.psd2.payments import PaymentRules, Payments
+from tppkit.sandbox.public_address import server_identity
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store
 from tppkit.sandbox.tls import ServerTls, TlsMode
+from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
 
 ARCHIVE = "archive"
 DATABASE = "sandbox.sqlite"
-_MAX_PEM_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class SandboxSettings:
     """How a sandbox is set up.
 
     Attributes:
-        directory: where it keeps its archive and database; made when absent.
+        directory: where it keeps its archive and database, as a path or text; made when absent.
         pki: folder of a test PKI (`tppkit pki create`); absent: `directory/pki`, made when it is not there.
         host: address to listen on.
         port: of the PSD2 host; the approval host is on the next, control on the third after; 0 takes free ports.
@@ -44,6 +48,11 @@ class SandboxSettings:
         database: a SQLAlchemy address; absent: a SQLite file in `directory`.
         seed: the same ids again; absent: the machine's randomness.
         rules: what this bank has decided.
+        profile: the dialect of seals that is taken.
+        public_url: where clients find the PSD2 host (https) or the approval pages (http); the other is on the port beside it.
+        dns: further names in the server certificate.
+        roots_only: trust roots only, so that a client must send its intermediates.
+        organizations: the organizationIdentifiers that this bank accepts.
     """
 
     directory: Path
@@ -54,6 +63,15 @@ class SandboxSettings:
     database: str | None = None
     seed: int | None = None
     rules: PaymentRules = field(default_factory=PaymentRules)
+    profile: SealProfile = PSD2_V1
+    public_url: str | None = None
+    dns: tuple[str, ...] = ()
+    roots_only: bool = False
+    organizations: OrganizationPolicy = field(default_factory=OrganizationPolicy)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", as_path(self.directory))
+        object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
 
 
 class Sandbox:
@@ -61,24 +79,43 @@ class Sandbox:
 
     Args:
         settings: how it is set up.
-        approval_url: address of the approval host, once it is known.
-        base_clock: the clock below the sandbox's own.
+        approval_url: address of the approval host, as clients see it.
+        psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
+        base_clock: the real time, at which certificates and seals are judged; the virtual clock adds its offset.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `trust.*`, `file.*`.
         ArchiveError: `archive.*`.
     """
 
-    def __init__(self, settings: SandboxSettings, *, approval_url: str, base_clock: Clock = utc_now) -> None:
+    def __init__(
+        self,
+        settings: SandboxSettings,
+        *,
+        approval_url: str,
+        psd2_url: str = "https://localhost",
+        base_clock: Clock = utc_now,
+    ) -> None:
         self.settings = settings
-        self.clock = SandboxClock(base_clock)
         self.pki = settings.pki or settings.directory / "pki"
         if settings.pki is None and not self.pki.exists():
-            write_pki(make_pki(at=self.clock.now()), self.pki)
+            write_pki(make_pki(at=base_clock(), seal_key=seal_key_kind(settings.profile)), self.pki)
         anchors = load_anchors(self.pki)
         revocations = FolderRevocations(self.pki)
-        paths = PathVerifier(anchors, revocation=revocations.checker)
-        self.tls = _server_tls(self.pki, anchors, strict=settings.strict)
+        trusted = Anchors(anchors.roots) if settings.roots_only else anchors
+        names = (urlsplit(psd2_url).hostname or "", *settings.dns)
+        self.tls = ServerTls(
+            *server_identity(self.pki, names, at=base_clock()),
+            b"".join(certificate_pem(authority) for authority in (*trusted.roots, *trusted.intermediates)),
+            mode=TlsMode.STRICT if settings.strict else TlsMode.SOFT,
+        )
+        seals = SealPolicy(
+            PathVerifier(anchors, revocation=revocations.checker),  # a Signature header has no room for intermediates
+            profile=settings.profile,
+            certificates=known_seals(settings.profile, self.pki),
+            origin=parse_origin(psd2_url),
+            organizations=settings.organizations,
+        )
         new_token = _token_source(settings.seed)
         payments = Payments(settings.rules, approval_url=approval_url, new_token=new_token)
         with ExitStack() as opened:
@@ -87,10 +124,12 @@ class Sandbox:
             )
             store = Store(settings.database or f"sqlite:///{settings.directory / DATABASE}")
             opened.callback(store.close)
+            self.clock = SandboxClock(store, base=base_clock)
             self._opened = opened.pop_all()
         self.psd2 = Psd2Host(
-            payments, store=store, archive=self.archive, paths=paths, revocations=revocations, now=self.clock.now
-        )
+            payments, store=store, archive=self.archive, seals=seals, revocations=revocations,
+            qwac_paths=PathVerifier(trusted, revocation=revocations.checker), real_now=base_clock, virtual_now=self.clock.now,
+        )  # fmt: skip
         self.approval = ApprovalHost(payments, store=store, now=self.clock.now).app
         self.control = ControlHost(self.clock).app
 
@@ -101,16 +140,6 @@ class Sandbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.close()
-
-
-def _server_tls(pki: Path, anchors: Anchors, *, strict: bool) -> ServerTls:
-    try:
-        certificate = read_bounded(pki / "server-chain.pem", max_bytes=_MAX_PEM_BYTES)
-        key = read_bounded(pki / "server.key", max_bytes=_MAX_PEM_BYTES)
-    except FormatError as e:
-        raise ConfigurationError("pki.unusable", f"{pki} is no test PKI with a server certificate: {e.message}") from e
-    client_anchors = b"".join(certificate_pem(authority) for authority in (*anchors.roots, *anchors.intermediates))
-    return ServerTls(certificate, key, client_anchors, mode=TlsMode.STRICT if strict else TlsMode.SOFT)
 
 
 def _token_source(seed: int | None) -> Callable[[], str]:

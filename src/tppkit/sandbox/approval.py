@@ -17,10 +17,11 @@ from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.qr.picture import encode_text
 from tppkit.sandbox.psd2.payments import Payments
-from tppkit.sandbox.store import Store, StoredPayment
+from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment, Transaction
 from tppkit.web import read_message
 
 _MAX_FORM_BYTES = 1024
+_RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
 _ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
 _HEADINGS = {
     TransactionStatus.RCVD: "Approve this payment?",
@@ -62,22 +63,27 @@ class ApprovalHost:
     async def _show(self, request: Request) -> Response:
         look = self._payments.by_link if request.method == "HEAD" else self._payments.open  # HEAD is no customer
         try:
-            with self._store.transaction() as tx:
-                payment = look(request.path_params["token"], now=self._now(), tx=tx)
-        except TppkitError:
-            return self._unknown()
+            token = request.path_params["token"]
+            payment = await self._store.run(lambda tx: look(token, now=self._now(), tx=tx))
+        except TppkitError as e:
+            return self._refused(e)
         return self._render(payment)
 
     async def _decide(self, request: Request) -> Response:
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            with self._store.transaction() as tx:
-                if action in _ACTIONS:
-                    self._payments.decide(request.path_params["token"], _ACTIONS[action], now=self._now(), tx=tx)
-        except TppkitError:
-            return self._unknown()
+            token = request.path_params["token"]
+            await self._store.run(lambda tx: self._use(token, _ACTIONS.get(action), tx))
+        except TppkitError as e:
+            return self._refused(e)
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
+
+    def _use(self, token: str, trigger: Trigger | None, tx: Transaction) -> None:
+        if trigger is None:
+            self._payments.open(token, now=self._now(), tx=tx)
+        else:
+            self._payments.decide(token, trigger, now=self._now(), tx=tx)
 
     def _render(self, payment: StoredPayment) -> Response:
         status = reported_status(payment.progress.status)
@@ -88,11 +94,15 @@ class ApprovalHost:
             organization=payment.organization,
             status=status.value,
             open=waits,
+            renewal_s=_RENEWAL_S,
             picture=encode_text(self._payments.approval_link(payment)).svg(scale=4) if waits else None,
             redirect_uri=payment.redirect_uri,
         )
         return HTMLResponse(text, headers=_HEADERS)
 
-    def _unknown(self) -> Response:
+    def _refused(self, error: TppkitError) -> Response:
+        if error.code == "database.unavailable":
+            text = self._page.render(heading="The bank cannot answer now. Please try again", payment=None)
+            return HTMLResponse(text, status_code=503, headers={**_HEADERS, "Retry-After": str(RETRY_AFTER_S)})
         text = self._page.render(heading="This link leads to no payment", payment=None)
         return HTMLResponse(text, status_code=404, headers=_HEADERS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
+from ipaddress import AddressValueError, IPv4Address
 
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tppkit._clock import format_time
 from tppkit._encoding import parse_json
@@ -17,13 +21,15 @@ from tppkit.sandbox.clock import SandboxClock
 from tppkit.web import read_message
 
 _MAX_BODY_BYTES = 4096
+_HOST = re.compile(r"(?P<name>\[::1\]|[A-Za-z0-9.]+)(:[0-9]{1,5})?")
 
 
 class ControlHost:
     """`GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`.
 
     A browser page from elsewhere must not move the clock, so only `application/json` is taken, which a browser does not
-    send across origins without asking first.
+    send across origins without asking first. A page whose name was pointed at loopback (DNS rebinding) has the origin of
+    this host, so `Host` must be a loopback name; other requests are answered 421.
 
     Args:
         clock: the sandbox's clock.
@@ -35,7 +41,8 @@ class ControlHost:
             routes=[
                 Route("/clock", self._show, methods=["GET"]),
                 Route("/clock/advance", self._advance, methods=["POST"]),
-            ]
+            ],
+            middleware=[Middleware(_LoopbackNames)],
         )
 
     async def _show(self, request: Request) -> Response:
@@ -45,10 +52,44 @@ class ControlHost:
         try:
             require_json(request.headers.get("content-type"))
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
-            now = self._clock.advance(_seconds(message.body))
+            by = _seconds(message.body)
         except TppkitError as e:
-            return JSONResponse({"error": {"code": e.code, "message": e.message}}, status_code=400)
+            return _refusal(400, e)
+        try:
+            now = await self._clock.advance(by)
+        except TppkitError as e:
+            return _refusal(503 if e.code.startswith("database.") else 400, e)
         return JSONResponse({"now": format_time(now)})
+
+
+class _LoopbackNames:
+    """Passes on requests whose Host is a loopback name.
+
+    Args:
+        app: the application behind it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = self._app
+        if scope["type"] == "http" and not _is_loopback(Request(scope).headers.get("host", "")):
+            answer = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
+        await answer(scope, receive, send)
+
+
+def _is_loopback(host: str) -> bool:
+    fields = _HOST.fullmatch(host)
+    name = fields["name"].lower() if fields else ""
+    try:
+        return name in ("localhost", "[::1]") or IPv4Address(name).is_loopback
+    except AddressValueError:
+        return False
+
+
+def _refusal(status: int, error: TppkitError) -> Response:
+    return JSONResponse({"error": {"code": error.code, "message": error.message}}, status_code=status)
 
 
 def _seconds(body: bytes) -> timedelta:

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP/1.1 protocol with bounds: how long a request's head may be, how long a request may take to arrive.
+"""uvicorn's HTTP/1.1 protocol with bounds: length of a head, time a request takes to arrive, requests in a row, connections.
 
 It also hands over the target exactly as it stood on the wire: an ASGI scope has only its path and query, so a trailing `?`, a
 fragment or an absolute form would be lost, and a seal over something else than what was sent would verify.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any, cast
+import resource
+from typing import Any, ClassVar, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tppkit.web.sources import RAW_TARGET
 
@@ -18,19 +19,73 @@ _LOGGER = logging.getLogger("tppkit.sandbox.http")
 
 MAX_HEAD_BYTES = 64 * 1024
 REQUEST_TIMEOUT_S = 30.0
+MAX_PIPELINED = 32  # requests that wait behind the one that is being answered
+MAX_CONNECTIONS = 256
+_OTHER_FILES = 64  # that the process keeps open: databases, archive, listening sockets
+
+
+def connection_limit() -> int:
+    """Connections to one port, so that three full ports leave a quarter of the process's files free."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if files < 0 else max(8, min(MAX_CONNECTIONS, (files - _OTHER_FILES) // 4))
+
+
+class Connection(Protocol):
+    """A connection that may be closed in favour of a newer one."""
+
+    @property
+    def idle_since(self) -> float | None:
+        """Loop time since which the server waits for the client, None while the client waits for the server."""
+
+    def end(self, reason: str) -> None:
+        """Close the connection at once."""
+
+
+def make_room(connections: set[Connection], limit: int) -> bool:
+    """Where a port is full, close the connection that is idle for the longest time; False if none is idle."""
+    if len(connections) < limit:
+        return True
+    idle = {each: since for each in connections if (since := each.idle_since) is not None}
+    if not idle:
+        return False
+    longest = min(idle, key=lambda each: idle[each])
+    connections.discard(longest)  # it is lost in a later turn of the loop, and must not be chosen or counted until then
+    longest.end("closed in favour of a newer connection")
+    return True
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """One client's connection; a head beyond `MAX_HEAD_BYTES` or a request slower than `REQUEST_TIMEOUT_S` ends it."""
+    """One client's connection, within the bounds of this module; what goes beyond them ends it.
 
+    Attributes:
+        max_connections: open connections of one port; a further one takes the place of the one that is idle the longest.
+    """
+
+    max_connections: ClassVar[int] = connection_limit()
     _head_bytes = 0
     _in_head = True
+    _reason = ""
+    _active_at = 0.0
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start waiting for the first request."""
+        room = make_room(cast("set[Connection]", self.connections), self.max_connections)
         super().connection_made(transport)
+        self._active_at = self.loop.time()
         self._expect_request()
+        if not room:
+            self.end("the port has too many connections")
+
+    @property
+    def idle_since(self) -> float | None:
+        """As `Connection`: while a client sends a body or reads an answer, the server waits for it.
+
+        A client with several requests under way counts as idle, or a few of them would keep all others out.
+        """
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        busy = cycle is not None and not cycle.response_complete and not cycle.more_body
+        return None if busy and not self.flow.write_paused and not self.pipeline else self._active_at
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the deadline."""
@@ -39,21 +94,38 @@ class BoundedHttp(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Count a head's bytes before they are parsed: the parser itself would gather an endless header."""
+        self._active_at = self.loop.time()
         if self._in_head:
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEAD_BYTES + len(data):
-                self._end("the request's head is too long")
+                self.end("the request's head is too long")
                 return
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         """A request begins."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise self._fault("too many requests were sent before their answers were read")
         super().on_message_begin()
         if self._deadline is None:
             self._expect_request()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; trailers are ignored, because uvicorn would append them to the headers."""
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        """The head is complete: put the raw target into the scope."""
+        """The head is complete: check version and Host, and put the raw target into the scope.
+
+        Source: RFC 9112 section 3.2.
+        """
+        version = self.parser.get_http_version()
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if version not in ("1.0", "1.1"):
+            raise self._fault("the version is not HTTP/1.1; send the request as HTTP/1.1")
+        if hosts > 1 or (version == "1.1" and not hosts):
+            raise self._fault(f"the request has {hosts} Host headers; send exactly one")
         self._in_head = False
         extensions = cast("dict[str, Any]", self.scope.setdefault("extensions", {}))
         extensions[RAW_TARGET] = {"target": bytes(self.url)}
@@ -66,15 +138,35 @@ class BoundedHttp(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """An answer is complete."""
+        self._active_at = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that is not HTTP, unless the client would take that for the answer to an earlier request."""
+        cycle, reason = cast("RequestResponseCycle | None", self.cycle), self._reason or msg
+        earlier = cycle is not None and not cycle.response_complete and (not cycle.more_body or cycle.response_started)
+        if earlier or self.pipeline:
+            self.end(reason)
+        else:
+            super().send_400_response(reason)
+
+    def _fault(self, reason: str) -> ValueError:
+        """The error that makes the parser stop."""
+        self._reason = reason
+        return ValueError(reason)
+
     def _expect_request(self) -> None:
-        self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self._end, "the request took too long to arrive")
+        self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self.end, "the request took too long to arrive")
 
     def _no_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
+        """Close the connection at once."""
         self._no_deadline()
         peer = self.transport.get_extra_info("peername") or ("unknown", 0)
         _LOGGER.info("connection from %s port %s ended: %s", *peer[:2], reason)

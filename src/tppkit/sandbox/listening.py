@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,9 +14,25 @@ import uvicorn
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.http1 import BoundedHttp
 
+_LOGGER = logging.getLogger("tppkit.sandbox.http")
+
+# A turn of the loop accepts at most this many connections: the room for them is made in later turns.
+_ACCEPTED_AT_ONCE = 16
+_BACKLOG = 256  # connections that the system holds ready meanwhile
+_WARN_EVERY_S = 30.0
+
 
 class QuietServer(uvicorn.Server):
-    """One of several servers in a loop: signals are handled once, by whoever started them all."""
+    """One of several servers in a loop: signals are handled by the caller that started them all."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, and log one line where asyncio would log a traceback for each connection that it cannot accept."""
+        loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(_Exceptions())
+        await super().startup(sockets)
+        for bound in sockets or ():
+            bound.listen(_BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -35,7 +53,24 @@ def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:
         proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=2,
+        backlog=_ACCEPTED_AT_ONCE,
     )
+
+
+class _Exceptions:
+    """Logs what asyncio cannot raise; connections that cannot be accepted for lack of files at most twice a minute."""
+
+    _warned_at = float("-inf")
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and "accept" in context.get("message", "")):
+            loop.default_exception_handler(context)
+        elif loop.time() - self._warned_at > _WARN_EVERY_S:
+            self._warned_at = loop.time()
+            _LOGGER.warning(
+                "connections cannot be accepted: %s; raise the limit of open files (ulimit -n)", error.strerror
+            )
 
 
 def listen(host: str, port: int) -> socket.socket:

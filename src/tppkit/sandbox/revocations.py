@@ -17,7 +17,7 @@ _Stamp = tuple[int, int, int]
 class FolderRevocations:
     """Judges chains by the revocation lists (`*.crl`) of a folder; what is revoked there meanwhile counts.
 
-    A list that grew old refuses nobody, as the sandbox's clock runs ahead of the folder's lists; what they revoke is refused.
+    A list past its nextUpdate refuses nobody, because nothing renews the lists of an idle folder; what they revoke is refused.
     Where a list can no longer be read, what its file had before counts until it can be, and that is logged once for each content.
 
     Args:

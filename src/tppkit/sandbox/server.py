@@ -10,19 +10,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from tppkit._files import PRIVATE, write_new
+from tppkit._files import PRIVATE, FilePath, as_path, write_new
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.app import Sandbox, SandboxSettings
 from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.listening import QuietServer, listen, make_config
+from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, local_address, parse_public_url
+from tppkit.sandbox.request_log import RequestLog
 from tppkit.sandbox.tls import make_http_protocol
 
-_PSD2, _APPROVAL, _CONTROL = 0, 1, 3
 _STOP_TIMEOUT_S = 10.0
 
 
@@ -50,12 +51,13 @@ class Addresses:
     api_key: str | None
     pki: str
 
-    def write(self, path: Path) -> None:
+    def write(self, path: FilePath) -> None:
         """Write the ready file: appears complete or not at all, readable by its owner.
 
         Raises:
             ConfigurationError: `file.unwritable`.
         """
+        path = as_path(path)
         if not path.name:
             raise ConfigurationError("file.unwritable", f"{path} is a folder, not a file")
         partial = path.with_name(f".{path.name}.part")
@@ -72,29 +74,43 @@ class SandboxServer:
 
     Args:
         settings: how it is set up.
+        log: takes a line for each request (see `RequestLog`).
+
+    Attributes:
+        ports: of the PSD2, approval and control hosts on this machine.
 
     Raises:
-        ConfigurationError: `port.unavailable`, and those of `Sandbox`.
+        ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `Sandbox`.
     """
 
-    def __init__(self, settings: SandboxSettings) -> None:
+    def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
         with ExitStack() as opened:
             self._sockets = {
-                offset: opened.enter_context(_listen(settings, offset)) for offset in (_PSD2, _APPROVAL, _CONTROL)
+                offset: opened.enter_context(_listen(settings, offset)) for offset in (PSD2, APPROVAL, CONTROL)
             }
-            urls = {offset: f"{_host(settings)}:{bound.getsockname()[1]}" for offset, bound in self._sockets.items()}
-            approval_url = f"http://{urls[_APPROVAL]}"
-            self.sandbox = opened.enter_context(Sandbox(settings, approval_url=approval_url))
+            self.ports = tuple([bound.getsockname()[1] for bound in self._sockets.values()])
+            self.local = local_address(settings.host, self._sockets[PSD2].getsockname()[0])
+            address = self.local if settings.public_url is None else parse_public_url(settings.public_url)
+            psd2_url = address.url("https", PSD2, port=self.ports[0])
+            approval_url = address.url("http", APPROVAL, port=self.ports[1])
+            self.sandbox = opened.enter_context(Sandbox(settings, approval_url=approval_url, psd2_url=psd2_url))
             self.addresses = Addresses(
-                psd2_url=f"https://{urls[_PSD2]}", approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
-                control_url=f"http://localhost:{self._sockets[_CONTROL].getsockname()[1]}", api_key=None, pki=str(self.sandbox.pki),
+                psd2_url=psd2_url, approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
+                control_url=f"http://localhost:{self.ports[2]}", api_key=None, pki=str(self.sandbox.pki),
             )  # fmt: skip
-            apps = {_PSD2: self.sandbox.psd2, _APPROVAL: self.sandbox.approval, _CONTROL: self.sandbox.control}
-            self._servers = {offset: QuietServer(self._config(app, offset)) for offset, app in apps.items()}
+            apps: dict[int, ASGIApp] = {
+                PSD2: self.sandbox.psd2,
+                APPROVAL: self.sandbox.approval,
+                CONTROL: self.sandbox.control,
+            }
+            self._servers = {
+                offset: QuietServer(self._config(app if log is None else RequestLog(app, log), offset))
+                for offset, app in apps.items()
+            }
             self._opened = opened.pop_all()
 
     def _config(self, app: Any, offset: int) -> uvicorn.Config:
-        http = make_http_protocol(self.sandbox.tls, inner=BoundedHttp) if offset == _PSD2 else BoundedHttp
+        http = make_http_protocol(self.sandbox.tls) if offset == PSD2 else BoundedHttp
         return make_config(app, http=http)
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
@@ -128,13 +144,13 @@ class SandboxServer:
 
 
 @contextmanager
-def run_sandbox(settings: SandboxSettings) -> Iterator[SandboxServer]:
+def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> Iterator[SandboxServer]:
     """A sandbox in a thread of its own, answering when the body starts, stopped when it ends.
 
     Raises:
         ConfigurationError: as `SandboxServer`.
     """
-    server = SandboxServer(settings)
+    server = SandboxServer(settings, log=log)
     ready: Future[None] = Future()
 
     def main() -> None:
@@ -156,12 +172,5 @@ def run_sandbox(settings: SandboxSettings) -> Iterator[SandboxServer]:
 
 
 def _listen(settings: SandboxSettings, offset: int) -> socket.socket:
-    host = "127.0.0.1" if offset == _CONTROL else settings.host  # control moves the clock: never for others
+    host = "127.0.0.1" if offset == CONTROL else settings.host  # control moves the clock: never for others
     return listen(host, settings.port + offset if settings.port else 0)
-
-
-def _host(settings: SandboxSettings) -> str:
-    # The server certificate names localhost and both loopback addresses.
-    if settings.host == "127.0.0.1":
-        return "localhost"
-    return f"[{settings.host}]" if ":" in settings.host else settings.host

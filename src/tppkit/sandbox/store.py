@@ -1,16 +1,19 @@
-"""What the sandbox remembers, in a SQL database: payments, and the X-Request-IDs of the last hour.
+"""What the sandbox remembers, in a SQL database: payments, request ids of the last hour, counts of kept answers, the virtual clock.
 
-One transaction a request; on SQLite it takes the write lock at its start, so two requests never decide on the same state.
+Each request has one transaction. On SQLite it takes the write lock at its start, so two requests never decide on the same state.
+Transactions run one after another in a thread, so that a slow or locked database does not stop the event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import (
     BigInteger,
@@ -23,20 +26,25 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    and_,
     create_engine,
     delete,
     event,
+    func,
     insert,
     select,
+    tuple_,
     update,
 )  # fmt: skip
 from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import make_private
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
+
+MAX_REQUEST_ID = 36  # characters of a UUID
 
 _METADATA = MetaData()
 _PAYMENTS = Table(
@@ -57,11 +65,32 @@ _REQUESTS = Table(
     Column("organization", String(256), primary_key=True),
     Column("request_id", String(36), primary_key=True),
     Column("fingerprint", String(64), nullable=False),
-    Column("first_at", BigInteger, nullable=False),
+    Column("first_at", BigInteger, nullable=False, index=True),
     Column("http_status", Integer, nullable=False),
     Column("answer", LargeBinary, nullable=False),
     Column("payment_id", String(64), nullable=False),
 )  # fmt: skip
+# One row for each record of the archive. A table of its own, so that databases of earlier releases open.
+_KEPT = Table(
+    "kept_answers", _METADATA,
+    Column("organization", String(256), primary_key=True),
+    Column("request_id", String(MAX_REQUEST_ID), primary_key=True),
+    Column("fingerprint", String(64), primary_key=True),
+    Column("answer", String(64), primary_key=True),
+    Column("times", Integer, nullable=False),
+)  # fmt: skip
+_CLOCK = Table(
+    "clock", _METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("offset", BigInteger, nullable=False),
+    Column("latest", BigInteger, nullable=False),
+)  # fmt: skip
+
+_T = TypeVar("_T")
+_LOCK_WAIT_MS = 1000  # how long a transaction waits for another program's lock
+_TIME_LIMIT_S = 5.0  # how long a request waits for its transaction
+RETRY_AFTER_S = 1  # what a host advises when the store cannot answer
+_FORGOTTEN_AT_ONCE = 100  # request ids; each request adds one, so a backlog still shrinks
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -113,19 +142,23 @@ class Store:
 
     Args:
         url: a SQLAlchemy address, for example `sqlite:///sandbox.sqlite`.
+        time_limit_s: seconds that a request waits for its transaction.
 
     Raises:
         ConfigurationError: `database.unusable`.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, time_limit_s: float = _TIME_LIMIT_S) -> None:
+        self._time_limit_s = time_limit_s
+        self._thread = ThreadPoolExecutor(1, "tppkit-store")
         try:
             self._engine = create_engine(url, hide_parameters=True)  # values hold bodies and link tokens: not for logs
             if self._engine.dialect.name == "sqlite":
                 _make_private(self._engine.url.database)
                 _prepare_sqlite(self._engine)
-            _METADATA.create_all(self._engine)
-            self._check_tables()
+            elif self._engine.dialect.name == "postgresql":
+                _prepare_postgresql(self._engine)
+            self._thread.submit(self._make_tables).result()  # a database in memory belongs to one thread
         except ImportError as e:
             raise missing_extra("postgres", e) from e
         except (SQLAlchemyError, OSError) as e:
@@ -133,27 +166,56 @@ class Store:
                 "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
             ) from e
 
+    async def run(self, job: Callable[[Transaction], _T]) -> _T:
+        """Run a job in a transaction of its own, in the store's thread, and return its result once it is committed.
+
+        Raises:
+            TransportError: `database.unavailable`; a job that reached the time limit while it ran may still be committed.
+        """
+        placed = self._thread.submit(self._run, job)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(placed), self._time_limit_s)
+        except TimeoutError as e:
+            message = f"the sandbox's database did not answer within {self._time_limit_s:g} s"
+            raise TransportError("database.unavailable", message) from e
+
+    def run_at_start(self, job: Callable[[Transaction], _T]) -> _T:
+        """Run a job in a transaction, in the store's thread, and wait for it; not for use on an event loop.
+
+        Raises:
+            TransportError: `database.unavailable`.
+        """
+        return self._thread.submit(self._run, job).result()
+
+    def _run(self, job: Callable[[Transaction], _T]) -> _T:
+        with self.transaction() as tx:
+            return job(tx)
+
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
         """One transaction: committed at the end, undone when the body fails.
 
         Raises:
-            ConfigurationError: `database.unusable`.
+            TransportError: `database.unavailable`.
         """
         try:
             with self._engine.begin() as connection:
                 yield Transaction(connection)
         except SQLAlchemyError as e:
-            raise ConfigurationError("database.unusable", f"the sandbox's database fails: {type(e).__name__}") from e
+            raise TransportError("database.unavailable", f"the sandbox's database fails: {type(e).__name__}") from e
 
-    def _check_tables(self) -> None:
+    def _make_tables(self) -> None:
+        _METADATA.create_all(self._engine)
+        for index in _REQUESTS.indexes:
+            index.create(self._engine, checkfirst=True)  # create_all adds none to a table that exists
         # A table of the same name that somebody else made would fail every request later.
         with self._engine.begin() as connection:
             for table in _METADATA.sorted_tables:
                 connection.execute(select(table).limit(1))
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection, once the running transaction has ended."""
+        self._thread.shutdown(cancel_futures=True)
         self._engine.dispose()
 
 
@@ -201,10 +263,13 @@ class Transaction:
     def remember_request_id(
         self, organization: str, request_id: str, used: UsedRequestId, *, forget_before: datetime
     ) -> None:
-        """Remember a first use in place of an older one, and forget what is older than the window."""
+        """Remember a first use in place of an older one, and forget some of those that are older than the window."""
         columns = _REQUESTS.c
+        key = tuple_(columns.organization, columns.request_id)
+        old = select(*key.clauses).where(columns.first_at <= _microseconds(forget_before)).limit(_FORGOTTEN_AT_ONCE)
+        self._connection.execute(delete(_REQUESTS).where(key.in_(old)))
         mine = (columns.organization == organization) & (columns.request_id == request_id.lower())
-        self._connection.execute(delete(_REQUESTS).where(mine | (columns.first_at <= _microseconds(forget_before))))
+        self._connection.execute(delete(_REQUESTS).where(mine))
         self._connection.execute(
             insert(_REQUESTS).values(
                 organization=organization,
@@ -216,6 +281,39 @@ class Transaction:
                 payment_id=used.payment_id,
             )
         )
+
+    def count_answer(self, organization: str, request_id: str, *, fingerprint: str, answer: str) -> int:
+        """Count an answer to a sealed request; return how often this request got it, this time included.
+
+        Args:
+            organization: organizationIdentifier of the provider.
+            request_id: the X-Request-ID.
+            fingerprint: of the request (`protocol.psd2.rules.request_fingerprint`).
+            answer: the payment id, or the error code.
+        """
+        row = {
+            "organization": organization, "request_id": request_id.lower(), "fingerprint": fingerprint, "answer": answer,
+        }  # fmt: skip
+        columns = _KEPT.c
+        mine = and_(*(columns[name] == value for name, value in row.items()))
+        if self._connection.execute(update(_KEPT).where(mine).values(times=columns.times + 1)).rowcount == 0:
+            self._connection.execute(insert(_KEPT).values(**row, times=1))
+        return int(self._connection.execute(select(columns.times).where(mine)).scalar_one())
+
+    def clock(self) -> tuple[timedelta, datetime]:
+        """The virtual clock's offset, and the latest virtual time that is stored."""
+        row = self._connection.execute(select(_CLOCK)).one_or_none()
+        stored = self._connection.execute(
+            select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
+        ).one()
+        offset, shown = (0, 0) if row is None else (row.offset, row.latest)
+        return timedelta(microseconds=offset), _moment(max(shown, *(at or 0 for at in stored)))
+
+    def set_clock(self, offset: timedelta, latest: datetime) -> None:
+        """Store the virtual clock's offset and the time that it shows."""
+        self._connection.execute(delete(_CLOCK))
+        values = {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": _microseconds(latest)}
+        self._connection.execute(insert(_CLOCK).values(values))
 
     def _one(self, condition: Any) -> StoredPayment | None:
         row = self._connection.execute(select(_PAYMENTS).where(condition)).one_or_none()
@@ -245,11 +343,19 @@ def _prepare_sqlite(engine: Engine) -> None:
     def connect(connection: Any, record: Any) -> None:
         connection.isolation_level = None  # transactions are begun below, not by the driver
         connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA busy_timeout=5000")
+        connection.execute(f"PRAGMA busy_timeout={_LOCK_WAIT_MS}")
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _prepare_postgresql(engine: Engine) -> None:
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET lock_timeout = {_LOCK_WAIT_MS}")
+        connection.commit()
 
 
 def _progress_columns(progress: Progress) -> dict[str, Any]:

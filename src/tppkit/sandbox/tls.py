@@ -22,9 +22,9 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from OpenSSL import SSL, crypto
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from tppkit.errors import ConfigurationError
+from tppkit.sandbox.http1 import BoundedHttp
 from tppkit.sandbox.tls_connection import Listener, TlsConnection
 from tppkit.sandbox.tls_session import CIPHER_SUITES, NoCommonProtocol
 
@@ -78,7 +78,6 @@ class ServerTls:
         mode: soft lets every client in and reports; strict refuses in the handshake.
         handshake_timeout_s: seconds a client has for the handshake; after it, the longest it may
             leave waiting bytes unread.
-        max_connections: open connections, unfinished handshakes included; further ones are closed at once.
     """
 
     certificate_pem: bytes
@@ -86,22 +85,18 @@ class ServerTls:
     client_anchors_pem: bytes
     mode: TlsMode = TlsMode.SOFT
     handshake_timeout_s: float = 10.0
-    max_connections: int = 1000
 
 
 def make_http_protocol(
     tls: ServerTls,
     *,
-    inner: type[asyncio.Protocol] | None = None,
+    inner: type[BoundedHttp] = BoundedHttp,
 ) -> type[asyncio.Protocol]:
     """Make the class to pass to `uvicorn.Config(app, http=...)`.
 
-    The limit of connections is counted per class made here.
-
     Args:
         tls: identity, trust and limits.
-        inner: uvicorn's HTTP protocol class that gets the decrypted bytes; by default the one that uvicorn
-            would take (httptools if installed, else h11).
+        inner: the HTTP protocol class that gets the decrypted bytes.
 
     Raises:
         ConfigurationError: `tls.certificate` or `tls.anchors`, no PEM certificates; `tls.private-key`, not
@@ -114,9 +109,8 @@ def make_http_protocol(
 
         listener = Listener(
             handshake_timeout_s=tls.handshake_timeout_s,
-            max_connections=tls.max_connections,
             context=_make_context(tls, certificates),
-            inner=inner or AutoHTTPProtocol,
+            inner=inner,
             server_cert=certificates[0].public_bytes(Encoding.PEM).decode("ascii"),
         )
 

@@ -7,7 +7,7 @@ import copy
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any, ClassVar, cast
 
@@ -15,6 +15,7 @@ from OpenSSL import SSL
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
+from tppkit.sandbox.http1 import BoundedHttp, Connection, make_room
 from tppkit.sandbox.tls_session import TlsFailure, TlsSession
 
 _LOGGER = logging.getLogger("tppkit.sandbox.tls")
@@ -43,11 +44,9 @@ class Listener:
     """What the connections of one protocol class share."""
 
     handshake_timeout_s: float
-    max_connections: int
     context: SSL.Context
-    inner: Callable[..., asyncio.Protocol]
+    inner: type[BoundedHttp]
     server_cert: str
-    live: set[asyncio.Protocol] = field(default_factory=set)
 
 
 class _Phase(Enum):
@@ -77,7 +76,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._server_state = server_state
         self._app_state = app_state
         self._loop = _loop or asyncio.get_running_loop()
-        self._handshaking = cast("set[object]", server_state.connections)  # uvicorn calls shutdown() on these
+        # uvicorn calls shutdown() on these; after the handshake the HTTP protocol takes the place of this one.
+        self._connections = cast("set[Connection]", server_state.connections)
+        self._began = self._loop.time()
         self._phase = _Phase.HANDSHAKE
         self._timer: asyncio.TimerHandle | None = None
         self._write_paused = False
@@ -87,14 +88,13 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast("asyncio.Transport", transport)
-        if len(self.listener.live) >= self.listener.max_connections:
-            self._end("connection limit reached")
+        if not make_room(self._connections, self.listener.inner.max_connections):
+            self.end("the port has too many connections")
             return
         self._session = TlsSession(self.listener.context)
         self._send_at_once()
-        self.listener.live.add(self)
-        self._handshaking.add(self)
-        self._arm(self.listener.handshake_timeout_s, self._end, "handshake timeout")
+        self._connections.add(self)
+        self._arm(self.listener.handshake_timeout_s, self.end, "handshake timeout")
 
     def data_received(self, data: bytes) -> None:
         if self._phase in (_Phase.HANDSHAKE, _Phase.OPEN):
@@ -125,11 +125,15 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             self._log("closed by the client during the handshake")
         self._phase = _Phase.CLOSED
         self._disarm()
-        self.listener.live.discard(self)
-        self._handshaking.discard(self)
+        self._connections.discard(self)
         if self._http is not None:
             self._http.connection_lost(None)  # given exc, uvicorn would leave its keep-alive timer running
             self._http = None
+
+    @property
+    def idle_since(self) -> float:
+        """As `Connection`: during the handshake the server waits for the client."""
+        return self._began
 
     def shutdown(self) -> None:
         """Give up the handshake, for the server stops; later uvicorn asks the HTTP protocol instead."""
@@ -207,7 +211,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
                 self._open()
             self._deliver()
             if self._flush() and self._write_paused:  # answers of TLS itself, such as to a KeyUpdate
-                self._end("asks for more than it reads")
+                self.end("asks for more than it reads")
         except TlsFailure as failure:
             self._refuse(str(failure))
 
@@ -216,7 +220,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         config.loaded_app = _AppWithTls(config.loaded_app, self._session.describe(self.listener.server_cert))
         self._disarm()
         self._phase = _Phase.OPEN
-        self._handshaking.discard(self)
+        self._connections.discard(self)
         self._http = self.listener.inner(
             config=config,
             server_state=self._server_state,
@@ -231,15 +235,9 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
             if plaintext is None:
                 break
             if plaintext:
-                self._hand_over(self._http, plaintext)
+                self._http.data_received(plaintext)
             else:
                 self.eof_received()
-
-    def _hand_over(self, http: asyncio.Protocol, plaintext: bytes) -> None:
-        try:
-            http.data_received(plaintext)
-        except Exception as error:  # noqa: BLE001 - uvicorn over h11 raises on some malformed bodies
-            self._end(f"HTTP protocol failed: {type(error).__name__}")
 
     def _flush(self) -> bool:
         output = self._session.take_output()
@@ -258,7 +256,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
     def _watch_reader(self, unread_before: int | None = None) -> None:
         unread = self._socket.get_write_buffer_size()
         if unread_before is not None and unread >= unread_before:
-            self._end(f"left {unread} bytes unread")
+            self.end(f"left {unread} bytes unread")
         else:
             self._arm(self.listener.handshake_timeout_s, self._watch_reader, unread)
 
@@ -267,7 +265,8 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         if raw.family in (socket.AF_INET, socket.AF_INET6):  # asyncio does it only where the socket says TCP
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def _end(self, reason: str) -> None:
+    def end(self, reason: str) -> None:
+        """Close the connection at once."""
         self._log(reason)
         self.abort()
 

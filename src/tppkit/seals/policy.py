@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
-from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.components import Origin
@@ -18,6 +18,7 @@ from tppkit.trust import TrustedPath, Window
 
 _REMEMBERED = 256
 _NOTHING: Mapping[str, EidasCertificate] = MappingProxyType({})
+_ORGANIZATIONS = OrganizationPolicy()
 
 # A request has these at most once (RFC 9110 section 5.3 allows lists, these are none); two of them are two readings.
 _SINGLETONS = ("digest", "signature", "x-request-id", "content-type", "content-length", "host", "date", "authorization")
@@ -145,6 +146,7 @@ class SealPolicy:
         certificates: seal certificates by keyId: where a dialect sends none, the one to verify with; where it sends one, the
             only one that is taken under that keyId. Nothing is ever fetched.
         origin: where requests arrive, for a dialect that covers scheme or authority.
+        organizations: the organizationIdentifiers that are accepted, in the seal and in the website certificate beside it.
 
     Attributes:
         paths: as given.
@@ -152,6 +154,7 @@ class SealPolicy:
         clock_skew: as given.
         certificates: as given.
         origin: as given.
+        organizations: as given.
         demands: what the profile asks of a request's headers.
         memory: what was verified.
     """
@@ -164,12 +167,14 @@ class SealPolicy:
         clock_skew: timedelta = CLOCK_SKEW,
         certificates: Mapping[str, EidasCertificate] = _NOTHING,
         origin: Origin | None = None,
+        organizations: OrganizationPolicy = _ORGANIZATIONS,
     ) -> None:
         self.paths = paths
         self.profile = profile
         self.clock_skew = clock_skew
         self.certificates = certificates
         self.origin = origin
+        self.organizations = organizations
         self.demands = demands_of(profile)
         self.memory = SealMemory()
 
@@ -179,10 +184,11 @@ class SealPolicy:
         """The seal of a certificate, when it fits the profile of seals and is believed at the time.
 
         Raises:
-            CertificateRejected: as `PathVerifier.verify_use`.
+            CertificateRejected: as `PathVerifier.verify_use` and `OrganizationPolicy.require`.
             FormatError: `key.unsupported`, `key.weak`, `profile.key`; `certificate.key-unreadable`.
         """
         path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)
+        self.organizations.require(certificate)
         names = self.profile.algorithms_of(key_kind(certificate.public_key))
         pss_only = certificate.key.type == "rsa-pss"
         verifiers = make_verifiers(certificate.public_key, names=names, pss_only=pss_only)

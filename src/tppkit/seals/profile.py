@@ -103,6 +103,7 @@ class SealProfile:
         request_id: the field that names the request; None where the dialect covers none.
         digest_algorithm: the Digest we write, spelled as it is written: `SHA-256`, `sha-512`.
         digest_algorithms: the only ones that a verifier takes, spelled so. Empty: SHA-256 and SHA-512, in any spelling.
+        digest_required: a verifier demands `digest_algorithm`, in any spelling; others beside it must fit the body too.
         empty_body: what is done for a request without body.
         algorithms: (name on the wire, name of `httpsig.ALGORITHMS`); a verifier takes these only. We write the first one of
             the signer's algorithm, and a key's usual algorithm is the first one that it can have. Empty: those of the format, which
@@ -137,6 +138,7 @@ class SealProfile:
     request_id: str | None = "x-request-id"
     digest_algorithm: str = "SHA-256"
     digest_algorithms: tuple[str, ...] = ()
+    digest_required: bool = False
     empty_body: EmptyBody = EmptyBody.HASHED
     algorithms: tuple[tuple[str, str], ...] = ()
     key_id: KeyIdStyle = BERLIN_GROUP

@@ -21,11 +21,11 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import timedelta
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 from tppkit._encoding import shown
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, read_bounded
+from tppkit._text import did_you_mean
 from tppkit.errors import FormatError
 from tppkit.seals.certificate_header import CertificateForm
 from tppkit.seals.key_id import KeyIdForm, KeyIdStyle, Radix
@@ -41,7 +41,7 @@ _LISTS = frozenset({"covered", "covered_if_present", "required", "digest_algorit
 _SPANS = frozenset({"expires_after", "max_age"})
 _FLAGS = frozenset(
     {
-        "only_these", "signature_quoted", "sends_x5c", "issuer_optional", "percent", "unknown_as_text", "root_first",
+        "only_these", "digest_required", "signature_quoted", "sends_x5c", "issuer_optional", "percent", "unknown_as_text", "root_first",
         "drops_newlines",
     }
 )  # fmt: skip
@@ -49,7 +49,7 @@ _ABSENT = frozenset({"request_id", "certificate_header"})  # `false` says that t
 _MAX_SPAN_S = 366 * 24 * 3600
 
 
-def load_profile(path: Path) -> SealProfile:
+def load_profile(path: FilePath) -> SealProfile:
     """The dialect in a file.
 
     Raises:
@@ -96,7 +96,10 @@ def _read_base(name: object) -> SealProfile | None:
     if name is None:
         return None
     if not isinstance(name, str) or name not in PROFILES:
-        raise FormatError("profile.file", f"based_on is {shown(str(name))}, which is none of {', '.join(PROFILES)}")
+        raise FormatError(
+            "profile.file",
+            f"based_on is {shown(str(name))}, which is none of {', '.join(PROFILES)}{did_you_mean(str(name), PROFILES)}",
+        )
     return PROFILES[name]
 
 

@@ -30,6 +30,7 @@ _HS2019 = (("hs2019", "rsa-pss-sha512"), ("hs2019", "ecdsa-p256-sha512"), ("hs20
 PSD2_V1 = SealProfile(
     name="psd2-v1",
     covered=("digest", "x-request-id", _TARGET),
+    digest_required=True,
     algorithms=(*BERLIN_GROUP_ALGORITHMS, ("ecdsa-sha384", "ecdsa-sha384")),
     source="PSD2 document, part A sections 4 (payment initiation headers) and 5 rule 4",
     assumed="the form of keyId and the names of the algorithms (assumptions `key-id` and `signature-algorithms`)",

@@ -19,6 +19,7 @@ from tppkit.httpsig.cavage import (
 from tppkit.httpsig.jws import make_jws_signing_input, parse_detached_jws
 from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.rfc9421 import make_signature_base, parse_signature_fields, request_values
+from tppkit.seals.advice import signature_form, with_form
 from tppkit.seals.key_id import KeyIdForm
 from tppkit.seals.policy import SealPolicy
 from tppkit.seals.profile import Format
@@ -83,7 +84,10 @@ def _read_cavage(message: Message, values: Mapping[str, str], policy: SealPolicy
     value, watched = values[policy.demands.carrier], policy.demands.watched
     if policy.profile.carrier == "Authorization":
         value = _after_scheme(value)
-    parameters = parse_signature_header(value, reading=policy.profile.reading)
+    try:
+        parameters = parse_signature_header(value, reading=policy.profile.reading)
+    except FormatError as e:
+        raise with_form(e, signature_form(policy.profile), policy.profile) from e
     if parameters.created is not None or parameters.expires is not None:
         head = ""  # with a time in it no text comes again
     if watched is not None and not watched.issuperset(parameters.headers):

@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit._clock import as_utc
+from tppkit._encoding import shown
 from tppkit._named_tuple import new_tuple
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, LocalProtocolError, SignatureRejected, TppkitError
@@ -114,6 +115,9 @@ class Seal:
         seal._make_ready(certificate, signer, profile, key_id, origin, verify_own)
         seal._require_key(await seal.sign_async(_PROBE))
         return seal
+
+    def __repr__(self) -> str:
+        return f"Seal({shown(str(self.certificate.subject), limit=160)}, profile={self.profile.name!r})"
 
     def _make_ready(
         self,

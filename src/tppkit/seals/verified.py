@@ -14,6 +14,7 @@ from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.content_digest import parse_content_digest
 from tppkit.httpsig.digest import BodyDigest, parse_digest
 from tppkit.httpsig.message import Message, message_components
+from tppkit.seals.advice import digest_form, with_form
 from tppkit.seals.profile import Format, SealProfile, covers_target
 
 
@@ -143,8 +144,7 @@ class BodyReceiver:
         name, digest = head.profile.digest_name, None
         if name in head.parameters.headers:
             digest = message_components(head.unverified_message, only=(name,))[0].get(name)
-        parse = parse_content_digest if head.profile.format is Format.RFC9421 else parse_digest
-        self._digest = None if digest is None else BodyDigest(digest, parse=parse)
+        self._digest = None if digest is None else read_digest(digest, head.profile)
 
     def update(self, chunk: bytes) -> None:
         """Take the next bytes.
@@ -166,16 +166,45 @@ class BodyReceiver:
             SignatureRejected: `digest.mismatch`, `signature.uncovered`.
         """
         if self._digest is None:
-            require_no_body(self._length)
+            require_no_body(self._length, self._head.profile)
         else:
             if not self._length:
                 self._digest.update(self._head.profile.empty_content)
-            self._digest.verify()
+            verify_body_digest(self._digest, self._head.profile, length=self._length)
         message = self._head.unverified_message._replace(body=b"".join(self._chunks))
         return new_tuple(VerifiedRequest, (*self._head[:-1], message))
 
 
-def require_no_body(length: int) -> None:
+def read_digest(value: str, profile: SealProfile) -> BodyDigest:
+    """The digest header of a profile, ready for the body.
+
+    Raises:
+        FormatError: as `parse_digest` or `parse_content_digest`; the message has the form that the profile expects.
+    """
+    parse = parse_content_digest if profile.format is Format.RFC9421 else parse_digest
+    try:
+        return BodyDigest(value, parse=parse)
+    except FormatError as e:
+        raise with_form(e, digest_form(profile), profile) from e
+
+
+def verify_body_digest(digest: BodyDigest, profile: SealProfile, *, length: int) -> None:
+    """Compare a digest whose body was taken, of `length` bytes before the profile's replacement for no body.
+
+    Raises:
+        SignatureRejected: `digest.mismatch`.
+    """
+    try:
+        digest.verify()
+    except SignatureRejected as e:
+        if length or not profile.empty_content:
+            raise
+        hashed = profile.empty_content.decode()
+        message = f"{e.message}; without a body the profile {profile.name} hashes {hashed}"
+        raise SignatureRejected(e.code, message, clause=e.clause) from e
+
+
+def require_no_body(length: int, profile: SealProfile) -> None:
     """Refuse bytes that no digest covers.
 
     Raises:
@@ -183,5 +212,6 @@ def require_no_body(length: int) -> None:
     """
     if length:
         raise SignatureRejected(
-            "signature.uncovered", f"the seal covers no digest, and the request has a body of {length} bytes"
+            "signature.uncovered",
+            f"the seal covers no digest, and the request has a body of {length} bytes; send and cover {digest_form(profile)}",
         )

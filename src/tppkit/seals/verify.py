@@ -17,17 +17,17 @@ from tppkit.certificates import EidasCertificate
 from tppkit.errors import FormatError, SignatureRejected
 from tppkit.httpsig.algorithms import verify_signature
 from tppkit.httpsig.cavage import SignatureParameters
-from tppkit.httpsig.content_digest import verify_content_digest
-from tppkit.httpsig.digest import verify_digest
+from tppkit.httpsig.digest import make_digest
 from tppkit.httpsig.http_date import parse_http_date
 from tppkit.httpsig.message import Message, message_components
 from tppkit.httpsig.times import verify_times
+from tppkit.seals.advice import coverage_advice, digest_fault, with_form
 from tppkit.seals.certificate_header import read_certificate
 from tppkit.seals.key_id import verify_key_id
 from tppkit.seals.policy import BelievedSeal, Demands, SealPolicy
 from tppkit.seals.profile import Format, SealProfile
 from tppkit.seals.read import ReadSeal, read_seal
-from tppkit.seals.verified import VerifiedHead, VerifiedRequest, require_no_body
+from tppkit.seals.verified import VerifiedHead, VerifiedRequest, read_digest, require_no_body, verify_body_digest
 
 
 def verify_request(
@@ -63,7 +63,7 @@ def verify_request(
         SignatureRejected: `signature.missing`, `signature.uncovered`, `signature.other-coverage`, `signature.header-absent`,
             `signature.created`, `signature.expired`, `signature.lifetime`, `digest.algorithm`, `digest.mismatch`,
             `key-id.mismatch`, `signature.algorithm`, `signature.invalid`, `seal.other-organisation`, `seal.unknown-certificate`.
-        CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`,
+        CertificateRejected: the seal certificate: `certificate.*`, `qcstatements.*`, `organization-identifier.*`,
             `trust.no-path`, `path.*`, `key.*`, `revocation.*`.
         ConfigurationError: `time.naive`, `at` has no time zone.
 
@@ -114,17 +114,17 @@ def _verify_head(
     # 3. It covers what the profile demands, and nothing that it does not allow; the digest is one that it allows.
     # 4. The certificate fits the seal profile, is the one that keyId names, and is believed at the time.
     # 5. The signature fits the signing string under the certificate's key, and every time that it covers is near enough.
-    # 6. Seal and QWAC are the same organisation's.
+    # 6. Seal and QWAC are the same organisation's, which the relying party accepts.
     # 7. (in the callers) The digest fits the raw body.
     demands, memory, profile = policy.demands, policy.memory, policy.profile
     values = _collect(message, demands)  # 1
     read = read_seal(message, values, policy)  # 2
     parameters, signing_string, certificates, head, is_new = read
     if is_new or demands.by_request:  # 3
-        _check_coverage(read, values, demands)
+        _check_coverage(read, values, demands, profile)
     digest = values.get(profile.digest_name)
-    if profile.digest_algorithms and digest is not None:
-        _check_digest_algorithms(digest, profile)
+    if digest is not None and (fault := digest_fault(digest, profile)):
+        raise SignatureRejected("digest.algorithm", fault)
     named, known = values.get(demands.certificate_header or ""), None  # 4
     if named is None:
         named, known = _find_certificate(read, policy)
@@ -141,6 +141,7 @@ def _verify_head(
         memory.keep(named, seal, head, parameters)
     if qwac is not None:
         _check_organisation(seal.certificate, qwac)  # 6
+        policy.organizations.require(qwac)
     return (parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, profile, message), digest
 
 
@@ -169,8 +170,15 @@ def _believe(
     """The certificate of a seal, believed: one that was known, or as it stands in the seal, or else in the header."""
     sent = [EidasCertificate.from_der(der) for der in read.certificates]
     if isinstance(found, str):
-        found = sent[0] if sent else read_certificate(found, policy.profile.certificate_form)
+        found = sent[0] if sent else _read_certificate(found, policy.profile)
     return policy.believe(found, at=at, intermediates=(*sent[1:], *intermediates))
+
+
+def _read_certificate(value: str, profile: SealProfile) -> EidasCertificate:
+    try:
+        return read_certificate(value, profile.certificate_form)
+    except FormatError as e:
+        raise with_form(e, f"{profile.certificate_header}: {profile.certificate_form.value}", profile) from e
 
 
 def _check_known(key_id: str, certificate: EidasCertificate, policy: SealPolicy) -> None:
@@ -198,36 +206,26 @@ def _collect(message: Message, demands: Demands) -> dict[str, str]:
     return values
 
 
-def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands) -> None:
-    """What every signature must cover is looked at once; what it must cover here depends on what the request has."""
-    covered, is_new = read.parameters.headers, read.is_new
-    missing = demands.covered.difference(covered) if is_new else frozenset()
-    if demands.if_present:
-        missing |= demands.if_present.intersection(values).difference(covered)
+def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands, profile: SealProfile) -> None:
+    covered = read.parameters.headers
+    demanded = demands.covered | demands.if_present.intersection(values)
     if demands.prefixes:
-        missing |= {name for name in values if name.startswith(demands.prefixes) and name not in covered}
+        demanded |= {name for name in values if name.startswith(demands.prefixes)}
+    missing = demanded.difference(covered)
     if missing:
         raise SignatureRejected(
             "signature.uncovered",
-            f"the signature does not cover {', '.join(sorted(missing))} (it covers {', '.join(covered)[:200]})",
-            clause="PSD2 document A.4",
+            f"the signature does not cover {', '.join(sorted(missing))}; {coverage_advice(demanded, profile)} "
+            f"(it covers {', '.join(covered)[:200]})",
+            clause=profile.source,
         )
-    if is_new and demands.allowed is not None:
+    if read.is_new and demands.allowed is not None:
         others = [n for n in covered if n not in demands.allowed and not n.startswith(demands.prefixes)]
         if others:
             raise SignatureRejected(
                 "signature.other-coverage",
-                f"the signature covers {', '.join(others)[:200]}, which this profile does not allow",
-            )
-
-
-def _check_digest_algorithms(digest: str, profile: SealProfile) -> None:
-    for part in digest.split(","):
-        name = part.strip(" \t").partition("=")[0]
-        if name not in profile.digest_algorithms:
-            allowed = " or ".join(profile.digest_algorithms)
-            raise SignatureRejected(
-                "digest.algorithm", f"the digest is by {shown(name)}; the profile {profile.name} has {allowed}"
+                f"the signature covers {', '.join(others)[:200]}; {coverage_advice(demanded, profile)}",
+                clause=profile.source,
             )
 
 
@@ -255,11 +253,15 @@ def _check_date(value: str, at: datetime, policy: SealPolicy) -> None:
 
 
 def _verify_body(digest: str | None, message: Message, profile: SealProfile) -> None:
+    content = message.body or profile.empty_content
     if digest is None:
-        require_no_body(len(message.body))
-    else:
-        verify = verify_content_digest if profile.format is Format.RFC9421 else verify_digest
-        verify(digest, message.body or profile.empty_content)
+        require_no_body(len(message.body), profile)
+    elif profile.format is Format.RFC9421 or digest != make_digest(
+        content
+    ):  # else the usual header is compared at once
+        running = read_digest(digest, profile)
+        running.update(content)
+        verify_body_digest(running, profile, length=len(message.body))
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:

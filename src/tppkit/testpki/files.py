@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from tppkit._clock import format_time
-from tppkit._files import PRIVATE, make_folder, new_folder, write_new
+from tppkit._files import PRIVATE, FilePath, as_path, make_folder, new_folder, write_new
 from tppkit.certificates import EidasCertificate
 from tppkit.testpki.authority import Pki
 from tppkit.testpki.bundle import write_pkcs12
@@ -45,7 +45,7 @@ ENDINGS = (".pem", ".der", ".key", *_LEAF_ENDINGS)
 
 
 def write_pki(
-    pki: Pki, directory: Path, *, further: tuple[Issued, ...] = (), with_faults: bool = False
+    pki: Pki, directory: FilePath, *, further: tuple[Issued, ...] = (), with_faults: bool = False
 ) -> dict[str, Any]:
     """Write everything into a new folder, all or nothing.
 
@@ -70,7 +70,7 @@ def write_pki(
         "roles": list(pki.provider.roles),
         "files": entries,
     }
-    with new_folder(directory) as folder:
+    with new_folder(as_path(directory)) as folder:
         make_folder(folder / TRUSTED_LISTS / LOTL_SIGNERS)
         if faults:
             make_folder(folder / FAULTS_FOLDER)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tppkit._clock import as_utc, format_time
-from tppkit._files import locked, remove_leftovers, replace_file
+from tppkit._files import FilePath, as_path, locked, remove_leftovers, replace_file
 from tppkit.certificates import EidasCertificate, EidasRequest
 from tppkit.errors import ConfigurationError
 from tppkit.testpki.authority import Pki
@@ -289,14 +289,15 @@ class PkiFolder:
         return PkiFolder(self.path, replace(self.pki, revocations=revoked_by(journal)))
 
 
-def open_pki(path: Path) -> PkiFolder:
+def open_pki(path: FilePath) -> PkiFolder:
     """The test PKI of a folder that `write_pki` made.
 
     Raises:
         ConfigurationError: `pki.unusable` (no manifest, a file missing or damaged), `pki.foreign-key` (a key lies outside the
             folder, or does not belong to its certificate), `pki.not-test` (an authority does not say TEST).
     """
-    return PkiFolder(path, read_pki(path))
+    folder = as_path(path)
+    return PkiFolder(folder, read_pki(folder))
 
 
 def _is_named(entry: Mapping[str, Any], path: Path) -> bool:

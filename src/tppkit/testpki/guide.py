@@ -51,8 +51,8 @@ The commands below are for a shell in this folder.
 
 ## nginx
 
-A server that lets in only who shows a QWAC. nginx takes relative paths from its own folder: write this one's, which `pwd` tells,
-in the place of /DIR.
+A server that accepts clients with a QWAC only and passes the certificate on to an application on port 8080, which reads it with
+`TrustedProxy("127.0.0.1", form=ProxyForm.NGINX)`. Replace /DIR by the path of this folder (`pwd`).
 
     server {{
         listen                  127.0.0.1:8443 ssl;
@@ -64,7 +64,7 @@ in the place of /DIR.
         ssl_verify_depth        2;
         location / {{
             proxy_pass          http://127.0.0.1:8080;
-            proxy_set_header    X-Client-Cert $ssl_client_escaped_cert;
+            proxy_set_header    X-SSL-Client-Cert $ssl_client_escaped_cert;
         }}
     }}
 
@@ -82,6 +82,9 @@ While it serves:
 
     openssl ocsp -issuer issuing-ca-qwac.pem -cert qwac.pem -url http://localhost:8448/ocsp -CAfile root.pem -no_nonce
     curl -O http://localhost:8448/issuing-ca-qwac.crl
+    openssl ts -query -data qwac.pem -sha256 -cert -out qwac.tsq
+    curl -H "Content-Type: application/timestamp-query" --data-binary @qwac.tsq -o qwac.tsr http://localhost:8448/tsa
+    openssl ts -verify -data qwac.pem -in qwac.tsr -CAfile root.pem -untrusted issuing-ca-qseal.pem
 {trying}"""
 
 

@@ -1,7 +1,7 @@
 """The certificates of a test PKI: names and extensions, as production profiles have them.
 
 Sources: ETSI EN 319 412-1, -3, -4, -5 and TS 119 495 (leaf profiles), RFC 5280 (authorities). Every authority says TEST in
-its name, and every provider's certificate in the organisation's name or in its policy, so that none can be taken for one of
+its name, and every provider's certificate in the organisation's name, its locality or its policy, so that none can be taken for one of
 production.
 """
 
@@ -44,7 +44,6 @@ _JURISDICTION, _BUSINESS_CATEGORY = "1.3.6.1.4.1.311.60.2.1.3", "2.5.4.15"
 _SERIAL_NUMBER, _LOCALITY = "2.5.4.5", "2.5.4.7"
 _TEST = re.compile(r"(?<![^\W_])TEST(?![^\W_])")
 _PRINTABLE_STRING = re.compile(r"[A-Za-z0-9 '()+,./:=?-]{1,64}")
-REGISTRATION = "2.23.140.3.1"  # the organizationIdentifier as the CA/Browser Forum has it
 EV_ATTRIBUTES = frozenset({_JURISDICTION, _BUSINESS_CATEGORY})  # which only the name of an EV certificate has
 _QCP_L_QSCD = "0.4.0.194112.1.3"
 # Website certificates for payment services only (QNCP-w-gen), or ones that browsers believe as well (QEVCP-w with CABF EV).
@@ -216,8 +215,12 @@ def key_identifiers(key: CertificatePublicKeyTypes, issuer_key: CertificatePubli
 
 
 def _policies(provider: Provider, *stated: str) -> Extension:
-    """The policies; the first says TEST where the organisation's name does not."""
-    notice = None if says_test(provider.name) else [x509.UserNotice(None, "TEST certificate, not to be relied on")]
+    """The policies; the first says TEST where the organisation's name does not, but not beside one of the CA/Browser Forum.
+
+    Its rules allow no User Notice (BR section 7.1.2.7.9); the name of such a certificate has TEST as its locality.
+    """
+    may_notice = oids.PUBLIC_TLS_POLICIES.isdisjoint(stated) and not says_test(provider.name)
+    notice = [x509.UserNotice(None, "TEST certificate, not to be relied on")] if may_notice else None
     first, *others = (x509.ObjectIdentifier(oid) for oid in stated)
     stating = [x509.PolicyInformation(first, notice), *(x509.PolicyInformation(oid, None) for oid in others)]
     return x509.CertificatePolicies(stating), False
@@ -232,7 +235,7 @@ def _registration(identifier: OrganizationIdentifier) -> Extension:
         der.write_text(identifier.country or "", tag=der.PRINTABLE_STRING),
         der.write_text(reference),
     )
-    return x509.UnrecognizedExtension(x509.ObjectIdentifier(REGISTRATION), value), False
+    return x509.UnrecognizedExtension(x509.ObjectIdentifier(oids.CABF_ORGANIZATION_IDENTIFIER), value), False
 
 
 def _qc_statements(provider: Provider, qc_type: str, *, pds: tuple[PdsLocation, ...], sscd: bool = False) -> Extension:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
+from tppkit._text import nearest
 from tppkit.certificates import (
     EidasCertificate,
     EidasRequest,
     OrganizationIdentifier,
+    general_names,
     oids,
     parse_organization_identifier,
 )
@@ -24,7 +25,6 @@ DEFAULT_NAME = "Example Payments TEST"
 DEFAULT_ROLES = ("PSP_PI", "PSP_AI")
 DEFAULT_DNS_NAME = "tpp.test.example.com"
 
-_DNS_NAME = re.compile(r"(?=.{1,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 # VAT's own codes, and where who has them is established.
 _ESTABLISHED: Mapping[str, str] = MappingProxyType({"EL": "GR", "XI": "GB"})
 # What is written for a country and is not its code.
@@ -211,7 +211,7 @@ def make_other_provider(provider: Provider) -> Provider:
 
 def is_dns_name(text: str) -> bool:
     """Whether a text is a DNS name in lower case, as certificates have it."""
-    return _DNS_NAME.fullmatch(text) is not None
+    return general_names.is_dns_name(text) and text == text.lower()
 
 
 def _require_identifier(text: str) -> OrganizationIdentifier:
@@ -264,6 +264,9 @@ def _require_roles(roles: Sequence[str]) -> tuple[str, ...]:
         stated = shown(", ".join(roles)) if roles else "none"
         known = ", ".join(oids.ROLE_OIDS)
         message = f"the roles ({stated}) are not one or more, each once, of {known} (TS 119 495 GEN-5.2.2-1)"
+        meant = {role: oids.ROLE_OF_PROVIDER.get(role.upper()) or nearest(role, oids.ROLE_OIDS) for role in roles}
+        hints = [f"for {role[:40]} give {found}" for role, found in meant.items() if found and found != role]
+        message += f"; {', '.join(hints)}" if hints else ""
         raise ConfigurationError("pki.role", message, clause="TS 119 495 GEN-5.2.2-1")
     return tuple(roles)
 

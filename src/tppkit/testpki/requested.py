@@ -87,9 +87,9 @@ def asks_for_ev(request: EidasRequest) -> bool:
     """Whether it asks for a website certificate that browsers believe: by policy, or by what only such a one says."""
     asked = {*request.extensions.policies, *request.extensions.present}
     stated = {oid for rdn in request.subject.rdns for oid, _ in rdn}
-    return not asked.isdisjoint((*profiles.QWAC_POLICIES["ev"], profiles.REGISTRATION)) or not stated.isdisjoint(
-        profiles.EV_ATTRIBUTES
-    )
+    return not asked.isdisjoint(
+        (*profiles.QWAC_POLICIES["ev"], oids.CABF_ORGANIZATION_IDENTIFIER)
+    ) or not stated.isdisjoint(profiles.EV_ATTRIBUTES)
 
 
 def requested_dns_names(request: EidasRequest, *, kind: str) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from tppkit.trust.fetching import Fetch
 from tppkit.trust.path.verifier import PathVerifier, TrustedPath
 from tppkit.trust.path.window import Window
 from tppkit.trust.revocation.checker import RevocationChecker
-from tppkit.trust.revocation.crl import Crl, parse_crl, verify_crl
+from tppkit.trust.revocation.crl import verify_crl
 from tppkit.trust.revocation.ocsp import verify_ocsp
 from tppkit.trust.revocation.ocsp_response import OcspResponse, make_ocsp_request, parse_ocsp_response
 from tppkit.trust.revocation.outcome import RevocationPolicy, RevocationScope
 from tppkit.trust.revocation.retained import RevocationEvidence, load_revocation, read_revocation
+from tppkit.trust.revocation.revocation_list import Crl, parse_crl
 from tppkit.trust.revocation.status import CertificateStatus, Source, State
 from tppkit.trust.trusted_list.folder import load_trusted_lists
 from tppkit.trust.trusted_list.lists import QualifiedStatus, TrustedLists

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
+from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, Finding, FormatError
 from tppkit.trust.path.strength import is_signed_by
@@ -62,7 +62,7 @@ def _is_self_signed(certificate: EidasCertificate) -> bool:
     return certificate.subject == certificate.issuer and is_signed_by(certificate, certificate)
 
 
-def load_anchors(path: Path) -> Anchors:
+def load_anchors(path: FilePath) -> Anchors:
     """Read the authorities of a file, or of the certificate files directly inside a folder.
 
     Self-signed authorities are roots. A file that has none was named by the caller for what it holds, so then every authority
@@ -75,6 +75,7 @@ def load_anchors(path: Path) -> Anchors:
         ConfigurationError: `trust.no-anchors`, `trust.no-root`; `trust.unreadable` when the path or a file in it cannot be
             read.
     """
+    path = as_path(path)
     try:
         is_folder = path.is_dir()
         files = sorted(p for p in path.iterdir() if p.suffix.lower() in CERTIFICATE_SUFFIXES) if is_folder else [path]

@@ -12,8 +12,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tppkit._clock import Clock, utc_now
+from tppkit._encoding import shown
 from tppkit.callbacks import (
     AsyncInbox,
+    CallbackKind,
     Inbox,
     Outcome,
     Receipt,
@@ -22,6 +24,7 @@ from tppkit.callbacks import (
 )
 from tppkit.callbacks.inbox import Handler, Transaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
+from tppkit.errors import CallbackRejected, ConfigurationError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web.callback_functions import OwnFunctions, require_function, require_functions, require_kind
 from tppkit.web.callback_refusing import (
@@ -51,12 +54,18 @@ class _Gate:
     """What both gates do before and after the inbox."""
 
     def __init__(
-        self, inbox: Inbox | AsyncInbox, *, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
-    ) -> None:
+        self, inbox: Inbox | AsyncInbox, *, login: object, peers: CallbackPeers | None, on_refusal: OnRefusal, now: Clock
+    ) -> None:  # fmt: skip
         require_kind("peers", peers, CallbackPeers, type(None))
         require_function("now", now, awaited=False)
         self.receiver = inbox.receiver
-        self.now = now
+        self.now, self._answers_login = now, login is not None
+        scanned = [address.url for address in self.receiver.book.addresses if address.kind is CallbackKind.LOGIN]
+        if scanned and login is None:
+            raise ConfigurationError(
+                "callback.no-login",
+                f"login GETs come to {shown(scanned[0])}, and the gate has no login= to answer them",
+            )
         self._peers, self._sink = peers, RefusalSink(on_refusal)
 
     def find(self, source: Source) -> str | None:
@@ -75,13 +84,24 @@ class _Gate:
             self._peers.require(source)
         require_length(source, max_bytes=self.receiver.max_body)
 
-    def tell(self, receipt: Receipt) -> None:
-        """Warn of what is acknowledged and should not have come (assumption same-version)."""
+    def check(self, receipt: Receipt) -> None:
+        """Log what is acknowledged although something is wrong with it (assumption same-version).
+
+        Raises:
+            CallbackRejected: `callback.method`, a login GET came to an address of kind `other`, and nothing answers it.
+        """
+        if receipt.outcome is Outcome.LOGIN and not self._answers_login:
+            raise CallbackRejected("callback.method", "a login GET came to a gate without login=")
         if receipt.outcome is Outcome.VERSION_CONFLICT:
             _LOG.warning(
                 "callback %s: its record came before with the same ver and other content, so it is acknowledged and not"
                 " applied [%s]",
                 receipt.callback.request_id, "callback.version-conflict",
+            )  # fmt: skip
+        elif receipt.outcome is Outcome.UNREADABLE:
+            _LOG.warning(
+                "callback %s: acknowledged, and kept as failed until it is released or discarded: %s",
+                receipt.callback.request_id, receipt.fault,
             )  # fmt: skip
 
     def refuse(
@@ -119,7 +139,8 @@ class CallbackGate(_Gate):
             `Inbox.work` (`Inbox.accept`).
         within: opens a transaction of the application's, gives its connection and commits at its end; the handler then runs in
             that one (`Inbox.handle_within`).
-        login: what a login GET is answered, also when it is repeated; called behind the inbox, so without an effect of its own.
+        login: Answers a login GET, also when it is repeated, so it must have no effect of its own. No handler gets login GETs, and
+            they are not stored. Required if the receiver has a LOGIN address.
         keep: gets the receipt of everything that is acknowledged, before it is: evidence. It gets repetitions too, because the
             process may have died the first time; where it fails nothing is acknowledged.
         peers: from where callbacks are taken; from everywhere without.
@@ -129,7 +150,7 @@ class CallbackGate(_Gate):
 
     Raises:
         ConfigurationError: `callback.function`, a function is none, or would not run because it is a coroutine function;
-            `web.setting`, inbox or peers are of another kind.
+            `callback.no-login`; `web.setting`, inbox or peers are of another kind.
     """
 
     def __init__(
@@ -138,7 +159,7 @@ class CallbackGate(_Gate):
         now: Clock = utc_now,
     ) -> None:  # fmt: skip
         require_kind("inbox", inbox, Inbox)
-        super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        super().__init__(inbox, login=login, peers=peers, on_refusal=on_refusal, now=now)
         require_functions(awaited=False, handler=handler, within=within, login=login, keep=keep)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
         self._under_way = UnderWay()
@@ -158,12 +179,12 @@ class CallbackGate(_Gate):
         own = OwnFunctions()
         try:
             receipt = self._take(received, own)
-            self.tell(receipt)
+            self.check(receipt)
             if not receipt.acknowledged:
                 return AGAIN
             if self._keep is not None:
                 own.call(self._keep, receipt)
-            if self._login is None or receipt.callback.method != "GET":
+            if receipt.outcome is not Outcome.LOGIN or self._login is None:
                 return ACKNOWLEDGED
             return make_answer(200, own.call(self._login, receipt.callback).to_wire())
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 503 without details
@@ -196,8 +217,8 @@ class AsyncCallbackGate(_Gate):
         now: the clock.
 
     Raises:
-        ConfigurationError: `callback.function`, a function is none, or would not run because it is a generator; `web.setting`,
-            inbox or peers are of another kind.
+        ConfigurationError: `callback.function`, a function is none, or would not run because it is a generator;
+            `callback.no-login`; `web.setting`, inbox or peers are of another kind.
     """
 
     def __init__(
@@ -206,7 +227,7 @@ class AsyncCallbackGate(_Gate):
         on_refusal: OnRefusal = log_refused_callback, now: Clock = utc_now,
     ) -> None:  # fmt: skip
         require_kind("inbox", inbox, AsyncInbox)
-        super().__init__(inbox, peers=peers, on_refusal=on_refusal, now=now)
+        super().__init__(inbox, login=login, peers=peers, on_refusal=on_refusal, now=now)
         require_functions(awaited=True, handler=handler, login=login, keep=keep)
         require_functions(awaited=False, within=within)
         self._inbox, self._handler, self._within, self._login, self._keep = inbox, handler, within, login, keep
@@ -216,12 +237,12 @@ class AsyncCallbackGate(_Gate):
         own = OwnFunctions()
         try:
             receipt = await self._take(received, own)
-            self.tell(receipt)
+            self.check(receipt)
             if not receipt.acknowledged:
                 return AGAIN
             if self._keep is not None:
                 await own.await_one(self._keep, receipt, optional=True)
-            if self._login is None or receipt.callback.method != "GET":
+            if receipt.outcome is not Outcome.LOGIN or self._login is None:
                 return ACKNOWLEDGED
             return make_answer(200, (await own.await_one(self._login, receipt.callback, optional=True)).to_wire())
         except Exception as e:  # noqa: BLE001  # as above

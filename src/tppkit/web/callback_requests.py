@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 from tppkit._encoding import shown
 from tppkit.callbacks import verify_peer
-from tppkit.callbacks.peers import IpNetwork, parse_networks
-from tppkit.errors import ConfigurationError, FormatError
+from tppkit.callbacks.peers import IpNetwork, is_in_networks, parse_networks
+from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
+from tppkit.web.proxies import address_headers
 from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
@@ -44,22 +45,31 @@ class CallbackPeers:
                 )
 
     def require(self, source: Source) -> None:
-        """Refuse a request of anybody else.
+        """Reject a request from any other address.
+
+        A server may have replaced the address of the connection by one from a header (uvicorn does by default), with a port too. So
+        a request with such a header is accepted from a trusted proxy only, and the server must report the proxy's own address.
 
         Args:
-            source: what the server tells.
+            source: what the server reports about the request.
 
         Raises:
             CallbackRejected: `callback.peer`.
-            FormatError: `message.no-length`, X-Forwarded-For may be a trailer of whoever sends.
+            FormatError: `message.no-length`, X-Forwarded-For may be a trailer of the sender.
         """
-        peer, proxies = source.address(), tuple(self.trusted_proxies)
+        peer, proxies = source.address() or "", tuple(self.trusted_proxies)
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
+        names = address_headers(source)
+        if names and not is_in_networks(peer, proxies):
+            raise CallbackRejected(
+                "callback.peer",
+                f"{shown(peer)} is no trusted proxy, and may be an address that the server took from {names[0]}",
+            )
         forwarded = source.header_values("x-forwarded-for") if proxies else ()
         if forwarded:
             require_length_announced(source)
-        verify_peer(peer or "", allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
+        verify_peer(peer, allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
 
 
 def callback_target(source: Scope) -> str | None:

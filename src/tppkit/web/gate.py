@@ -100,6 +100,7 @@ class SealGate:
         self._on_refusal = on_refusal
         self._on_outcome = on_outcome
         self._request_id = seals.profile.request_id
+        self._id_header = "X-Request-ID" if self._request_id in (None, "x-request-id") else self._request_id
         self._id_demanded = self._request_id in seals.profile.demanded
         self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
         for name, function in (
@@ -232,7 +233,7 @@ class SealGate:
     def _check_head(self, fields: Mapping[str, str]) -> None:
         request_id = fields.get(self._request_id or "")
         if self._id_demanded or request_id is not None:
-            parse_request_id(request_id)
+            parse_request_id(request_id, name=self._id_header)
         length = fields.get(_LENGTH, "0")
         if not (length.isascii() and length.isdigit()):
             raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
@@ -256,11 +257,10 @@ class SealGate:
 
     def _echo(self, source: Source) -> list[tuple[str, str]]:
         """The request's id, when it is one."""
-        name = self._request_id or "x-request-id"
-        values = source.header_values(name)
+        values = source.header_values(self._id_header.lower())
         with suppress(FormatError):
             if len(values) == 1:
-                return [("X-Request-ID" if name == "x-request-id" else name, parse_request_id(values[0]))]
+                return [(self._id_header, parse_request_id(values[0]))]
         return []
 
 

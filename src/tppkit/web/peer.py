@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from tppkit._clock import as_utc
-from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web.proxies import TrustedProxy, address_headers, unproven_headers
@@ -18,6 +18,7 @@ from tppkit.web.sources import UNIX, Source, require_length_announced, source_of
 MAX_CHAIN = 10
 _REMEMBERED = 512
 _MAX_PEM = 2 * 64 * 1024
+_ORGANIZATIONS = OrganizationPolicy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,14 +98,16 @@ class QwacPolicy:
 
     Args:
         paths: believes certificates.
+        organizations: the organizationIdentifiers that are accepted; give the same to `SealPolicy`.
     """
 
-    def __init__(self, paths: PathVerifier) -> None:
+    def __init__(self, paths: PathVerifier, *, organizations: OrganizationPolicy = _ORGANIZATIONS) -> None:
         self.paths = paths
+        self.organizations = organizations
         self._believed: dict[str, tuple[tuple[str, ...], TrustedPath]] = {}  # by the QWAC, the latest last
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
-        """Believe the peer's QWAC: it fits its profile and chains to an anchor at the time.
+        """Believe the peer's QWAC: it fits its profile, chains to an anchor at the time, and names an accepted organisation.
 
         Args:
             peer: the peer's certificates.
@@ -115,7 +118,7 @@ class QwacPolicy:
 
         Raises:
             FormatError: the QWAC cannot be read: `certificate.*`, `der.*`, `pem.malformed`.
-            CertificateRejected: `certificate.*`, `qcstatements.*`, `organization-identifier.missing`, `trust.no-path`,
+            CertificateRejected: `certificate.*`, `qcstatements.*`, `organization-identifier.*`, `trust.no-path`,
                 `path.*`, `key.*`, `revocation.*`.
         """
         at = as_utc(at)
@@ -124,6 +127,7 @@ class QwacPolicy:
             return known
         qwac = _read(peer.chain_pem[0])
         path = self.paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=_authorities(peer.chain_pem[1:]))
+        self.organizations.require(qwac)
         self._remember(peer.chain_pem, path)
         return path
 

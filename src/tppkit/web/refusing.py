@@ -60,10 +60,10 @@ def brief_refusal(error: TppkitError) -> Refusal:
 
 
 def log_refusal(refused: Refused) -> None:
-    """Write a refusal to the logger `tppkit.web`: what the caller did as information, what we did as an error."""
+    """Log a refusal with its reason to `tppkit.web`: faults of the caller as warnings, our own as errors."""
     failed = refused.refusal.status >= 500
     _LOG.log(
-        logging.ERROR if failed else logging.INFO, "%s %s from %s: %d %s: %s",
+        logging.ERROR if failed else logging.WARNING, "%s %s from %s: %d %s: %s",
         refused.method, refused.target, refused.address, refused.refusal.status, refused.refusal.code, refused.error,
         exc_info=refused.error if failed else None,
     )  # fmt: skip

@@ -199,12 +199,10 @@ class ReplayGuard:
         claim = self.store.claim(key, digest, bounds)
         if claim.verdict is Verdict.OTHER:
             raise LocalProtocolError(
-                "request-id.reuse", "this X-Request-ID was used for another request within the window"
+                "request-id.reuse", "this request id was used for another request within the window"
             )
         if claim.verdict is Verdict.RUNNING:
-            raise LocalProtocolError(
-                "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
-            )
+            raise LocalProtocolError("request-id.in-progress", "the first request with this id has no answer yet")
         if claim.answer == _TOO_LONG:
             raise LocalProtocolError(
                 "request-id.answered", "the first request was answered, at a length that is not kept"

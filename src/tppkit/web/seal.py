@@ -26,9 +26,9 @@ AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 class SealMiddleware:
     """Stands before an ASGI application.
 
-    The head is verified before a byte of the body is asked for, the body is hashed as it comes, and the application gets it
-    only once it is proven whole. What it may believe it reads with `verified_request(scope)`. A WebSocket is refused, because
-    nothing of it is sealed; a lifespan passes.
+    The head is verified before the body is read, the body is hashed as it arrives, and the application gets both only once the
+    whole body is verified: the headers that were verified, without trailers that arrived later. It reads what is trusted with
+    `verified_request(scope)`. A WebSocket is refused, because nothing of it is sealed; a lifespan passes.
 
     Args:
         app: the application.
@@ -68,7 +68,8 @@ class SealMiddleware:
         elif passage.answer is not None:
             await send_answer(send, passage.answer)
         else:
-            await self._handle({**scope, KEY: passage.admitted}, passage, receive, send)
+            judged = {**scope, "headers": list(source.raw_headers), KEY: passage.admitted}
+            await self._handle(judged, passage, receive, send)
 
     async def _open(self, source: AsgiSource, receive: Receive) -> Passage | None:
         pending = self._gate.open(source)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tppkit._encoding import shown
@@ -79,7 +79,7 @@ class AsgiSource:
 
     Attributes:
         extensions: see `Source`.
-        raw_headers: the header fields, as they came.
+        raw_headers: The header fields as they came. A copy: uvicorn with httptools later appends trailers to the scope's list.
     """
 
     __slots__ = ("_scope", "extensions", "raw_headers")
@@ -87,7 +87,7 @@ class AsgiSource:
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.extensions: Mapping[str, Any] = scope.get("extensions") or {}
-        self.raw_headers: Iterable[tuple[bytes, bytes]] = scope.get("headers", ())
+        self.raw_headers: tuple[tuple[bytes, bytes], ...] = tuple(scope.get("headers", ()))
 
     @property
     def method(self) -> str:

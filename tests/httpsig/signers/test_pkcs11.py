@@ -237,6 +237,17 @@ def test_a_wrong_pin_is_told_without_showing_it(token: Path) -> None:
     assert "wrong-told" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
 
 
+def test_a_pin_may_be_text(token: Path) -> None:
+    pkcs11.lib(str(token)).reinitialize()
+    device = signer(token, pin=PIN)
+    require_signature(device, device.sign(b"x"), b"x")
+    pkcs11.lib(str(token)).reinitialize()
+    with pytest.raises(ConfigurationError) as caught:
+        signer(token, pin="wrong-text")
+    assert caught.value.code == "signer.pin"
+    assert "wrong-text" not in repr((caught.value, caught.value.__cause__, caught.value.__context__))
+
+
 @pytest.mark.parametrize("pin", [None, "", PIN.encode()])
 def test_a_pin_that_is_none_is_told_and_not_tried(token: Path, pin: Any) -> None:
     pkcs11.lib(str(token)).reinitialize()

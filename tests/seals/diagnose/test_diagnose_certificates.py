@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
-from base64 import b64encode
+from base64 import b64encode, encodebytes
 from time import process_time
 from typing import Any
 from urllib.parse import quote
@@ -104,6 +106,45 @@ def test_the_seal_s_certificate_is_found_behind_that_of_its_authority(pki: Pki, 
     diagnosis = diagnose_request(message, certificates=known)
     assert explained(diagnosis) == ["certificate-form"]
     assert "number 2 of 2" in diagnosis.causes[0].evidence[0]
+
+
+WRAPPED = {
+    "base64 twice": (lambda raw: b64encode(b64encode(raw)).decode(), "base64 of DER, in base64 once more"),
+    "base64 of PEM, twice": (lambda raw: b64encode(b64encode(pem(raw).encode())).decode(), "base64 of PEM, in base64 once more"),
+    "escapes": (lambda raw: quote(b64encode(raw), safe=""), "base64 of DER, percent-encoded"),
+    "escaped twice": (lambda raw: quote(quote(pem(raw))), "PEM in percent escapes, as proxies forward it, percent-encoded"),
+    "literal line breaks": (lambda raw: pem(raw).replace("\n", r"\n"), r"PEM without its line breaks, .*, with line breaks written as \\n"),
+    "a JSON string": (lambda raw: json.dumps(pem(raw).replace("\n", "\r\n")), r"PEM .*, with line breaks written as \\n"),
+    "base64 with literal line breaks": (lambda raw: encodebytes(raw).decode().replace("\n", r"\n"), r"base64 of DER, with line .* \\n"),
+    "base64 of literal line breaks": (
+        lambda raw: b64encode(pem(raw).replace("\n", r"\n").encode()).decode(),
+        r"PEM .*, with line breaks written as \\n, in base64 once more",
+    ),
+}  # fmt: skip
+
+
+def pem(raw: bytes) -> str:
+    return certificate_pem(EidasCertificate.from_der(raw)).decode()
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_certificate_that_was_encoded_once_more_is_unwrapped_and_the_rest_is_diagnosed(pki: Pki, name: str) -> None:
+    wrap, told = WRAPPED[name]
+    text = wrap(pki.qseal.certificate.der)
+    diagnosis = diagnose_request(with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), text))
+    assert explained(diagnosis) == ["certificate-form"]
+    assert re.fullmatch(f"it is {told}, the dialect has base64 of DER", diagnosis.causes[0].evidence[0])
+    wrong = seal_wrongly(pki.qseal, covered=NEEDED, signed_target=lambda value: value.partition("?")[0])
+    assert explained(diagnose_request(with_certificate(wrong, text))) == ["certificate-form", "target-without-query"]
+
+
+def test_what_was_wrapped_more_often_than_is_looked_for_is_no_certificate(pki: Pki) -> None:
+    raw = pki.qseal.certificate.der
+    for _ in range(6):
+        raw = b64encode(raw)
+    diagnosis = diagnose_request(with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), raw.decode()))
+    assert [cause.name for cause in diagnosis.causes] == ["certificate-form"]
+    assert "no certificate that can be read" in diagnosis.causes[0].evidence[0]
 
 
 def x5c(*certificates: EidasCertificate) -> dict[str, Any]:

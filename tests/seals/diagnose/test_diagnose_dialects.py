@@ -150,7 +150,7 @@ def test_everything_that_another_dialect_lacks_for_the_one_asked_is_said(rsa_pki
         text for text in ("in the dialect's form", "in the header that the dialect names", "Cover it") if text in mend
     }
     evidence, mend = mend_of(rsa_pki, "psd2-v1", "rabobank")
-    assert "it is by SHA-256; the dialect has sha-512" in evidence
+    assert 'the Digest header is by "SHA-256"; the profile rabobank takes only sha-512' in evidence
     assert "Hash with the algorithm that the dialect names" in mend
     evidence, _ = mend_of(rsa_pki, "cavage-12", "psd2-v1")
     assert "RSASSA-PSS where PKCS#1 is due" in evidence

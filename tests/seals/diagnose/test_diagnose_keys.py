@@ -7,7 +7,7 @@ import hmac
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from wrong_signer import Case, seal_wrongly
+from wrong_signer import HEADERS, Case, seal_wrongly
 
 from tppkit.seals import PROFILES, PSD2_V1
 from tppkit.seals.certificate_header import CertificateForm, write_certificate
@@ -34,7 +34,33 @@ def test_the_key_of_the_qwac_is_named(pkis: dict[str, Pki], kind: str) -> None:
 def test_without_that_certificate_it_is_not_explained(pkis: dict[str, Pki], kind: str) -> None:
     diagnosis = diagnose_request(seal_wrongly(pkis[kind].qseal, key=pkis[kind].qwac.key))
     assert diagnosis.outcome is Outcome.UNEXPLAINED
-    assert any("--cert" in text for text in diagnosis.advice)
+    assert "sealed with the QWAC's key" in diagnosis.advice[0]
+    assert "--qwac" in diagnosis.advice[0]
+
+
+@KINDS
+def test_where_the_qwac_s_key_does_not_fit_either_that_is_said_first(
+    pkis: dict[str, Pki], kind: str, other_qseal: Issued
+) -> None:
+    own = pkis[kind]
+    other = other_qseal if kind == "ec" else own.other_qseal
+    diagnosis = diagnose_request(seal_wrongly(own.qseal, key=other.key), qwac=own.qwac.certificate)
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert "the QWAC's" in diagnosis.advice[0]
+    assert "--cert" in diagnosis.advice[0]
+
+
+def test_where_the_key_is_right_nothing_is_said_of_the_qwac(rsa_pki: Pki) -> None:
+    diagnosis = diagnose_request(seal_wrongly(rsa_pki.qseal, signed_target=lambda value: "unheard of"))
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert not any("QWAC" in text for text in diagnosis.advice)
+
+
+def test_a_wrong_day_of_the_week_in_date_is_named(pki: Pki) -> None:
+    headers = tuple((name, "Tue, 01 Jun 2026 12:00:00 GMT" if name == "Date" else value) for name, value in HEADERS)
+    diagnosis = diagnose_request(seal_wrongly(pki.qseal, headers=headers))
+    assert names(diagnosis) == ["header.date"]
+    assert "wrong day of the week: 01 Jun 2026 is a Mon" in diagnosis.causes[0].sentence
 
 
 @KINDS

@@ -290,6 +290,10 @@ TARGET_CASES = (
         {"signed_target": lambda value: value.replace(" /", " https://api.bank.example/").partition("?")[0]},
     ),
     Case("target-base-path-stripped", {"signed_target": lambda value: value.replace(" /psd2/v1", " ")}),
+    *(
+        Case("target-base-path-removed", {"target": prefix + TARGET, "finish": lambda one: one._replace(target=TARGET)})
+        for prefix in ("/xs2a", "/bank", "/gateway/berlingroup/v1", "/api/v2")
+    ),
     Case("target-slash", {"signed_target": lambda value: value.replace("?", "/?")}),
     Case("target-query-order", {"signed_target": lambda value: value.replace("x=%2Fa&b=2", "b=2&x=%2Fa")}),
     Case("method-upper-case", {"signed_target": upper_method}),
@@ -318,6 +322,7 @@ LINE_CASES = (
     Case("value-untrimmed", {"lines": replaced("x-words", lambda value: f"{value} ")}),
     Case("value-spaces", {"lines": replaced("x-words", lambda value: value.replace("  ", " "))}),
     Case("value-folded", {"lines": replaced("x-words", lambda value: value.replace("s H", "s\r\n H"))}),
+    Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("Mon,", "Tue,"))}),
     Case("value-time-form", {"lines": replaced("date", lambda value: value.replace("GMT", "+0000"))}),
     Case("value-time-near", {"lines": replaced("date", lambda value: value.replace("12:00:00", "11:59:59"))}),
     Case("value-time-apart", {"lines": replaced("date", lambda value: value.replace("12:00:00", "12:04:10"))}),

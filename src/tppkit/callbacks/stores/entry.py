@@ -52,6 +52,9 @@ class Outcome(StrEnum):
         BUSY: somebody else holds a claim on it; the sender should repeat it.
         FAILED: its handler failed (only workers say so; elsewhere the handler's exception is raised).
         CONFLICT: its key was used for other signed bytes.
+        LOGIN: A login GET: no handler gets it and nothing is stored. Answer it with a `LoginRequest`.
+        UNREADABLE: The signature is valid, the body is not what belongs to the address. Kept as failed until an operator releases or
+            discards it.
     """
 
     STORED = "stored"
@@ -62,6 +65,8 @@ class Outcome(StrEnum):
     BUSY = "busy"
     FAILED = "failed"
     CONFLICT = "conflict"
+    LOGIN = "login"
+    UNREADABLE = "unreadable"
 
 
 class Order(NamedTuple):

@@ -191,14 +191,14 @@ class MemoryStore:
                 if row is None:
                     return Outcome.BUSY
                 self._finish(row, at)
-                self._settle(row.entry, applied=True)
+                self._settle(taken.entry, applied=True)
                 return Outcome.APPLIED
             case Fail(taken, reason, due_at):
                 if row := self._held(taken):
                     row.state, row.reason = State.FAILED, reason
                     row.attempts -= reason == LEASE_ENDED  # this was no attempt
                     self._set_due(row, due_at)
-                    self._settle(row.entry, applied=False)
+                    self._settle(taken.entry, applied=False)
             case _:
                 assert_never(step)
         return None

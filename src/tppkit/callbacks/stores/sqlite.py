@@ -9,10 +9,9 @@ import weakref
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import Any
 
-from tppkit._files import require_database, require_wait
+from tppkit._files import FilePath, require_database, require_wait
 from tppkit.callbacks.stores.driving import TransactionEnded
 from tppkit.callbacks.stores.programs import Mark
 from tppkit.callbacks.stores.rows import Rows
@@ -67,7 +66,7 @@ class SqliteStore(SqlStore):
 
     def __init__(
         self,
-        path: Path,
+        path: FilePath,
         *,
         prefix: str = "tppkit_inbox_",
         synchronous: Synchronous = Synchronous.FULL,
@@ -76,12 +75,12 @@ class SqliteStore(SqlStore):
     ) -> None:
         if sqlite3.sqlite_version_info < (3, 35):
             raise ConfigurationError("inbox.sqlite", f"SQLite {sqlite3.sqlite_version} is older than 3.35")
-        require_database(path, code="inbox.sqlite")
+        file = require_database(path, code="inbox.sqlite")
         super().__init__(Statements(Dialect.SQLITE, prefix=prefix))
         if synchronous not in tuple(Synchronous):
             raise ConfigurationError("inbox.setting", f"synchronous is {synchronous!r}, not {' or '.join(Synchronous)}")
         self._wait_s = require_wait(wait_s, code="inbox.setting")
-        self._file = SqliteFile(path, synchronous=Synchronous(synchronous), wait_s=wait_s, on_connect=on_connect)
+        self._file = SqliteFile(file, synchronous=Synchronous(synchronous), wait_s=wait_s, on_connect=on_connect)
         self._group: SqliteGroup | None = None
         self._holder: int | None = None  # the thread whose turn it is
         self._start()

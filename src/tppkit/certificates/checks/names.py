@@ -10,7 +10,9 @@ from tppkit._encoding import shown
 from tppkit._iso_codes import COUNTRIES
 from tppkit.certificates import der, oids
 from tppkit.certificates.certificate import EidasCertificate
+from tppkit.certificates.general_names import is_dns_name
 from tppkit.certificates.identifier import MAX_LENGTH, parse_organization_identifier
+from tppkit.certificates.names import DistinguishedName
 from tppkit.certificates.rule import Check, Fault
 from tppkit.errors import FormatError
 
@@ -25,20 +27,36 @@ _STRING_TYPES = {
 }
 _LENGTHS = {"2.5.4.5": 64, "2.5.4.7": 128, "2.5.4.8": 128, "1.2.840.113549.1.9.1": 255}
 _PUBLIC_LENGTHS = _LENGTHS | {oids.COMMON_NAME: 64, oids.ORGANIZATION: 64, "2.5.4.11": 64}
+# The last three are of RFC 2606: no DNS name below them exists.
 _INTERNAL_ZONES = (
     ".local", ".localhost", ".localdomain", ".internal", ".intranet", ".private", ".lan", ".home", ".corp", ".home.arpa",
+    ".test", ".example", ".invalid",
 )  # fmt: skip
+_NATURAL_PERSON = ("2.5.4.42", "2.5.4.4", "2.5.4.65")  # givenName, surname, pseudonym
+_STATE = 0x80  # registrationStateOrProvince [0] IMPLICIT PrintableString
+
+
+def missing_issuer_attribute(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The issuer, a legal person, lacks country, organisation or common name.
+
+    The CA/Browser Forum decides on the common name of authorities that issue public website certificates.
+    """
+    issuer = certificate.issuer
+    if any(issuer.values(oid) for oid in _NATURAL_PERSON):
+        return None
+    absent = _missing(issuer, with_common_name=not certificate.extensions.is_public_tls)
+    return (f"the issuer has no {absent}", {"missing": absent}) if absent else None
+
+
+def _missing(name: DistinguishedName, *, with_common_name: bool) -> str:
+    needed = [oids.COUNTRY, oids.ORGANIZATION, *([oids.COMMON_NAME] if with_common_name else [])]
+    return ", ".join(oids.NAME_ATTRIBUTES[oid] for oid in needed if not name.values(oid))
 
 
 def missing_attribute(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """The subject lacks country, organisation or common name; a public website certificate needs no common name."""
-    needed = [oids.COUNTRY, oids.ORGANIZATION]
-    if not certificate.extensions.is_public_tls:
-        needed.append(oids.COMMON_NAME)
-    absent = [oids.NAME_ATTRIBUTES[oid] for oid in needed if not certificate.subject.values(oid)]
-    if not absent:
-        return None
-    return f"the subject has no {', '.join(absent)}", {"missing": ", ".join(absent)}
+    absent = _missing(certificate.subject, with_common_name=not certificate.extensions.is_public_tls)
+    return (f"the subject has no {absent}", {"missing": absent}) if absent else None
 
 
 def repeated_attribute(certificate: EidasCertificate, at: datetime) -> Fault | None:
@@ -203,9 +221,51 @@ def eidas_identifier(certificate: EidasCertificate, at: datetime) -> Fault | Non
     return message, {"organization_identifier": text}
 
 
+def other_registration(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """The CA/Browser Forum's organisation identifier extension names another organisation than the subject."""
+    identifier, oid = certificate.organization_identifier, oids.CABF_ORGANIZATION_IDENTIFIER
+    if identifier is None or oid not in certificate.extensions.present:
+        return None
+    try:
+        stated = _read_registration(certificate.extension_values[oid])
+    except FormatError as e:
+        return f"its CA/Browser Forum organizationIdentifier extension cannot be read: {e.message}", {"oid": oid}
+    if stated == identifier.text:
+        return None
+    message = f"its CA/Browser Forum organizationIdentifier extension names {shown(stated)}, the subject {shown(identifier.text)}"
+    return message, {"organization_identifier": identifier.text, "extension": stated}
+
+
+def _read_registration(value: bytes) -> str:
+    """The extension's parts (scheme, country, perhaps a state, reference) as the subject's attribute writes them.
+
+    Raises:
+        FormatError: `der.malformed`, `der.unexpected-tag`.
+    """
+    parts = der.read_children(value, der.read_whole(value, tag=der.SEQUENCE))
+    texts = [der.read_text(value, part) for part in parts if part.tag != _STATE]
+    states = [value[part.start : part.end].decode("ascii", "replace") for part in parts if part.tag == _STATE]
+    if len(texts) != 3 or len(states) > 1:
+        raise FormatError("der.malformed", "it has not the parts scheme, country, state (optional) and reference")
+    scheme, country, reference = texts
+    return f"{scheme}{country}{''.join(f'+{state}' for state in states)}-{reference}"
+
+
 def no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A website certificate without a website."""
     return None if certificate.extensions.dns_names else ("the subject alternative name has no dNSName", {})
+
+
+def dns_name_syntax(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A dNSName that is no DNS name; `*.` may stand before one."""
+    for name in certificate.extensions.dns_names:
+        if not is_dns_name(name.removeprefix("*.")):
+            message = (
+                f"the dNSName {shown(name)} is not a DNS name: labels of 1 to 63 letters, digits and inner hyphens, with dots"
+                " between them, 253 characters in all"
+            )
+            return message, {"name": name}
+    return None
 
 
 def common_name_is_no_dns_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
@@ -222,15 +282,12 @@ def internal_name(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """A DNS name or address that means something else in every network."""
     for name in (*certificate.extensions.dns_names, *certificate.extensions.ip_addresses):
         if is_internal_host(name):
-            return f"{shown(name)} is a name or address of one network only", {"name": name}
+            return f"{shown(name)} is an internal name or address, not one of the public internet", {"name": name}
     return None
 
 
 def is_internal_host(host: str) -> bool:
-    """Whether a host name or address means nothing, or something else, outside one network.
-
-    Names below `.test` and `.example` are nobody's, but mean the same everywhere: test certificates have them.
-    """
+    """Whether a host name or address means nothing, or something else, outside one network."""
     name = host.lower().rstrip(".")
     if "." not in name and ":" not in name:
         return True

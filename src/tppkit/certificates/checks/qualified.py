@@ -70,6 +70,17 @@ def device_missing(certificate: EidasCertificate, at: datetime) -> Fault | None:
     return f"the policy {policies} is for keys in a qualified device, but QcSSCD is absent", {"policies": policies}
 
 
+def device_without_policy(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """A statement names a qualified device, and the policy of EN 319 411-2 is one for keys without."""
+    policies = certificate.extensions.policies
+    found = sorted(_QUALIFIED_POLICIES.intersection(policies))
+    if not certificate.qc.sscd or not found or not _DEVICE_POLICIES.isdisjoint(policies):
+        return None
+    stated = ", ".join(found)
+    message = f"it states QcSSCD, but the policy {stated} is not for keys in a qualified device"
+    return message, {"policies": stated}
+
+
 def other_legislation(certificate: EidasCertificate, at: datetime) -> Fault | None:
     """It is qualified by another law than the EU's."""
     if oids.QC_CC_LEGISLATION not in certificate.qc.statement_oids:
@@ -114,6 +125,17 @@ def pds_language(certificate: EidasCertificate, at: datetime) -> Fault | None:
         if pds.language.lower() not in LANGUAGES:
             return f"the language {shown(pds.language)} of a PDS is not in ISO 639-1", {"language": pds.language}
     return None
+
+
+def pds_language_repeated(certificate: EidasCertificate, at: datetime) -> Fault | None:
+    """Two PKI disclosure statements in one language, which may say different things."""
+    languages = [pds.language.lower() for pds in certificate.qc.pds]
+    twice = sorted({shown(language) for language in languages if languages.count(language) > 1})
+    if not twice:
+        return None
+    return f"more than one PKI disclosure statement is in the language {', '.join(twice)}", {
+        "languages": ", ".join(twice)
+    }
 
 
 def pds_language_case(certificate: EidasCertificate, at: datetime) -> Fault | None:

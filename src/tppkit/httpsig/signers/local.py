@@ -1,4 +1,4 @@
-"""Keys in memory, read from PEM or PKCS#12."""
+"""Keys in memory, read from PEM, DER or PKCS#12."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import CertificatePublicKeyTypes, PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, load_der_private_key, load_pem_private_key
 
+from tppkit._encoding import utf8
 from tppkit.certificates import EidasCertificate
-from tppkit.certificates.pkcs12_files import open_pkcs12
+from tppkit.certificates.pkcs12_files import is_pkcs12, open_pkcs12
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.algorithms import make_sign
 from tppkit.httpsig.signers.protocol import choose_algorithm
@@ -54,40 +55,54 @@ class KeyFile:
     chain: tuple[EidasCertificate, ...]
 
 
-def load_pkcs12(data: bytes, *, password: bytes | None = None) -> KeyFile:
+def load_pkcs12(data: bytes, *, password: bytes | str | None = None) -> KeyFile:
     """Read a private key and its certificate from PKCS#12.
 
     Args:
         data: the file.
-        password: of an encrypted file; one in which nothing is encrypted needs none, and is read with one too.
+        password: of an encrypted file, text as UTF-8; one in which nothing is encrypted needs none, and is read with one too.
 
     Raises:
         FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`, `certificate.*`.
         ConfigurationError: `key.unreadable`, the file holds no private key, or none whose certificate it holds.
     """
     bundle = open_pkcs12(data, password)
-    if bundle.key is None:
-        raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no private key")
-    own = bundle.key.public_key()
+    key = _require_key(bundle.key)
+    own = key.public_key()
     holders = [found.certificate for found in (bundle.cert, *bundle.additional_certs) if found is not None]
     certificates = [EidasCertificate.from_der(holder.public_bytes(Encoding.DER)) for holder in holders]
     # Some programs leave out which certificate is the key's, so the key itself decides.
     place = next((at for at, certificate in enumerate(certificates) if certificate.public_key == own), None)
     if place is None:
         raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no certificate of its private key")
-    return KeyFile(bundle.key, certificates.pop(place), tuple(certificates))
+    return KeyFile(key, certificates.pop(place), tuple(certificates))
 
 
-def load_private_key(data: bytes, *, password: bytes | None = None) -> PrivateKeyTypes:
-    """Read a private key from PEM or DER (PKCS#8, PKCS#1 or SEC1).
+def _require_key(key: PrivateKeyTypes | None) -> PrivateKeyTypes:
+    if key is None:
+        raise ConfigurationError("key.unreadable", "this PKCS#12 file holds no private key")
+    return key
+
+
+def load_private_key(data: bytes, *, password: bytes | str | None = None) -> PrivateKeyTypes:
+    """Read a private key from PEM, DER (PKCS#8, PKCS#1 or SEC1) or PKCS#12.
 
     Args:
         data: the file.
-        password: of an encrypted key; one that is not encrypted needs none, and is read with one too.
+        password: of an encrypted key, text as UTF-8; one that is not encrypted needs none, and is read with one too.
 
     Raises:
         ConfigurationError: `key.unreadable`; the message holds nothing of the key.
+        FormatError: `pkcs12.unreadable`, `pkcs12.too-costly`.
     """
+    given: object = data
+    if isinstance(given, str):  # a file's name, or PEM text, which must not be shown
+        raise ConfigurationError(
+            "key.unreadable", "the private key is given as text, not as bytes: read its file first"
+        )
+    if is_pkcs12(data):
+        return _require_key(open_pkcs12(data, password).key)
+    password = utf8(password)
     load = load_der_private_key if data[:1] == b"\x30" else load_pem_private_key
     try:
         try:
@@ -99,5 +114,5 @@ def load_private_key(data: bytes, *, password: bytes | None = None) -> PrivateKe
     except (ValueError, TypeError, UnsupportedAlgorithm) as e:
         reason = "it is damaged, or the password is wrong"
         if "not given" in str(e):
-            reason = f"it is encrypted and {'the password is no bytes' if password else 'no password was given'}"
+            reason = f"it is encrypted and {'the password is neither text nor bytes' if password else 'no password was given'}"
         raise ConfigurationError("key.unreadable", f"the private key cannot be read: {reason}") from None

@@ -36,7 +36,8 @@ class Pkcs11Signer:
     Args:
         module: the device's PKCS#11 library, for example `/usr/lib/softhsm/libsofthsm2.so`.
         token: the token's label.
-        pin: gives the user's PIN; asked whenever the device wants a log-in, and not kept.
+        pin: the user's PIN, or a function that gives it, which is asked whenever the device wants a log-in; what it gives is not
+            kept.
         label: the key's label.
         key_id: the key's id (CKA_ID). At least one of both; the private key must be the only one that fits.
         algorithm: a name of `httpsig.ALGORITHMS`; the key's usual one when absent.
@@ -53,7 +54,7 @@ class Pkcs11Signer:
         module: Path | str,
         *,
         token: str,
-        pin: Callable[[], str],
+        pin: str | Callable[[], str],
         label: str | None = None,
         key_id: bytes | None = None,
         algorithm: str | None = None,
@@ -63,7 +64,7 @@ class Pkcs11Signer:
         self._pkcs11 = _import()
         self._module = str(module)
         self._token = token
-        self._pin = pin
+        self._pin = pin if callable(pin) else lambda: pin
         self._wanted: Mapping[str, Any] = {"LABEL": label, "ID": key_id}
         self._process = process_of(self._module)
         self._lock = self._process.lock

@@ -67,6 +67,8 @@ _ROWS = (
     ("endpoint.unknown", 404, "RESOURCE_UNKNOWN"),
     ("endpoint.method", 405, "SERVICE_INVALID"),
     ("role.missing", 403, "ROLE_INVALID"),
+    ("archive.unusable", 503, "SERVICE_UNAVAILABLE"),
+    ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
     ("evidence.not-kept", 503, "SERVICE_UNAVAILABLE"),
     ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )

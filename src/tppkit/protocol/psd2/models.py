@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from typing import Annotated
+from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
 from tppkit._iban import is_iban
@@ -104,10 +105,21 @@ class Href(Psd2Model):
     href: str
 
 
+def _check_approval_link(link: Href) -> Href:
+    try:
+        parts = urlsplit(link.href)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.username is None and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not link.href.isprintable() or " " in link.href:
+        raise ValueError("not an absolute http or https address without user information")
+    return link
+
+
 class PaymentLinks(Psd2Model):
     """Links of an initiated payment: `scaRedirect` is for the payer's browser as it is."""
 
-    sca_redirect: Href
+    sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
     status: Href
     self_: Annotated[Href, Field(alias="self")]
 

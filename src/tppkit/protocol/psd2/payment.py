@@ -55,7 +55,7 @@ class Progress:
 
     Attributes:
         status: its state.
-        active_at: initiation, or the last opening of the approval link; aware UTC.
+        active_at: initiation, or the last time that the customer opened or used the approval page; aware UTC.
         opened: the customer has opened it.
         approved_at: when it was approved, or None; aware UTC.
     """

@@ -17,10 +17,12 @@ from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
 MAX_REDIRECT_URI = 2048
 
+# A development server on the payer's own machine has no certificate. The authority must end behind the host and port.
+_LOOPBACK_HTTP = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?(?:[/?#]|$)")
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
-def parse_request_id(text: str | None) -> str:
+def parse_request_id(text: str | None, *, name: str = "X-Request-ID") -> str:
     """The X-Request-ID, when it is a UUID (assumption request-id-form).
 
     Raises:
@@ -29,21 +31,23 @@ def parse_request_id(text: str | None) -> str:
     Source: section 2, X-Request-ID is required on every request.
     """
     if text is None:
-        raise FormatError("request-id.missing", "the X-Request-ID header is absent")
+        raise FormatError("request-id.missing", f"the {name} header is absent")
     if not _UUID.fullmatch(text):
-        raise FormatError("request-id.malformed", f"the X-Request-ID {shown(text)} is not a UUID")
+        raise FormatError("request-id.malformed", f"the {name} {shown(text)} is not a UUID")
     return text
 
 
 def parse_redirect_uri(text: str) -> str:
-    """The TPP-Redirect-URI, when a browser can be sent there: https, printable ASCII, at most 2048 characters.
+    """The TPP-Redirect-URI, when a browser can be sent there: https, or http on loopback; printable ASCII, at most 2048 characters.
 
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    if len(text) > MAX_REDIRECT_URI or not text.startswith("https://") or not (text.isascii() and text.isprintable()):
+    usable = text.startswith("https://") or _LOOPBACK_HTTP.match(text) is not None
+    if len(text) > MAX_REDIRECT_URI or not usable or not (text.isascii() and text.isprintable()):
         raise FormatError(
-            "header.redirect-uri", "the TPP-Redirect-URI is not an https address of at most 2048 characters"
+            "header.redirect-uri",
+            "the TPP-Redirect-URI is not an https address (or http on loopback) of at most 2048 characters",
         )
     return text
 

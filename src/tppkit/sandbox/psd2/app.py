@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 
 from starlette.requests import Request
@@ -10,16 +11,19 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from tppkit._clock import Clock
+from tppkit._text import printable
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
-from tppkit.protocol.psd2.rules import parse_redirect_uri, require_json
+from tppkit.protocol.psd2.rules import parse_redirect_uri, parse_request_id, request_fingerprint, require_json
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox.psd2.payments import Answer, Payments, parse_product
+from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.revocations import FolderRevocations
-from tppkit.sandbox.store import Store, StoredPayment, Transaction
+from tppkit.sandbox.store import MAX_REQUEST_ID, RETRY_AFTER_S, Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web import (
@@ -27,6 +31,7 @@ from tppkit.web import (
     AsgiSource,
     PeerCertificate,
     QwacPolicy,
+    Refused,
     SealGate,
     SealMiddleware,
     admitted_request,
@@ -34,22 +39,37 @@ from tppkit.web import (
     verified_request,
 )
 
+_LOGGER = logging.getLogger("tppkit.sandbox.psd2")
+_EVIDENCE_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
+
 
 class _CurrentQwacs(QwacPolicy):
     """Believes QWACs by the revocation lists as they are now."""
 
-    def __init__(self, paths: PathVerifier, revocations: FolderRevocations) -> None:
-        super().__init__(paths)
+    def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
+        super().__init__(paths, organizations=organizations)
         self._revocations = revocations
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
         self._revocations.refresh()
+        if not self.paths.anchors.intermediates:
+            # A verifier that remembers a certificate would not ask for its intermediates a second time.
+            self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)
         return super().verify(peer, at=at)
 
 
+def _log_reason(refused: Refused) -> None:
+    """Log why a request was refused; the request itself has a line of its own."""
+    failed = refused.refusal.status >= 500
+    reason = without_tokens(printable(str(refused.error)))
+    _LOGGER.log(
+        logging.ERROR if failed else logging.WARNING, "  %s", reason, exc_info=refused.error if failed else None
+    )
+
+
 def _told(error: TppkitError) -> Refusal:
-    # With every value, and what is wrong with the folder of certificates: whoever tests against a sandbox wants to know.
-    if error.code == "pki.unusable":
+    # With every value, and what is wrong with the folder of certificates or the database: who tests against a sandbox wants to know.
+    if error.code in ("pki.unusable", "database.unavailable"):
         return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
     return PSD2.refusals.refusal_for(error)
 
@@ -61,9 +81,11 @@ class Psd2Host:
         payments: the bank's payments.
         store: the database.
         archive: keeps every verified seal.
-        paths: believes certificates.
-        revocations: what `paths` knows of revocation; looked at anew with each request.
-        now: the sandbox's clock.
+        seals: what is demanded of a seal; its profile is the dialect, its organizations those that QWACs may name.
+        qwac_paths: verifies the certificates of connections.
+        revocations: what both know of revocation; looked at anew with each request.
+        real_now: the clock at which certificates and seals are judged, and which the evidence keeps.
+        virtual_now: the sandbox's clock, which moves payments and the window of a request id.
     """
 
     def __init__(
@@ -72,23 +94,28 @@ class Psd2Host:
         *,
         store: Store,
         archive: EvidenceArchive,
-        paths: PathVerifier,
+        seals: SealPolicy,
+        qwac_paths: PathVerifier,
         revocations: FolderRevocations,
-        now: Clock,
+        real_now: Clock,
+        virtual_now: Clock,
     ) -> None:
         self._payments = payments
         self._store = store
         self._archive = archive
+        self._now = virtual_now
+        self._request_id_header = seals.profile.request_id or "x-request-id"
         self._gate = SealGate(
-            qwacs=_CurrentQwacs(paths, revocations),
-            seals=SealPolicy(paths),
-            now=now,
+            qwacs=_CurrentQwacs(qwac_paths, revocations, seals.organizations),
+            seals=seals,
+            now=real_now,
             requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
             tell=_told,
+            on_refusal=_log_reason,
         )
         self._door = SealMiddleware(self._answer, gate=self._gate)
-        self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Answer]] = {
+        self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Awaitable[Answer]]] = {
             INITIATE_PAYMENT.name: self._initiate_payment,
             PAYMENT_STATUS.name: self._payment_status,
             PAYMENT_DETAILS.name: self._payment_details,
@@ -102,35 +129,50 @@ class Psd2Host:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, admitted = Request(scope), admitted_request(scope)
         try:
-            answer = self._handlers[_endpoint(admitted)](admitted, request)
-            headers = {"Cache-Control": "no-store", "X-Request-ID": _single(request, "x-request-id") or ""}
-            response = Response(answer.body, answer.status, headers, "application/json")
+            answer = await self._handlers[_endpoint(admitted)](admitted, request)
+            response = Response(answer.body, answer.status, self._headers(request), "application/json")
         except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
             refused = self._gate.refuse(AsgiSource(scope), e)
-            response = Response(refused.body, refused.status, dict(refused.headers))
+            later = {"Retry-After": str(RETRY_AFTER_S)} if refused.status == 503 else {}
+            response = Response(refused.body, refused.status, {**dict(refused.headers), **later})
         await response(scope, receive, send)
 
-    def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
+    def _headers(self, request: Request) -> Mapping[str, str]:
+        name = self._request_id_header
+        value = _single(request, name)
+        echo = {} if value is None else {"X-Request-ID" if name == "x-request-id" else name: value}
+        return {"Cache-Control": "no-store", **echo}
+
+    def _request_id(self, request: Request) -> str:
+        # Assumption uncovered-request-id: some dialects cover none.
+        return parse_request_id(_single(request, self._request_id_header))
+
+    async def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
         verified = verified_request(request.scope)
+
+        def initiate(tx: Transaction) -> Answer:
+            product = parse_product(admitted.requirement.parameters["product"])
+            require_json(_single(request, "content-type"))
+            answer = self._payments.initiate(
+                verified.unverified_message,
+                product,
+                request_id=self._request_id(request),
+                organization=admitted.organization_identifier,
+                redirect_uri=_redirect_uri(request),
+                now=self._now(),
+                tx=tx,
+            )
+            self._keep(admitted, verified, answer.status, None, answer.payment_id, tx=tx)
+            return answer
+
         try:
-            with self._store.transaction() as tx:
-                product = parse_product(admitted.requirement.parameters["product"])
-                require_json(_single(request, "content-type"))
-                redirect_uri = _redirect_uri(request)
-                answer = self._payments.initiate(
-                    verified,
-                    product,
-                    organization=admitted.organization_identifier,
-                    redirect_uri=redirect_uri,
-                    now=admitted.at,
-                    tx=tx,
-                )
-                self._keep(admitted, verified, answer.status, None, answer.payment_id)
-                return answer
+            return await self._store.run(initiate)
         except TppkitError as e:
             refusal = PSD2.refusals.refusal_for(e)
             if refusal.status < 500:
-                self._keep(admitted, verified, refusal.status, refusal.code, None)
+                await self._store.run(
+                    lambda tx: self._keep(admitted, verified, refusal.status, refusal.code, None, tx=tx)
+                )
             raise
 
     def _keep(
@@ -140,28 +182,40 @@ class Psd2Host:
         status: int,
         code: str | None,
         payment_id: str | None,
+        *,
+        tx: Transaction,
     ) -> None:
+        """Keep a request with its answer; if both were kept before, count the repeat instead (assumption retained-repeats)."""
+        message = verified.unverified_message
+        request_id = next(iter(message.values(self._request_id_header)), "")[:MAX_REQUEST_ID]
+        times = tx.count_answer(
+            admitted.organization_identifier,
+            request_id,
+            fingerprint=request_fingerprint(message.method, message.target, message.body),
+            answer=payment_id or code or "",
+        )
+        if times > 1:
+            _EVIDENCE_LOGGER.info(
+                "evidence: request %s was answered %d times with %d", printable(request_id), times, status
+            )
+            return
         record = make_record(
             verified,
             http_status=status,
             error_code=code,
             payment_ref=payment_id,
-            clock_source="sandbox",
             qwac_chain=admitted.qwac_path.chain[1:],
         )
         self._archive.append(record, *verified.chain, *admitted.qwac_path.chain)
 
-    def _payment_status(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        with self._store.transaction() as tx:
-            return self._payments.status(self._payment(admitted, tx))
+    async def _payment_status(self, admitted: AdmittedRequest, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.status(self._payment(admitted, tx)))
 
-    def _payment_details(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        with self._store.transaction() as tx:
-            return self._payments.details(self._payment(admitted, tx))
+    async def _payment_details(self, admitted: AdmittedRequest, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.details(self._payment(admitted, tx)))
 
-    def _cancel_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        with self._store.transaction() as tx:
-            return self._payments.cancel(self._payment(admitted, tx), tx=tx)
+    async def _cancel_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.cancel(self._payment(admitted, tx), tx=tx))
 
     def _payment(self, admitted: AdmittedRequest, tx: Transaction) -> StoredPayment:
         product = parse_product(admitted.requirement.parameters["product"])
@@ -169,7 +223,7 @@ class Psd2Host:
             admitted.organization_identifier,
             product,
             admitted.requirement.parameters["payment_id"],
-            now=admitted.at,
+            now=self._now(),
             tx=tx,
         )
 

@@ -22,7 +22,7 @@ from tppkit.protocol.psd2.models import Href, PaymentLinks
 from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due_trigger, reported_status
 from tppkit.protocol.psd2.rules import request_fingerprint, require_product, same_request
 from tppkit.sandbox.store import StoredPayment, Transaction, UsedRequestId
-from tppkit.seals import VerifiedRequest
+from tppkit.seals import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,10 @@ class Payments:
 
     def initiate(
         self,
-        request: VerifiedRequest,
+        message: Message,
         product: PaymentProduct,
         *,
+        request_id: str,
         organization: str,
         redirect_uri: str | None,
         now: datetime,
@@ -83,22 +84,31 @@ class Payments:
     ) -> Answer:
         """POST /payments/{payment-product}: a new payment, or the replay of the answer to the same request.
 
+        Args:
+            message: the request; its body is proven by its seal, and method and target where the dialect covers them.
+            product: the payment product of its path.
+            request_id: its id.
+            organization: organizationIdentifier of the provider.
+            redirect_uri: where the payer's browser returns.
+            now: the virtual present.
+            tx: the transaction.
+
         Raises:
             FormatError: `json.*`, `model.invalid`.
             LocalProtocolError: `request-id.reuse`, `product.invalid`.
         """
-        fingerprint = request_fingerprint(request.method, request.target, request.body)
-        used = tx.used_request_id(organization, request.request_id)
+        fingerprint = request_fingerprint(message.method, message.target, message.body)
+        used = tx.used_request_id(organization, request_id)
         if used and same_request(fingerprint=fingerprint, first=used.fingerprint, first_at=used.first_at, now=now):
             return Answer(used.http_status, used.answer, used.payment_id)
-        model = PaymentInitiation.from_wire(request.body)
+        model = PaymentInitiation.from_wire(message.body)
         require_product(model, product, cap=self.rules.instant_cap, unreachable=self.rules.instant_unreachable)
         payment_id, link_token = self._new_ids(tx)
         payment = StoredPayment(
             payment_id,
             organization,
             product,
-            request.body,
+            message.body,
             link_token,
             redirect_uri,
             Progress(PAYMENT.initial, now),
@@ -106,7 +116,7 @@ class Payments:
         tx.add_payment(payment)
         answer = Answer(INITIATE_PAYMENT.success, self._initiated(payment).to_wire(), payment.payment_id)
         first_use = UsedRequestId(fingerprint, now, answer.status, answer.body, payment.payment_id)
-        tx.remember_request_id(organization, request.request_id, first_use, forget_before=now - IDEMPOTENCY_WINDOW)
+        tx.remember_request_id(organization, request_id, first_use, forget_before=now - IDEMPOTENCY_WINDOW)
         return answer
 
     def _new_ids(self, tx: Transaction) -> tuple[str, str]:
@@ -178,7 +188,7 @@ class Payments:
         return self._up_to_date(payment, now, tx)
 
     def open(self, link_token: str, *, now: datetime, tx: Transaction) -> StoredPayment:
-        """The payer opens the approval link: from now on the provider cannot cancel, and the inactivity window starts again.
+        """The payer opens or uses the approval page: the provider cannot cancel any more, and the inactivity window restarts.
 
         Raises:
             LocalProtocolError: `payment.unknown`.
@@ -189,19 +199,19 @@ class Payments:
         return self._store(payment, replace(payment.progress, opened=True, active_at=now), tx)
 
     def decide(self, link_token: str, trigger: Trigger, *, now: datetime, tx: Transaction) -> StoredPayment:
-        """The payer approves or declines; on a link that is used up it changes nothing.
+        """The payer approves or declines. This renews the window as `open` does; a used link changes nothing.
 
         Raises:
             LocalProtocolError: `payment.unknown`.
         """
-        payment = self.by_link(link_token, now=now, tx=tx)
+        payment = self.open(link_token, now=now, tx=tx)
         before = payment.progress
         if (before.status, trigger) not in PAYMENT.moves:
             return payment
         approved_at = now if trigger is Trigger.APPROVED else None
         return self._store(
             payment,
-            replace(before, status=PAYMENT.move(before.status, trigger), opened=True, approved_at=approved_at),
+            replace(before, status=PAYMENT.move(before.status, trigger), approved_at=approved_at),
             tx,
         )
 

@@ -33,6 +33,7 @@ from tppkit.seals.diagnose.telling import (
     refused_cause,
     tell_advice,
     tell_excluded,
+    tell_key,
     tell_making,
     tell_refusal,
 )
@@ -180,6 +181,7 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
     right = signed.right if signed else right_draft(found.seen)
     text = case.form.text or encode_base64(found.seen.parameters.signature)
     advice = (
+        *tell_key(search, case.candidates),
         *([tell_refusal(refused)] if refused else []),
         *tell_advice(search, text, case.candidates, found.digest, digest_fails=found.state is DigestState.FAILS),
     )

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tppkit._encoding import encode_base64
+from tppkit.seals.advice import digest_fault
 from tppkit.seals.diagnose.bodies import BODY_MISTAKES, changed_bodies
 from tppkit.seals.diagnose.encodings import ENCODINGS, decode_any
 from tppkit.seals.diagnose.form import Fault
 from tppkit.seals.diagnose.hashes import BY_SIZE, KNOWN
 from tppkit.seals.diagnose.mistake import Mistake, Part, by_name
+from tppkit.seals.profile import SealProfile
 
 _MAX_SIGNED = 256 * 1024
 MAX_HASHED = 48 * 1024 * 1024  # bytes that one search hashes or rewrites
@@ -33,14 +35,15 @@ DIGEST_MISTAKES: tuple[Mistake, ...] = (
     DIGEST_RFC_3230,
     Mistake("digest-label", Part.DIGEST, "The Digest header names one algorithm and holds the hash of another.",
             "Write the name of the algorithm that was used: SHA-256 or SHA-512."),
-    Mistake("digest-weak", Part.DIGEST, "The Digest header holds a hash that banks do not take.", "Use SHA-256 or SHA-512."),
+    Mistake("digest-weak", Part.DIGEST, "The Digest header holds a hash that banks do not take.",
+            "Hash with an algorithm that the dialect takes."),
     Mistake("digest-algorithm", Part.DIGEST,
             "The digest is by an algorithm, or under a spelling of its name, that the dialect does not take.",
             "Hash with the algorithm that the dialect names, and spell it so."),
     Mistake("digest-name", Part.DIGEST, "The Digest header spells the algorithm in a way that is not registered.",
             "Write SHA-256= or SHA-512=, with the hyphen."),
     Mistake("digest-bare", Part.DIGEST, "The Digest header holds the hash without the name of its algorithm.",
-            "Write SHA-256= before the base64."),
+            "Write the name of the dialect's algorithm and an equals sign before the base64."),
     Mistake("digest-leading-zero", Part.DIGEST,
             "The hash was written as a number: a zero byte stands before it, as Java's BigInteger adds one.",
             "Encode the hash's bytes; never make a number of them."),
@@ -85,18 +88,11 @@ class DigestFinding(NamedTuple):
     left: tuple[str, ...] = ()
 
 
-def algorithm_of_digest_faults(value: str, allowed: Sequence[str]) -> Iterator[Fault]:
-    """What the dialect finds wrong with a digest that fits.
-
-    Args:
-        value: of the header, as received.
-        allowed: names of the algorithms, as the dialect spells them; none where it takes all that are known.
-    """
-    names = [part.strip(" \t").partition("=")[0] for part in value.split(",")]
-    others = [name for name in names if allowed and name not in allowed]
-    if others:
-        told = f"it is by {', '.join(others)[:80]}; the dialect has {' or '.join(allowed)}"
-        yield Fault(_ROWS["digest-algorithm"], told)
+def algorithm_of_digest_faults(value: str, profile: SealProfile) -> Iterator[Fault]:
+    """What the dialect finds wrong with the algorithms of a digest that fits."""
+    fault = digest_fault(value, profile)
+    if fault:
+        yield Fault(_ROWS["digest-algorithm"], fault)
 
 
 def explain_digest(value: str, body: bytes) -> DigestFinding | None:

@@ -191,7 +191,7 @@ def faults_in(case: Case, found: Found) -> Iterator[Fault]:
         told = tell_digest(found.digest, values[case.profile.digest_name], case.message.body)
         yield from (Fault(mistake, told) for mistake in found.digest.mistakes)
     if found.state is DigestState.HOLDS:
-        yield from algorithm_of_digest_faults(values[case.profile.digest_name], case.profile.digest_algorithms)
+        yield from algorithm_of_digest_faults(values[case.profile.digest_name], case.profile)
     if parameters.key_id or case.profile.format is Format.CAVAGE:
         yield from key_id_faults(parameters.key_id, case.certificate, case.candidates, case.profile)
     signer = signed.certificate if signed else case.certificate

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
-from tppkit.certificates import EidasCertificate, Use
+from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import FormatError, SignatureRejected, VerificationError
 from tppkit.httpsig.algorithms import ALGORITHMS, Algorithm, Scheme, key_kind
 from tppkit.httpsig.cavage import SignatureParameters
@@ -69,6 +69,13 @@ class _Unjudged:
         return TrustedPath((certificate,), Window())
 
 
+class _AnyOrganization(OrganizationPolicy):
+    """Accepts every organisation: whose certificates a bank takes is not what is asked here."""
+
+    def require(self, certificate: EidasCertificate) -> None:
+        """Refuse none."""
+
+
 class Given(NamedTuple):
     """What a request is judged by besides its certificate and dialect.
 
@@ -85,7 +92,7 @@ class Given(NamedTuple):
 
 def believing_policy(profile: SealProfile, origin: Origin | None) -> SealPolicy:
     """A policy of this dialect that believes every certificate."""
-    return SealPolicy(_Unjudged(), profile=profile, origin=origin)
+    return SealPolicy(_Unjudged(), profile=profile, origin=origin, organizations=_AnyOrganization())
 
 
 class _AnySignature(SealPolicy):
@@ -132,7 +139,10 @@ def refusal(
         any_signature: take whatever signature it has, and judge the rest.
     """
     policy_of = _AnySignature if any_signature else SealPolicy
-    policy = policy_of(_Unjudged(), profile=profile, certificates=_EveryKeyId(certificate), origin=given.origin)
+    policy = policy_of(
+        _Unjudged(), profile=profile, certificates=_EveryKeyId(certificate), origin=given.origin,
+        organizations=_AnyOrganization(),
+    )  # fmt: skip
     try:
         verify_request(message, qwac=given.qwac, at=given.at or _own_time(message, profile), policy=policy)
     except (FormatError, VerificationError) as e:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from urllib.parse import unquote
 
 from tppkit._encoding import decode_base64, decode_base64url
 from tppkit.certificates import der
@@ -11,9 +12,39 @@ from tppkit.errors import FormatError
 
 MAX_SENT = 64  # certificates in one place; no header holds more
 
+_MAX_WRAPPINGS = 2
 _SEPARATORS = ",;"
 _SIGNED_DATA = "1.2.840.113549.1.7.2"
 _IN_BRACKETS = 0xA0  # the tag [0], around the content and, within that, of the certificates
+
+
+def _unbroken(text: str) -> str:
+    return text.strip(' \t"').replace("\\r", "").replace("\\n", "\n" if "-----" in text else "")
+
+
+def _encoded_text(text: str) -> str:
+    with suppress(FormatError):
+        return decode_base64(text.strip(" \t"), what="the certificate header").decode("latin-1")
+    return text
+
+
+# What was done to a certificate once too often, and its inverse.
+_WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
+    ("with line breaks written as \\n", _unbroken),
+    ("percent-encoded", unquote),
+    ("in base64 once more", _encoded_text),
+)
+
+
+def unwrapped(value: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """A text as it is, and with what was done to it undone, once and twice; with each in words, the innermost first."""
+    texts: dict[str, tuple[str, ...]] = {value: ()}
+    newest = [value]
+    for _ in range(_MAX_WRAPPINGS + 1):
+        yield from [(text, texts[text]) for text in newest]
+        pairs = {unwrap(text): (words, *texts[text]) for text in newest for words, unwrap in _WRAPPINGS}
+        newest = [text for text in pairs if text not in texts]
+        texts |= {text: pairs[text] for text in newest}
 
 
 def other_certificates(value: str) -> Iterator[tuple[Sequence[bytes], str]]:

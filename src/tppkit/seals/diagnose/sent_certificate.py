@@ -15,7 +15,7 @@ from tppkit.seals.certificate_header import MAX_CERTIFICATE_HEADER, CertificateF
 from tppkit.seals.diagnose.form import Fault, fault
 from tppkit.seals.diagnose.judging import names_certificate
 from tppkit.seals.diagnose.jws_form import LooseJws, sent_jws, split_jws
-from tppkit.seals.diagnose.other_certificates import MAX_SENT, other_certificates
+from tppkit.seals.diagnose.other_certificates import MAX_SENT, other_certificates, unwrapped
 from tppkit.seals.profile import SealProfile
 from tppkit.seals.profiles import PROFILES
 
@@ -213,14 +213,22 @@ def _faults_of(
 
 def _read_any_form(value: str, expected: CertificateForm) -> list[_Sent]:
     """The certificates in a text, in the form that is expected or in another; one that is none where it holds none."""
+    for text, wrapped in unwrapped(value) if len(value) <= MAX_CERTIFICATE_HEADER else ():
+        found = _read_form(text, expected)
+        if found:
+            return [one._replace(form=", ".join((one.form, *wrapped))) for one in found]
+    return [_Sent(None, "")]
+
+
+def _read_form(value: str, expected: CertificateForm) -> list[_Sent]:
     for form in dict.fromkeys((expected, *CertificateForm)):
         with suppress(FormatError):
             return [_Sent(_with_key(read_certificate(value, form)), form.value)]
-    for found, form_in_words in _in_other_forms(value) if len(value) <= MAX_CERTIFICATE_HEADER else ():
+    for found, form_in_words in _in_other_forms(value):
         sent = [_Sent(_from_der(one), form_in_words) for one in found]
         if any(one.certificate is not None for one in sent):
             return sent
-    return [_Sent(None, "")]
+    return []
 
 
 def _in_other_forms(value: str) -> Iterator[tuple[Sequence[bytes], str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import zip_longest
+from itertools import product, zip_longest
 from urllib.parse import quote, unquote_to_bytes
 
 from tppkit.httpsig.message import REQUEST_TARGET
@@ -18,6 +18,13 @@ _LINE_MEND = (
     "Sign the lower-case method, a space, and path with query exactly as they stand in the start line of the request."
 )
 _METHODS = ("POST", "GET", "PUT", "DELETE", "PATCH", "HEAD")
+
+# Of which words base paths are made, in this order, and each may be absent; the labels of the host may stand first as well.
+_BASE_PATHS = (
+    ("api", "bank", "gateway", "sandbox", "public", "services", "rest", "open"),
+    ("psd2", "xs2a", "openbanking", "open-banking", "berlingroup", "berlin-group", "stet", "api"),
+    ("v1", "v2", "v3", "1.0", "v1.0", "v1.3", "v3.1"),
+)
 
 Targets = Callable[[Seen], Iterator[str]]
 
@@ -175,6 +182,14 @@ def _before_gateway(seen: Seen) -> Iterator[str]:
             yield re.sub(r"^https?://[^/]*", "", original)
 
 
+def _under_base_path(seen: Seen) -> Iterator[str]:
+    first, *others = _BASE_PATHS
+    labels = dict.fromkeys(label for host in hosts_of(seen) for label in host.partition(":")[0].split(".")[:6])
+    for words in product(("", *others[1]), ("", *others[0]), ("", *labels, *first)):
+        if any(words):
+            yield "".join(f"/{word}" for word in reversed(words) if word) + seen.message.target
+
+
 def _slash(seen: Seen) -> Iterator[str]:
     path, mark, query = _query(seen)
     yield f"{path.rstrip('/')}{mark}{query}"
@@ -270,6 +285,9 @@ TARGET_MISTAKES: tuple[StringMistake, ...] = (
          _stripped, "Sign the path from the root of the host, with every prefix that the bank's address has.", common=True),
     _row("target-before-gateway", "The signed target is the one from before a gateway rewrote it.", _before_gateway,
          "Verify against the original target: let the gateway pass it on unchanged."),
+    _row("target-base-path-removed",
+         "The signed target begins with a base path that the target that arrived lacks: a proxy removed it.", _under_base_path,
+         "Verify against the target as it was sent: let the proxy pass it on unchanged, or put the base path back before verifying."),
     _row("target-slash", "A slash more or less stands in the signed target than in the target that was sent.", _slash),
     _row("target-query-order", "The query in the signed target has its parts in another order.", _query_order),
     _row("target-question-mark", "A question mark or ampersand at the end was added to or dropped from the signed target.",

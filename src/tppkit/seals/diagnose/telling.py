@@ -19,10 +19,11 @@ from tppkit.seals.diagnose.search import MISTAKES, Search
 from tppkit.seals.diagnose.strings import signed_bytes
 from tppkit.seals.profile import SealProfile
 
-_MORE_CERTIFICATES = "Give further certificates with --cert, for example the QWAC and those from before a renewal."
+_KEY_OF_QWAC = "The request may be sealed with the QWAC's key: give the QWAC with --qwac to find out."
+_OTHER_KEYS = "No key that was given fits, not the QWAC's either: give others with --cert, for example those from before a renewal."
 _SET_ANEW = (
-    "A header that is set anew after signing (another X-Request-ID or Date on a retry) cannot be found by search: compare the "
-    "values above with those in the sender's log."
+    "A header that is set anew after signing (another X-Request-ID or Date on a retry), and an unusual base path that a proxy removes, "
+    "cannot be found by search: compare the values above with those in the sender's log."
 )
 _OTHER_BODY = (
     "The body that arrived is not the one that was hashed, and no known change leads from one to the other: compare the bytes "
@@ -124,6 +125,12 @@ def tell_excluded(search: Search, certificates: Sequence[EidasCertificate], *, d
         )
 
 
+def tell_key(search: Search, certificates: Sequence[EidasCertificate]) -> Iterator[str]:
+    """Whose key may be missing, where no key fits."""
+    if search.signed is None and search.made_by is None:
+        yield _OTHER_KEYS if any("web" in one.qc.types for one in certificates) else _KEY_OF_QWAC
+
+
 def tell_advice(
     search: Search,
     text: str,
@@ -142,7 +149,7 @@ def tell_advice(
     if search.readable:
         yield _SET_ANEW
     if not search.readable:
-        yield f"The signature cannot be by a key that was given: its length or form is another. {_MORE_CERTIFICATES}"
+        yield "The signature cannot be by a key that was given: its length or form is another."
         yield from tell_malformed(text, certificates)
     elif search.made_by is not None and search.made is not None and search.made.hash:
         yield f"The key is right, but another text was signed: let the sender log the signing string and its {search.made.hash}."
@@ -150,4 +157,3 @@ def tell_advice(
             yield f"The text that was signed has this {search.made.hash}: {search.made.recovered.hex()}"
     else:
         yield "Let the sender log the signing string and compare it with the one above, byte for byte."
-        yield _MORE_CERTIFICATES

@@ -16,6 +16,7 @@ from tppkit.seals.diagnose.mistake import Part, StringMistake
 
 MAX_LINES = 32
 _CHARACTER_SETS = ("; charset=utf-8", ";charset=utf-8", "; charset=UTF-8", ";charset=UTF-8")
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _ZONE_NAMES = {
     "+0000": ("Coordinated Universal Time", "Greenwich Mean Time", "UTC"),
     "+0100": ("Central European Standard Time", "British Summer Time"),
@@ -190,6 +191,7 @@ def _time_form(name: str, value: str, seen: Seen) -> Iterator[str]:
         imf = format_datetime(at, usegmt=True)
         yield imf
         yield re.sub(r", 0", ", ", imf)
+        yield from (f"{day}{imf[3:]}" for day in _DAYS)  # of another day of the week
         yield from (imf.replace("GMT", zone) for zone in ("+0000", "UTC", "Z", "-0000", "+00:00"))
         yield from (
             at.strftime(form) for form in ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S+00:00", "%A, %d-%b-%y %H:%M:%S GMT")

@@ -83,7 +83,11 @@ def signed_by_another_key(bench: Bench) -> FaultCase:
 def unknown_issuer(bench: Bench) -> FaultCase:
     """The issuer that is named is nobody that is believed."""
     name = write_name(
-        (Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING), Attribute(oids.COMMON_NAME, "tppkit TEST Nobody"))
+        (
+            Attribute(oids.COUNTRY, "LT", der.PRINTABLE_STRING),
+            Attribute(oids.ORGANIZATION, "tppkit TEST Nobody"),
+            Attribute(oids.COMMON_NAME, "tppkit TEST Nobody"),
+        )
     )
     return bench.case(QWAC, replace(bench.draft(QWAC), issuer=name).sign(bench.issuer(QWAC).key))
 

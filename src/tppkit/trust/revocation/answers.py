@@ -38,6 +38,7 @@ class Answer:
         number: of a CRL, its number; None where it has none. Of two lists of one series and moment the higher one counts.
         series: of a CRL, DER of its issuing distribution point, empty for the complete list; else None.
         signer_may_be_revoked: the signer is a responder that its authority did not mark as needing no check.
+        only_revokes: why it proves no certificate good, for example because the list is a delta CRL; None where it may.
         findings: what should be known about the response.
     """
 
@@ -55,6 +56,7 @@ class Answer:
     number: int | None = None
     series: bytes | None = None
     signer_may_be_revoked: bool = False
+    only_revokes: Finding | None = None
     findings: tuple[Finding, ...] = ()
 
     def fresh_until(self, max_age: timedelta | None = None) -> datetime:
@@ -120,7 +122,7 @@ def weigh(
 
     A revocation is final whichever answer knows of it, but for a hold, which may be lifted: there the latest decides of the
     answers that had been given by then, and of two lists of one moment the one with the higher number. That a later one does
-    not tell of the hold any more proves nothing for the time.
+    not tell of the hold any more proves nothing for the time. An older answer does not lift a hold, however fresh it is.
 
     Args:
         answers: about this certificate.
@@ -135,13 +137,17 @@ def weigh(
     proofs = [(answer, _prove(answer, certificate, at, skew, max_age)) for answer in answers]
     telling = [(answer, proof) for answer, proof in proofs if proof in (Proof.GOOD, Proof.REVOKED)]
     final = [one for one in telling if one[1] is Proof.REVOKED and one[0].reason != ON_HOLD]
+    held = _last_heard_hold(answers, at)
     if any(_holds_at(answer, at) for answer in answers):
-        telling = [(answer, proof) for answer, proof in telling if proof is Proof.REVOKED or answer.this_update <= at]
+        telling = [
+            (answer, proof) for answer, proof in telling
+            if proof is Proof.REVOKED or (answer.this_update <= at and held is None)
+        ]  # fmt: skip
     current = final or _current(telling)
     best = max(current, key=lambda one: (one[0].this_update, one[1] is Proof.REVOKED), default=None)
     if best is None:
         is_stale = any(proof in (Proof.GOOD, Proof.STALE) for _, proof in proofs)
-        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, _last_heard_hold(answers, at), at, at)
+        return Verdict(Proof.STALE if is_stale else Proof.NOTHING, held, at, at)
     answer, proof = best
     was_held = any(other.reason == ON_HOLD for other in answers)
     begins = min(answer.this_update, at) if was_held else certificate.not_before
@@ -157,13 +163,15 @@ def _prove(
 
     An answer that was fresh at the time proves what it says. An answer from a later time proves that the certificate was not
     revoked before, as a revocation is never taken back. Either proves it only where a certificate that had expired by then
-    would still be listed. An answer from too long before proves revocation only.
+    would still be listed. An answer from too long before proves revocation only, as does a partial one.
     """
     if answer.state is State.UNKNOWN:
         return Proof.NOTHING
     is_stale = shift(at, -skew) > answer.fresh_until(max_age)
     if answer.revoked_at is not None and answer.revoked_at <= at:
         return Proof.STALE if is_stale and answer.reason == ON_HOLD else Proof.REVOKED
+    if answer.only_revokes is not None:
+        return Proof.NOTHING
     still_listed = answer.revoked_at is not None or certificate.not_after >= answer.this_update
     kept = answer.kept_since is not None and answer.kept_since <= certificate.not_after
     return Proof.GOOD if (still_listed or kept) and not is_stale else Proof.STALE
@@ -184,7 +192,11 @@ def _last_heard_hold(answers: Sequence[Answer], at: datetime) -> Answer | None:
     entry is the status (step k excepts removeFromCRL, which stands in delta CRLs only, and a complete list with it is refused
     as malformed). That the answer grew old does not lift it; only a later one does.
     """
-    told = [answer for answer in answers if answer.state is not State.UNKNOWN and answer.this_update <= at]
+    told = [
+        answer for answer in answers
+        if answer.state is not State.UNKNOWN and answer.this_update <= at
+        and (answer.only_revokes is None or _holds_at(answer, at))
+    ]  # fmt: skip
     told = [answer for answer in told if not any(map(answer.is_superseded_by, told))]
     latest = max(told, key=lambda answer: (answer.this_update, _holds_at(answer, at)), default=None)
     return latest if latest is not None and _holds_at(latest, at) else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from weakref import WeakSet
@@ -25,10 +26,12 @@ from tppkit.trust.revocation.fetched import MAX_FETCHES, Budget, Fetched, Fetche
 from tppkit.trust.revocation.ocsp import verify_ocsp
 from tppkit.trust.revocation.outcome import Inquiry, RevocationPolicy, RevocationScope, Statuses
 from tppkit.trust.revocation.retained import RevocationEvidence
-from tppkit.trust.revocation.status import CertificateStatus
+from tppkit.trust.revocation.status import CertificateStatus, State
 
 REMEMBER = timedelta(hours=1)
 _REMEMBERED_REVOCATIONS = 1024
+# Why an answer is of no use though nothing is wrong with it: reported only where no other answer is.
+_NO_FAULTS = frozenset({"crl.scope", "fetch.skipped"})
 _RESPONDERS = "RFC 6960 section 4.2.2.2.1"
 
 
@@ -124,7 +127,10 @@ class RevocationChecker:
         budget = Budget(MAX_FETCHES)
         count = len(chain) - 1 if self.scope is RevocationScope.CHAIN else 1
         judged = [
-            self._judge(Inquiry(certificate, issuer, at, window, budget), is_soft=self._is_soft(place))
+            self._judge(
+                Inquiry(certificate, issuer, at, window, budget, above=tuple(chain[place + 2 :])),
+                is_soft=self._is_soft(place),
+            )
             for place, (certificate, issuer) in enumerate(pairwise(chain[: count + 1]))
         ]
         findings = tuple(finding for _, found in judged for finding in found)
@@ -147,7 +153,8 @@ class RevocationChecker:
         inquiry.window.narrow(verdict.begins, min(verdict.ends, shift(inquiry.at, self._remember)))
         status = outcome.status_of(inquiry.certificate, verdict.answer)
         invalid = outcome.invalid_earlier(inquiry.certificate, verdict.answer, inquiry.at)
-        return status, [*verdict.answer.findings, *noted, *invalid]
+        faults = [fault for fault in dict.fromkeys(inquiry.faults) if fault.code not in _NO_FAULTS]
+        return status, [*verdict.answer.findings, *noted, *invalid, *faults]
 
     def _decide(self, inquiry: Inquiry) -> tuple[Verdict, list[Finding]]:
         """What all answers prove that are needed for it, and what should be known of the responder."""
@@ -165,7 +172,8 @@ class RevocationChecker:
         """What the answers prove, without those whose responder cannot be believed, which are taken out."""
         while True:
             verdict = weigh(known, inquiry.certificate, at=inquiry.at, skew=self._skew, max_age=self._max_age)
-            if verdict.answer is None or not verdict.answer.signer_may_be_revoked:
+            # A revocation counts even so: without it, what is revoked could become good.
+            if verdict.answer is None or verdict.proof is Proof.REVOKED or not verdict.answer.signer_may_be_revoked:
                 return verdict, []
             try:
                 return verdict, self._check_responder(inquiry, verdict.answer)
@@ -176,7 +184,9 @@ class RevocationChecker:
     def _check_responder(self, inquiry: Inquiry, answer: Answer) -> list[Finding]:
         """Ask the CRLs of the authority about a responder that it certified."""
         when = max(inquiry.at, answer.produced_at or inquiry.at)
-        about = Inquiry(answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, lists_only=True)
+        about = Inquiry(
+            answer.signer, inquiry.issuer, when, inquiry.window, inquiry.budget, above=inquiry.above, lists_only=True
+        )
         verdict, _ = self._decide(about)
         if verdict.answer is not None and verdict.proof is not Proof.GOOD:
             raise VerificationError(
@@ -221,19 +231,25 @@ class RevocationChecker:
                     response, certificate=certificate, issuer=issuer, nonce=nonce, require_nonce=self._require_nonce,
                     skew=self._skew,
                 )  # fmt: skip
-                answers.append(self._not_from_the_future(answer))
+                answers.append(self._noted(answer, inquiry.faults))
         for crl in evidence.crls:
             with _noting(inquiry.faults, silent="crl.other-issuer"):
-                answer = verify_crl(crl, certificate=certificate, issuer=issuer, signed=self._signed)
-                answers.append(self._not_from_the_future(answer))
+                answer = verify_crl(
+                    crl, certificate=certificate, issuer=issuer, above=inquiry.above, signed=self._signed
+                )
+                answers.append(self._noted(answer, inquiry.faults))
         return answers
 
-    def _not_from_the_future(self, answer: Answer) -> Answer:
+    def _noted(self, answer: Answer, faults: list[Finding]) -> Answer:
+        """The answer; its faults are noted if it says revoked, and refuse it otherwise."""
         latest = max(answer.this_update, answer.produced_at or answer.this_update)
         if self._now is not None and latest > shift(self._now(), self._skew):
-            raise VerificationError(
-                "revocation.future", f"the answer is dated {format_time(latest)}, after the present"
-            )
+            message = f"the answer is dated {format_time(latest)}, after the present"
+            if answer.state is not State.REVOKED:
+                raise VerificationError("revocation.future", message)
+            answer = replace(answer, only_revokes=Finding("revocation.future", Severity.WARNING, message))
+        if answer.only_revokes is not None:
+            faults.append(answer.only_revokes)
         return answer
 
     def _note_revocation(self, certificate: EidasCertificate, answer: Answer) -> None:

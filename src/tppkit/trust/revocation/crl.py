@@ -1,122 +1,35 @@
-"""Certificate revocation lists: read, and what one says of a certificate."""
+"""Certificate revocation lists: what one says of a certificate."""
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
+from typing import NamedTuple
 
 from asn1crypto import core as asn1_core
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import RevokedCertificate
 
-from tppkit.certificates import EidasCertificate, der
+from tppkit.certificates import EidasCertificate
 from tppkit.certificates.general_names import GeneralName
 from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.link_extensions import read_issuing_point
 from tppkit.trust.path.links import Link, read_link
-from tppkit.trust.path.names import ComparableName, comparable_der
 from tppkit.trust.path.strength import signature_weakness
-from tppkit.trust.revocation.answers import Answer
+from tppkit.trust.revocation.answers import ON_HOLD, Answer
+from tppkit.trust.revocation.revocation_list import DELTA, DISTRIBUTION_POINT, UNREADABLE, Crl
 from tppkit.trust.revocation.status import Source, State
 
-MAX_CRL_BYTES = 32 * 1024 * 1024
 _CLAUSE = "RFC 5280 section 6.3.3"
-_NUMBER, _DELTA, _DISTRIBUTION_POINT, _EXPIRED_CERTS = "2.5.29.20", "2.5.29.27", "2.5.29.28", "2.5.29.60"
-_PROCESSED = frozenset({_DISTRIBUTION_POINT, _EXPIRED_CERTS, _NUMBER, "2.5.29.35"})  # and authority key identifier
-_PROCESSED_OF_ENTRY = frozenset({"2.5.29.21", "2.5.29.24"})  # reason, invalidity date
-_ONLY_IN_DELTAS = "remove_from_crl"
-_CRITICAL = b"\x01\x01\xff"
+_EXPIRED_CERTS = "2.5.29.60"
+_PROCESSED = frozenset(
+    {DISTRIBUTION_POINT, _EXPIRED_CERTS, "2.5.29.20", "2.5.29.35"}
+)  # and number, authority key identifier
+_NO_LONGER = "remove_from_crl"
 _REMEMBERED_SIGNATURES = 64
-
-
-@dataclass(frozen=True)
-class Crl:
-    """A certificate revocation list, read; nothing is proven of it yet.
-
-    Attributes:
-        der: its bytes.
-        sha256: of the DER, lower-case hexadecimal.
-        issuer: the issuer's name; equal for names that are the same (RFC 5280 section 7.1).
-        this_update: aware UTC.
-        next_update: aware UTC, or None.
-        x509: the list as `cryptography` has it.
-    """
-
-    der: bytes
-    sha256: str
-    issuer: ComparableName
-    this_update: datetime
-    next_update: datetime | None
-    x509: x509.CertificateRevocationList
-
-    def entry_of(self, serial: int) -> RevokedCertificate | None:
-        """The first entry with this serial number, or None."""
-        place = self._places.get(serial)
-        return None if place is None else self.x509[place]
-
-    @cached_property
-    def _places(self) -> Mapping[int, int]:
-        # A list is walked once, from its end so that of several entries the first counts, whoever asks how often.
-        last = len(self.x509) - 1
-        return {self.x509[place].serial_number: place for place in range(last, -1, -1)}
-
-    @cached_property
-    def fault_of_entries(self) -> tuple[str, str] | None:
-        """Why no entry may be passed over: code and message; None where each means no more than its serial number.
-
-        An entry may have a critical extension, such as certificateIssuer. Lists are long, so they are walked once.
-        """
-        if _CRITICAL not in self.x509.tbs_certlist_bytes:
-            return None
-        try:
-            oids = (e.oid.dotted_string for entry in self.x509 for e in entry.extensions if e.critical)
-            unknown = next((oid for oid in oids if oid not in _PROCESSED_OF_ENTRY), None)
-        except (ValueError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
-            return "crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}"
-        if unknown is None:
-            return None
-        return "crl.critical-extension", f"an entry of the CRL has the critical extension {unknown}"
-
-
-def parse_crl(data: bytes) -> Crl:
-    """Read one CRL from DER or PEM.
-
-    Raises:
-        FormatError: `crl.malformed`, `crl.too-large`.
-    """
-    if len(data) > MAX_CRL_BYTES:
-        raise FormatError("crl.too-large", f"{len(data)} bytes are more than is read of a CRL")
-    try:
-        is_pem = data.lstrip().startswith(b"-----BEGIN")
-        parsed = x509.load_pem_x509_crl(data) if is_pem else x509.load_der_x509_crl(data)
-        _ = parsed.extensions, parsed.signature_algorithm_oid
-        encoded = parsed.public_bytes(Encoding.DER)
-        return Crl(
-            der=encoded,
-            sha256=hashlib.sha256(encoded).hexdigest(),
-            issuer=_issuer_of(parsed.tbs_certlist_bytes),
-            this_update=parsed.last_update_utc,
-            next_update=parsed.next_update_utc,
-            x509=parsed,
-        )
-    except (FormatError, ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as e:
-        raise FormatError("crl.malformed", f"this is not a CRL: {(str(e).splitlines() or [''])[0][:120]}") from e
-
-
-def _issuer_of(to_be_signed: bytes) -> ComparableName:
-    # TBSCertList ::= SEQUENCE { version INTEGER OPTIONAL, signature, issuer, … } (RFC 5280 section 5.1)
-    whole = der.read_whole(to_be_signed, tag=der.SEQUENCE)
-    first = der.read_element(to_be_signed, whole.start, whole.end)
-    algorithm = der.read_element(to_be_signed, first.end, whole.end) if first.tag == der.INTEGER else first
-    issuer = der.read_element(to_be_signed, algorithm.end, whole.end)
-    return comparable_der(to_be_signed[issuer.offset : issuer.end])
 
 
 class SignedLists:
@@ -149,90 +62,141 @@ class SignedLists:
 
 
 def verify_crl(
-    crl: Crl, *, certificate: EidasCertificate, issuer: EidasCertificate, signed: SignedLists | None = None
+    crl: Crl,
+    *,
+    certificate: EidasCertificate,
+    issuer: EidasCertificate,
+    above: Sequence[EidasCertificate] = (),
+    signed: SignedLists | None = None,
 ) -> Answer:
-    """Authenticate a CRL, and read what it says of a certificate.
+    """Authenticate a CRL, and read its entries of a certificate.
+
+    A list that cannot prove the certificate good (a delta CRL, an indirect one, one of another scope, or one with an unknown
+    critical extension) can still prove it revoked; the reason is in the answer's `only_revokes`.
 
     Args:
         crl: the list.
         certificate: whose status is asked for.
-        issuer: who issued the certificate; must have signed the list, too.
-        signed: remembers who signed which list, where one is asked about many certificates; None for no memory.
+        issuer: the issuer of the certificate; it must have signed the list.
+        above: the authorities above the issuer; an indirect list of theirs may revoke the certificate.
+        signed: remembers verified signatures across certificates; None for no memory.
 
     Raises:
-        VerificationError: `crl.other-issuer`, `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`,
-            `crl.key-usage`, `crl.weak-signature`, `crl.signature`, `crl.malformed`.
+        VerificationError: `crl.other-issuer`, `crl.key-usage`, `crl.weak-signature`, `crl.signature`, `crl.malformed`; and
+            unless the certificate is listed `crl.delta`, `crl.indirect`, `crl.scope`, `crl.critical-extension`.
 
-    Source: RFC 5280 sections 5 and 6.3.3.
+    Source: RFC 5280 sections 5 and 6.3.3; X.509 clause 7.3 (entries of a list with an unknown critical extension count).
     """
-    # 1. The list is the issuer's own, and complete.
-    # 2. Its scope has the certificate.
-    # 3. The issuer may sign lists, and signed this one.
-    # 4. The certificate's entry.
-    authority = read_link(issuer)
-    if crl.issuer != authority.subject:
-        raise _refused("crl.other-issuer", f"the CRL is not issued by {issuer.subject}")  # 1
-    extensions = {extension.oid.dotted_string: extension for extension in crl.x509.extensions}
-    if _DELTA in extensions:
-        raise _refused("crl.delta", "the CRL tells only what changed since another (a delta CRL)")
-    for oid, extension in extensions.items():
-        if extension.critical and oid not in _PROCESSED:
-            raise _refused(
-                "crl.critical-extension", f"the CRL has the critical extension {oid}, which is not processed"
-            )
-    point = extensions.get(_DISTRIBUTION_POINT)
-    if point is not None and isinstance(point.value, x509.IssuingDistributionPoint):
-        _check_scope(point.value, read_link(certificate))  # 2
-    (signed or SignedLists()).check(crl, authority)  # 3
-    entry = crl.entry_of(certificate.serial)  # 4
-    if entry is None:
-        _check_entries(crl)
-    elif _reason(entry) == _ONLY_IN_DELTAS:
-        message = (
-            f"the entry of {certificate.subject} is taken off the list (removeFromCRL), as delta CRLs alone may tell"
-        )
-        raise VerificationError("crl.malformed", message, clause="RFC 5280 section 5.3.1")
-    kept = extensions.get(_EXPIRED_CERTS)
-    finding = _undated(crl)
+    # 1. The list is the issuer's own, or an indirect one of an authority above it.
+    # 2. That authority may sign lists, and signed this one.
+    # 3. Of the certificate's entries the worst counts.
+    # 4. If none revokes it, the list must be complete and cover the certificate.
+    authority = _find_authority(crl, issuer, above)  # 1
+    (signed or SignedLists()).check(crl, authority)  # 2
+    try:
+        entries = crl.entries_of(certificate.serial, read_link(issuer).subject)
+    except FormatError as e:
+        raise _refused("crl.malformed", e.message) from e
+    revocation = _worst(entries)  # 3
+    only_revokes: Finding | None = None
+    try:
+        _require_complete(crl, certificate)  # 4
+    except VerificationError as e:
+        if revocation is None:
+            raise
+        only_revokes = Finding(e.code, Severity.WARNING, e.message, e.clause)
+    if revocation is None:
+        _check_entries(crl, certificate, is_removed=bool(entries))
+    point, kept = crl.extensions.get(DISTRIBUTION_POINT), crl.extensions.get(_EXPIRED_CERTS)
     return Answer(
         source=Source.CRL,
         sha256=crl.sha256,
-        state=State.GOOD if entry is None else State.REVOKED,
+        state=State.GOOD if revocation is None else State.REVOKED,
         this_update=crl.this_update,
         next_update=crl.next_update,
-        signer=issuer,
-        revoked_at=None if entry is None else entry.revocation_date_utc,
-        reason=None if entry is None else _reason(entry),
-        invalid_since=None if entry is None else _invalid_since(entry),
+        signer=authority.certificate,
+        revoked_at=revocation and revocation.at,
+        reason=revocation and revocation.reason,
+        invalid_since=revocation and revocation.invalid_since,
         kept_since=None if kept is None else read_generalized_time(kept.value),
-        number=_number(extensions),
+        number=crl.number,
         series=b"" if point is None else point.value.public_bytes(),
-        findings=(finding,) if finding else (),
+        only_revokes=only_revokes,
+        findings=check_dates(crl),
     )
+
+
+def _find_authority(crl: Crl, issuer: EidasCertificate, above: Sequence[EidasCertificate]) -> Link:
+    """The authority that must have signed the list."""
+    if crl.distribution_point is not None and crl.distribution_point.only_contains_attribute_certs:
+        raise _refused("crl.scope", "the CRL lists attribute certificates only")
+    for one in (issuer, *above) if crl.is_indirect else (issuer,):
+        authority = read_link(one)
+        if crl.issuer == authority.subject:
+            return authority
+    if crl.is_indirect:
+        message = f"the issuer of an indirect CRL is neither {issuer.subject} nor an authority above it"
+        raise _refused("crl.indirect", message)
+    raise _refused("crl.other-issuer", f"the CRL is not issued by {issuer.subject}")
 
 
 def _refused(code: str, message: str) -> VerificationError:
     return VerificationError(code, message, clause=_CLAUSE)
 
 
-def _undated(crl: Crl) -> Finding | None:
-    if crl.next_update is not None:
+class _Revocation(NamedTuple):
+    """What the entries of one certificate say together."""
+
+    at: datetime
+    reason: str | None
+    invalid_since: datetime | None
+
+
+def _worst(entries: Sequence[RevokedCertificate]) -> _Revocation | None:
+    """The earliest date, and a final reason rather than a hold; None where no entry revokes."""
+    told = [_Revocation(entry.revocation_date_utc, read_reason(entry), _invalid_since(entry)) for entry in entries]
+    revoking = [one for one in told if one.reason != _NO_LONGER]
+    if not revoking:
         return None
-    return Finding(
-        "crl.undated", Severity.WARNING, "the CRL does not say when the next one comes; it is fresh for a day",
-        "RFC 5280 section 5.1.2.5",
+    return _Revocation(
+        min(one.at for one in revoking),
+        next((one.reason for one in revoking if one.reason != ON_HOLD), ON_HOLD),
+        min((one.invalid_since for one in revoking if one.invalid_since is not None), default=None),
+    )
+
+
+def check_dates(crl: Crl) -> tuple[Finding, ...]:
+    """A warning for a list that does not say when the next one comes."""
+    if crl.next_update is not None:
+        return ()
+    return (
+        Finding(
+            "crl.undated", Severity.WARNING, "the CRL does not say when the next one comes; it is fresh for a day",
+            "RFC 5280 section 5.1.2.5",
+        ),
     )  # fmt: skip
+
+
+def _require_complete(crl: Crl, certificate: EidasCertificate) -> None:
+    """Refuse a list in which an unrevoked certificate proves nothing: one that is partial, or does not cover the certificate."""
+    if DELTA in crl.extensions:
+        raise _refused("crl.delta", "the CRL lists only what changed since another (a delta CRL)")
+    for oid, extension in crl.extensions.items():
+        if extension.critical and oid not in _PROCESSED:
+            raise _refused(
+                "crl.critical-extension", f"the CRL has the critical extension {oid}, which is not processed"
+            )
+    if crl.distribution_point is not None:
+        _check_scope(crl.distribution_point, read_link(certificate))
 
 
 def _check_scope(point: x509.IssuingDistributionPoint, link: Link) -> None:
     if point.indirect_crl:
-        raise _refused("crl.indirect", "the CRL speaks for other authorities than its issuer (an indirect CRL)")
-    if point.only_contains_attribute_certs or (
-        point.only_contains_user_certs if link.facts.is_ca else point.only_contains_ca_certs
-    ):
-        raise _refused("crl.scope", f"the CRL does not speak of certificates like {link}")
+        raise _refused("crl.indirect", "the CRL lists certificates of several issuers (an indirect CRL)")
+    if point.only_contains_user_certs if link.facts.is_ca else point.only_contains_ca_certs:
+        raise _refused("crl.scope", f"the CRL does not cover certificates like {link}")
     if point.only_some_reasons:
-        raise _refused("crl.scope", "the CRL speaks of some reasons of revocation only")
+        raise _refused("crl.scope", "the CRL covers some reasons of revocation only")
     if point.relative_name is not None or (
         point.full_name is not None and link.crl_points.isdisjoint(_names_of(point))
     ):
@@ -261,28 +225,26 @@ def _check_signature(crl: Crl, authority: Link) -> None:
         raise _refused("crl.signature", f"the CRL is not signed with the key of {authority}")
 
 
-def _number(extensions: Mapping[str, x509.Extension[x509.ExtensionType]]) -> int | None:
-    number = extensions.get(_NUMBER)
-    return number.value.crl_number if number is not None and isinstance(number.value, x509.CRLNumber) else None
-
-
-def _check_entries(crl: Crl) -> None:
+def _check_entries(crl: Crl, certificate: EidasCertificate, *, is_removed: bool) -> None:
+    if is_removed:
+        message = f"the CRL takes {certificate.subject} off the list (removeFromCRL), as delta CRLs alone may do"
+        raise VerificationError("crl.malformed", message, clause="RFC 5280 section 5.3.1")
     if crl.fault_of_entries is not None:
         raise _refused(*crl.fault_of_entries)
 
 
-def _reason(entry: x509.RevokedCertificate) -> str | None:
-    # An entry that cannot be read still revokes.
+def read_reason(entry: x509.RevokedCertificate) -> str | None:
+    """The reason of an entry, a name of RFC 5280 section 5.3.1; None also where it cannot be read, as the entry revokes all the same."""
     try:
         return entry.extensions.get_extension_for_class(x509.CRLReason).value.reason.name
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except (x509.ExtensionNotFound, *UNREADABLE):
         return None
 
 
 def _invalid_since(entry: x509.RevokedCertificate) -> datetime | None:
     try:
         return entry.extensions.get_extension_for_class(x509.InvalidityDate).value.invalidity_date_utc
-    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension, x509.UnsupportedGeneralNameType):
+    except (x509.ExtensionNotFound, *UNREADABLE):
         return None
 
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import Finding, FormatError, Severity, TransportError
 from tppkit.trust.fetching import Fetch, is_web_address
-from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
 from tppkit.trust.revocation.ocsp_response import MAX_OCSP_BYTES, OcspResponse, make_ocsp_request, parse_ocsp_response
 from tppkit.trust.revocation.retained import RevocationEvidence
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crl
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")

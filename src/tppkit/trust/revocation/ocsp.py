@@ -11,7 +11,7 @@ from cryptography.x509 import ocsp
 
 from tppkit._clock import format_time, shift
 from tppkit.certificates import EidasCertificate
-from tppkit.errors import Finding, FormatError, Severity
+from tppkit.errors import Finding, FormatError, Severity, VerificationError
 from tppkit.trust.path.links import read_key_bits
 from tppkit.trust.revocation.answers import CLOCK_SKEW, Answer
 from tppkit.trust.revocation.crl import read_generalized_time
@@ -24,6 +24,8 @@ _STATES = {
     ocsp.OCSPCertStatus.REVOKED: State.REVOKED,
     ocsp.OCSPCertStatus.UNKNOWN: State.UNKNOWN,
 }
+_ARCHIVE_CUTOFF = "1.3.6.1.5.5.7.48.1.6"
+_PROCESSED = frozenset({_ARCHIVE_CUTOFF, x509.OCSPNonce.oid.dotted_string})
 
 
 def verify_ocsp(
@@ -47,23 +49,32 @@ def verify_ocsp(
         skew: by how much the responder's clocks may differ.
 
     Raises:
-        VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`,
-            `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`, `ocsp.malformed`.
+        VerificationError: `ocsp.status`, `ocsp.other-certificate`, `ocsp.stranger`, `ocsp.weak-signature`, `ocsp.signature`,
+            `ocsp.malformed`; and unless it says revoked `ocsp.critical-extension`, `ocsp.nonce`, `ocsp.dates`.
 
     Source: RFC 6960 sections 3.2, 4.2.1 and 4.2.2; RFC 9654.
     """
     # 1. It is an answer.
     # 2. It is about this certificate; of several that are, the worst counts.
-    # 3. It repeats the nonce.
-    # 4. The issuer, or a responder that it certified, signed it; and not before the time of which it speaks.
+    # 3. The issuer, or a responder that it certified, signed it.
+    # 4. It repeats the nonce, was not signed before the time of which it speaks, and every critical extension is known. If not, it
+    #    can still prove a revocation.
     if response.status != "successful":
         raise refused("ocsp.status", f"the OCSP responder gives no answer: {response.status}")  # 1
     try:
         single, index = _find(response, certificate, issuer)  # 2
+        signer = find_signer(response, issuer)  # 3
         details = _SingleDetails(response, index)
-        findings = [*_check_nonce(response, nonce, require_nonce)]  # 3
-        signer = find_signer(response, issuer)  # 4
-        _check_dates(response, single, signer, skew)
+        findings: tuple[Finding, ...] = ()
+        only_revokes: Finding | None = None
+        try:
+            details.require_known()  # 4
+            findings = (*_check_nonce(response, nonce, require_nonce),)
+            _check_dates(response, single, signer, skew)
+        except VerificationError as e:
+            if single.certificate_status is not ocsp.OCSPCertStatus.REVOKED:
+                raise
+            only_revokes = Finding(e.code, Severity.WARNING, e.message, e.clause)
         return Answer(
             source=Source.OCSP,
             sha256=response.sha256,
@@ -77,7 +88,8 @@ def verify_ocsp(
             kept_since=details.archive_cutoff,
             signer_may_be_revoked=signer != issuer
             and x509.OCSPNoCheck.oid.dotted_string not in signer.extensions.present,
-            findings=tuple(findings),
+            only_revokes=only_revokes,
+            findings=findings,
         )
     except (FormatError, *UNREADABLE) as e:
         raise refused("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
@@ -128,24 +140,26 @@ class _SingleDetails:
     """The extensions of one single response, which `cryptography` shows only where there is but one."""
 
     def __init__(self, response: OcspResponse, index: int) -> None:
-        self.archive_cutoff: datetime | None = None
-        basic = basic_response(response)
-        for extension in basic["tbs_response_data"]["responses"][index]["single_extensions"]:
-            self._read(extension)
-        for extension in basic["tbs_response_data"]["response_extensions"]:
-            if extension["critical"].native and extension["extn_id"].dotted != x509.OCSPNonce.oid.dotted_string:
-                raise refused(
-                    "ocsp.critical-extension",
-                    f"the OCSP response has the critical extension {extension['extn_id'].dotted}",
-                )
+        data = basic_response(response)["tbs_response_data"]
+        singles = {e["extn_id"].dotted: e for e in data["responses"][index]["single_extensions"]}
+        self._critical = [
+            extension["extn_id"].dotted
+            for extension in (*data["responses"][index]["single_extensions"], *data["response_extensions"])
+            if extension["critical"].native
+        ]
+        cutoff = singles.get(_ARCHIVE_CUTOFF)
+        self.archive_cutoff: datetime | None = None if cutoff is None else _time_of(cutoff)
 
-    def _read(self, extension: Any) -> None:
-        oid = extension["extn_id"].dotted
-        if oid == "1.3.6.1.5.5.7.48.1.6":
-            value = x509.UnrecognizedExtension(x509.ObjectIdentifier(oid), extension["extn_value"].contents)
-            self.archive_cutoff = read_generalized_time(value)
-        elif extension["critical"].native:
-            raise refused("ocsp.critical-extension", f"the OCSP response has the critical extension {oid}")
+    def require_known(self) -> None:
+        """Refuse a critical extension that is not processed."""
+        for oid in self._critical:
+            if oid not in _PROCESSED:
+                raise refused("ocsp.critical-extension", f"the OCSP response has the critical extension {oid}")
+
+
+def _time_of(extension: Any) -> datetime | None:
+    value = x509.UnrecognizedExtension(x509.ObjectIdentifier(_ARCHIVE_CUTOFF), extension["extn_value"].contents)
+    return read_generalized_time(value)
 
 
 def _check_nonce(response: OcspResponse, nonce: bytes | None, required: bool) -> Iterator[Finding]:

@@ -50,13 +50,14 @@ class Statuses:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """What is asked about one certificate, and what was wrong with answers."""
+    """What is asked about one certificate, and what was wrong with answers; `above` are the authorities above the issuer."""
 
     certificate: EidasCertificate
     issuer: EidasCertificate
     at: datetime
     window: Window
     budget: Budget
+    above: tuple[EidasCertificate, ...] = ()
     lists_only: bool = False
     faults: list[Finding] = field(default_factory=list)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, as_path, read_bounded
 from tppkit.errors import FormatError
-from tppkit.trust.revocation.crl import MAX_CRL_BYTES, Crl, parse_crl
 from tppkit.trust.revocation.ocsp_response import OcspResponse, parse_ocsp_response
+from tppkit.trust.revocation.revocation_list import MAX_CRL_BYTES, Crl, parse_crls
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,20 +30,20 @@ class RevocationEvidence:
         return RevocationEvidence(tuple(crls.values()), tuple(responses.values()))
 
 
-def load_revocation(paths: Iterable[Path]) -> RevocationEvidence:
-    """Read files of which each is a CRL (DER or PEM) or an OCSP response (DER).
+def load_revocation(paths: Iterable[FilePath]) -> RevocationEvidence:
+    """Read files of which each is a CRL (DER), CRLs (PEM) or an OCSP response (DER).
 
     Raises:
         FormatError: `file.unreadable`, `file.too-large`; `revocation.unreadable`, a file is neither.
     """
     evidence = RevocationEvidence()
     for path in paths:
-        evidence += read_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=path.name)
+        evidence += read_revocation(read_bounded(path, max_bytes=MAX_CRL_BYTES), name=as_path(path).name)
     return evidence
 
 
 def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
-    """Read what is a CRL (DER or PEM) or an OCSP response (DER).
+    """Read a CRL (DER), every CRL of a PEM file, or an OCSP response (DER).
 
     Args:
         data: the bytes.
@@ -54,7 +53,7 @@ def read_revocation(data: bytes, *, name: str) -> RevocationEvidence:
         FormatError: `revocation.unreadable`.
     """
     try:
-        return RevocationEvidence(crls=(parse_crl(data),))
+        return RevocationEvidence(crls=parse_crls(data))
     except FormatError as not_crl:
         try:
             return RevocationEvidence(ocsp=(parse_ocsp_response(data),))

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tppkit._clock import format_time
-from tppkit._files import replace_file
+from tppkit._files import FilePath, as_path, replace_file
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.trust.fetching import Fetch
@@ -50,7 +50,7 @@ class FetchedLists:
 
 
 def fetch_trusted_lists(
-    folder: Path,
+    folder: FilePath,
     *,
     fetch: Fetch,
     territories: Collection[str] | None = None,
@@ -78,6 +78,7 @@ def fetch_trusted_lists(
         FormatError, VerificationError: the list of the lists does not hold, as `load_trusted_lists`;
             `trusted-list.rollback`, `trusted-list.not-lotl`.
     """
+    folder = as_path(folder)
     at_hand = _at_hand(folder, signers)
     run = _Run(folder, fetch, at_hand)
     top = _fetch_top(run, address, load_signers(folder, signers=signers))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tppkit._clock import format_time
-from tppkit._files import read_bounded
+from tppkit._files import FilePath, as_path, read_bounded
 from tppkit.certificates import EidasCertificate, load_certificates
 from tppkit.errors import ConfigurationError, FormatError, TppkitError, VerificationError
 from tppkit.trust.anchors import CERTIFICATE_SUFFIXES
@@ -23,7 +23,7 @@ SIGNERS_FOLDER = "lotl-signers"
 MAX_LISTS = 200
 
 
-def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | None = None) -> TrustedLists:
+def load_trusted_lists(folder: FilePath, *, signers: Sequence[EidasCertificate] | None = None) -> TrustedLists:
     """Read and verify the lists of a folder.
 
     The list of the lists is known by its type, not its name; older ones beside it are taken as pivots, through which a newer
@@ -39,6 +39,7 @@ def load_trusted_lists(folder: Path, *, signers: Sequence[EidasCertificate] | No
         VerificationError: `trusted-list.unsigned`, `trusted-list.signature-form`, `trusted-list.signer`,
             `trusted-list.signature`, `trusted-list.signer-validity`, `trusted-list.next-update`: the list of the lists.
     """
+    folder = as_path(folder)
     believed = load_signers(folder, signers=signers)
     failures: list[ListFailure] = []
     unverified = list(_read_folder(folder, failures))

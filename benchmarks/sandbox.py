@@ -1,0 +1,99 @@
+"""Sealed payments at the sandbox's PSD2 host, from the verified request to the kept evidence and the committed payment."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from uuid import uuid4
+
+from harness import Line, Subject, interleave
+from tppkit.sandbox import Sandbox, SandboxSettings
+from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.testpki import Pki, certificate_pem, make_pki, write_pki
+from web import scope_of
+
+AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
+FEW, MANY = 1_000, 100_000
+ROUNDS = 300
+LEAST = 0.9
+BODY = (
+    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
+    b'"creditorName":"Bookshop","remittanceInformationUnstructured":"Order 4711"}'
+)
+# Ids and link tokens are random, as the bank's own are; the request ids are younger than an hour, so none is forgotten.
+NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
+PAYMENTS = f"""INSERT INTO payments {NUMBERS} SELECT hex(randomblob(24)), :organization, 'sepa-credit-transfers', :body,
+    hex(randomblob(24)), NULL, 'RCVD', :at, 0, NULL FROM numbers"""  # noqa: S608  # our own text
+REQUEST_IDS = f"""INSERT INTO request_ids {NUMBERS} SELECT :organization, lower(hex(randomblob(18))), hex(randomblob(32)), :at,
+    201, :body, hex(randomblob(24)) FROM numbers"""  # noqa: S608  # our own text
+
+
+def paying() -> Iterator[Line]:
+    """The rate with 100,000 payments and request ids in the database against the rate with 1,000."""
+    pki = make_pki(at=AT, seed=1)
+    with TemporaryDirectory() as folder, ExitStack() as opened:
+        write_pki(pki, Path(folder) / "pki")
+        few, many = (payer(opened, Path(folder), pki, rows) for rows in (FEW, MANY))
+        slow, fast = interleave(many, few, rounds=ROUNDS)
+    rate = fast / slow
+    goal = f">= {LEAST} of the rate at {FEW:,}"
+    yield Line(f"sealed payments at {MANY:,} rows", f"{1e6 / slow:.0f}/s", rate, goal, rate >= LEAST)
+
+
+def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
+    """Send a new sealed payment to a sandbox of its own with this many rows."""
+    settings = SandboxSettings(folder / str(rows), pki=folder / "pki")
+    bank = opened.enter_context(Sandbox(settings, approval_url="http://localhost", base_clock=lambda: AT))
+    fill(settings.directory / "sandbox.sqlite", pki, rows)
+    loop = opened.enter_context(closing(asyncio.new_event_loop()))
+    requests = sealed(pki, ROUNDS + ROUNDS // 10)
+
+    async def send(event: Any) -> None:
+        if event.get("status", 201) != 201:
+            raise AssertionError(event)
+
+    def pay() -> None:
+        scope, body = next(requests)
+        loop.run_until_complete(bank.psd2(scope, receiving(body), send))
+
+    return pay
+
+
+def fill(path: Path, pki: Pki, rows: int) -> None:
+    """Insert payments and request ids."""
+    identifier = pki.qwac.certificate.organization_identifier
+    values = {
+        "rows": rows, "organization": identifier.text if identifier else "", "body": BODY, "at": int(AT.timestamp()) * 1_000_000,
+    }  # fmt: skip
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for statement in (PAYMENTS, REQUEST_IDS):
+            connection.execute(statement, values)
+
+
+def sealed(pki: Pki, count: int) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Scopes and bodies of requests with ids of their own."""
+    seal, qwac_pem = (
+        Seal(pki.qseal.certificate, KeySigner(pki.qseal.key)),
+        certificate_pem(pki.qwac.certificate).decode(),
+    )
+    requests = []
+    for _ in range(count):
+        headers = (("Content-Type", "application/json"), ("X-Request-ID", str(uuid4())))
+        message = sign_request(Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, BODY), seal=seal)
+        requests.append(scope_of(message, qwac_pem))
+    return iter(requests)
+
+
+def receiving(body: bytes) -> Callable[[], Any]:
+    """An ASGI receive channel with this body."""
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive

@@ -1,0 +1,145 @@
+"""CRLs and OCSP responses as `tppkit cert show` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import IssuingDistributionPoint, ocsp
+from cryptography.x509.extensions import ReasonFlags
+
+from tppkit._clock import format_time
+from tppkit.certificates import EidasCertificate, oids
+from tppkit.cli.output import finding_object
+from tppkit.errors import FormatError
+from tppkit.trust import Crl, OcspResponse
+from tppkit.trust.revocation.crl import check_dates, read_reason
+from tppkit.trust.revocation.ocsp_response import UNREADABLE
+
+_SHOWN = 10  # entries of a list that are printed as text
+_NOT_CHECKED = "not checked: cert check --trust does that"
+_FLAGS = {
+    "indirect_crl": "indirect", "only_contains_user_certs": "end entities only",
+    "only_contains_ca_certs": "authorities only", "only_contains_attribute_certs": "attribute certificates only",
+}  # fmt: skip
+
+
+def crl_object(file: str, crl: Crl) -> dict[str, Any]:
+    """A CRL as JSON."""
+    point = crl.distribution_point
+    return {
+        "file": file,
+        "sha256": crl.sha256,
+        "kind": "crl",
+        "issuer": str(crl.issuer_name),
+        "this_update": format_time(crl.this_update),
+        "next_update": crl.next_update and format_time(crl.next_update),
+        "number": crl.number,
+        "base_number": crl.base_number,
+        "distribution_point": point and _point_object(point),
+        "signature_algorithm": _algorithm(crl.x509.signature_algorithm_oid.dotted_string),
+        "revoked": [
+            {
+                "serial_hex": f"{entry.serial_number:X}",
+                "revoked_at": format_time(entry.revocation_date_utc),
+                "reason": read_reason(entry),
+            }
+            for entry in crl.x509
+        ],
+        "extensions": list(crl.extensions),
+        "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.critical],
+        "findings": [finding_object(finding) for finding in check_dates(crl)],
+    }
+
+
+def _point_object(point: IssuingDistributionPoint) -> dict[str, Any]:
+    reasons: Sequence[ReasonFlags] = sorted(point.only_some_reasons or (), key=str)
+    return {
+        "names": [str(name.value) for name in point.full_name or ()],
+        "only_some_reasons": [reason.name for reason in reasons],
+        **{flag: getattr(point, flag) for flag in _FLAGS},
+    }
+
+
+def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
+    """An OCSP response as JSON.
+
+    Raises:
+        FormatError: `ocsp.malformed`.
+    """
+    parsed, is_answer = response.x509, response.status == "successful"
+    try:
+        return {
+            "file": file,
+            "sha256": response.sha256,
+            "kind": "ocsp",
+            "status": response.status,
+            "produced_at": response.produced_at and format_time(response.produced_at),
+            "nonce": None if response.nonce is None else response.nonce.hex(),
+            "signature_algorithm": _algorithm(parsed.signature_algorithm_oid.dotted_string) if is_answer else None,
+            "responder_key_hash": parsed.responder_key_hash.hex() if is_answer and parsed.responder_key_hash else None,
+            "certificates": [
+                str(EidasCertificate.from_der(one.public_bytes(Encoding.DER)).subject)
+                for one in (parsed.certificates if is_answer else ())
+            ],
+            "responses": [_single_object(one) for one in (parsed.responses if is_answer else ())],
+            "findings": [],
+        }
+    except UNREADABLE as e:
+        raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
+
+
+def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:
+    return {
+        "serial_hex": f"{single.serial_number:X}",
+        "state": single.certificate_status.name.lower(),
+        "this_update": format_time(single.this_update_utc),
+        "next_update": single.next_update_utc and format_time(single.next_update_utc),
+        "revoked_at": single.revocation_time_utc and format_time(single.revocation_time_utc),
+        "reason": single.revocation_reason and single.revocation_reason.name,
+    }
+
+
+def _algorithm(oid: str) -> str:
+    return oids.SIGNATURE_ALGORITHMS.get(oid, oid)
+
+
+def crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """A CRL as lines, the first entries only."""
+    revoked, point = entry["revoked"], entry["distribution_point"] or {}
+    scope = [*(text for flag, text in _FLAGS.items() if point.get(flag)), *point.get("only_some_reasons", ())]
+    lines = [" ".join((one["serial_hex"], one["revoked_at"], one["reason"] or "")) for one in revoked[:_SHOWN]]
+    if len(revoked) > _SHOWN:
+        lines.append(f"and {len(revoked) - _SHOWN} more (--json shows all)")
+    return [
+        ("issuer", entry["issuer"]),
+        ("from", f"{entry['this_update']} to {entry['next_update'] or 'no date'}"),
+        ("number", "" if entry["number"] is None else str(entry["number"])),
+        ("delta of", "" if entry["base_number"] is None else f"number {entry['base_number']}"),
+        ("point", ", ".join(point.get("names", ()))),
+        ("scope", ", ".join(scope)),
+        ("signature", f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
+        ("revoked", f"{len(revoked)} certificate{'' if len(revoked) == 1 else 's'}"),
+        *(("", line) for line in lines),
+        ("sha256", entry["sha256"]),
+    ]
+
+
+def ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
+    """An OCSP response as lines."""
+    return [
+        ("status", entry["status"]),
+        ("produced", entry["produced_at"] or ""),
+        ("nonce", entry["nonce"] or ""),
+        ("signature", entry["signature_algorithm"] and f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
+        ("responder", ", ".join(entry["certificates"]) or entry["responder_key_hash"] or ""),
+        *(("certificate", _single_text(one)) for one in entry["responses"]),
+        ("sha256", entry["sha256"]),
+    ]
+
+
+def _single_text(one: dict[str, Any]) -> str:
+    revoked = f" since {one['revoked_at']} ({one['reason'] or 'no reason given'})" if one["revoked_at"] else ""
+    until = f" to {one['next_update']}" if one["next_update"] else ""
+    return f"{one['serial_hex']}: {one['state']}{revoked}, {one['this_update']}{until}"

@@ -1,0 +1,71 @@
+"""The curl line that makes a payment in a running sandbox: sealed anew each time it is pasted into a shell."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Any
+
+from tppkit._files import write_new
+from tppkit.certificates import load_certificates
+from tppkit.sandbox.dialect import key_id_of
+from tppkit.seals import SealProfile
+
+_PATH = "/psd2/v1/payments/sepa-credit-transfers"
+_PAYMENT = b"""{
+  "instructedAmount": {"currency": "EUR", "amount": "12.50"},
+  "creditorAccount": {"iban": "LT121000011101001000"},
+  "creditorName": "Bookshop",
+  "remittanceInformationUnstructured": "Order 4711"
+}
+"""
+# What `seal sign` writes by itself.
+_WRITTEN = frozenset({"date", "digest", "content-type"})
+
+
+def curl_line(server: Any) -> str:
+    """The line; it sends `payment.json` in the sandbox's folder, which is written if absent.
+
+    Args:
+        server: a `SandboxServer`.
+
+    Raises:
+        FormatError: the PKI has no QSealC, or none whose key the dialect takes: `file.unreadable`, `profile.key`, `certificate.*`.
+        ConfigurationError: `file.unwritable`.
+    """
+    settings = server.sandbox.settings
+    profile, folder, pki = settings.profile, settings.directory.resolve(), server.sandbox.pki.resolve()
+    certificate = load_certificates(pki / "qseal.pem")[0]
+    profile.algorithm_for(certificate)
+    payment, headers = folder / "payment.json", folder / "payment.headers"
+    if not payment.exists():
+        write_new(payment, _PAYMENT)
+    url = server.local.url("https", 0, port=server.ports[0]) + _PATH
+    sign = [
+        sys.executable, "-m", "tppkit", "seal", "sign", "--key", pki / "qseal.key", "--cert", pki / "qseal.pem",
+        "--method", "POST", "--url", url, "--body", payment, "--profile", profile.name, *_headers(profile, payment.stat().st_size),
+    ]  # fmt: skip
+    key_id = key_id_of(profile, certificate)
+    if key_id is not None:
+        sign += ["--key-id", key_id]
+    curl = [
+        "curl", "--cert", pki / "qwac-chain.pem", "--key", pki / "qwac.key", "--cacert", pki / "root.pem",
+        "--data-binary", f"@{payment}", url,
+    ]  # fmt: skip
+    return f'{_quoted(curl)} -H "@$({_quoted(sign)} > {_quoted([headers])} && echo {_quoted([headers])})"'
+
+
+def _headers(profile: SealProfile, length: int) -> list[str]:
+    """Options for the headers that the dialect covers and that nothing else writes."""
+    values = {"content-type": "application/json"}
+    for name in (*profile.covered, *profile.covered_if_present):
+        if name.lower() == "content-length":
+            values[name] = str(length)
+    for name in profile.demanded - _WRITTEN - {profile.request_id or "", profile.digest_name}:
+        if name[0] not in "(@":
+            values.setdefault(name, "example")
+    return [part for name, value in values.items() for part in ("--header", f"{name.title()}: {value}")]
+
+
+def _quoted(words: list[Any]) -> str:
+    return shlex.join(map(str, words))

@@ -1,0 +1,47 @@
+"""What a sandbox needs to take the seals of a dialect: keyIds that it gave out, certificates that are not sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
+from tppkit.seals import KeyIdForm, SealProfile
+from tppkit.seals.key_id import make_key_id
+from tppkit.testpki import open_pki
+
+
+def key_id_of(profile: SealProfile, certificate: EidasCertificate) -> str | None:
+    """The keyId that the sandbox gave a provider: its organisation's identifier, alone or in an address; None where none is given."""
+    organization = certificate.organization_identifier
+    name = organization.text if organization else ""
+    given = {KeyIdForm.CLIENT_ID: name, KeyIdForm.URL: f"https://tpp.example/{name}"}
+    return given.get(profile.key_id.form)
+
+
+def known_seals(profile: SealProfile, pki: Path) -> Mapping[str, EidasCertificate]:
+    """The PKI's QSealCs by their keyIds, for a dialect that sends no certificate; else none.
+
+    Raises:
+        ConfigurationError: `pki.unusable`, the folder is no test PKI.
+    """
+    if profile.certificate_header is not None or profile.sends_x5c:
+        return {}
+    folder = open_pki(pki).pki
+    members = [issued.certificate for issued in folder.members.values() if issued.kind == "qseal"]
+    requested = [certificate for certificate in folder.requested if "eseal" in certificate.qc.types]
+    known: dict[str, EidasCertificate] = {}
+    for certificate in (*members, *requested):
+        key_id = make_key_id(certificate, style=profile.key_id, text=key_id_of(profile, certificate))
+        known.setdefault(key_id, certificate)  # one organisation may have several, and the first one counts
+    return known
+
+
+def seal_key_kind(profile: SealProfile) -> str:
+    """The kind of key for the QSealCs of a new PKI: P-256 where the dialect has an algorithm for it, else RSA."""
+    try:
+        profile.algorithms_of("P-256")
+    except FormatError:
+        return "rsa2048"
+    return "p256"

@@ -1,0 +1,129 @@
+"""The addresses that a sandbox publishes in links, codes and the ready file, and the server certificate for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import datetime
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from cryptography import x509
+
+from tppkit._encoding import shown
+from tppkit._files import read_bounded
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.httpsig.components import parse_origin
+from tppkit.testpki import certificate_pem, key_pem, open_pki
+
+PSD2, APPROVAL, CONTROL = 0, 1, 3  # the ports, from the first one on
+_MAX_PEM_BYTES = 1024 * 1024
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
+_DNS_NAME = re.compile(rf"(?=.{{1,253}}$)(?:\*\.)?(?:{_LABEL}\.)*{_LABEL}")
+
+
+class PublicAddress(NamedTuple):
+    """Where clients find the sandbox.
+
+    Attributes:
+        host: name or IP address, without brackets.
+        first_port: the port of the PSD2 host as clients see it; None: the one that is listened on.
+    """
+
+    host: str
+    first_port: int | None = None
+
+    def url(self, scheme: str, offset: int, *, port: int) -> str:
+        """The address of one host.
+
+        Args:
+            scheme: `https` or `http`.
+            offset: which host: `PSD2`, `APPROVAL`.
+            port: that it listens on.
+        """
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}://{host}:{port if self.first_port is None else self.first_port + offset}"
+
+
+def local_address(host: str, bound: str) -> PublicAddress:
+    """The address to reach a listening socket from this machine; localhost for 127.0.0.1 and for a wildcard such as 0.0.0.0.
+
+    Args:
+        host: as it was given.
+        bound: what the socket is bound to, without a port.
+    """
+    is_local = ip_address(bound).is_unspecified or bound == "127.0.0.1"
+    return PublicAddress("localhost" if is_local else host.lower())
+
+
+def parse_public_url(text: str) -> PublicAddress:
+    """Read `--public-url`: https and the port of the PSD2 host, or http and that of the approval pages.
+
+    Raises:
+        ConfigurationError: `sandbox.public-url`.
+    """
+    message = f"{shown(text)} is not the address of the PSD2 host (https) or of the approval pages (http)"
+    try:
+        parse_origin(text.removesuffix("/"))  # nothing but scheme, host and port
+        parts = urlsplit(text.lower())
+        host, port = parts.hostname or "", parts.port
+    except (FormatError, ValueError) as e:
+        raise ConfigurationError("sandbox.public-url", message) from e
+    first = None if port is None else port - (APPROVAL if parts.scheme == "http" else PSD2)
+    with suppress(ValueError):
+        if ip_address(host).is_unspecified:
+            raise ConfigurationError("sandbox.public-url", f"no client can connect to {host}")
+    if (not _is_name(host) and not _is_ip(host)) or (first is not None and not 0 < first <= 65535 - CONTROL):
+        raise ConfigurationError("sandbox.public-url", message)
+    return PublicAddress(host, first)
+
+
+def server_identity(pki: Path, names: Sequence[str], *, at: datetime) -> tuple[bytes, bytes]:
+    """Certificate chain and key of the server, PEM: those of the folder, or new ones when they lack a name.
+
+    Args:
+        pki: folder of a test PKI.
+        names: DNS names and IP addresses that clients connect to.
+        at: the present, aware.
+
+    Raises:
+        ConfigurationError: `pki.unusable`, `pki.dns-name`; what `open_pki` raises if a new certificate is needed.
+    """
+    for name in names:
+        if not _is_name(name) and not _is_ip(name):
+            raise ConfigurationError("pki.dns-name", f"{shown(name)} is not a DNS name in lower case")
+    try:
+        certificate = read_bounded(pki / "server-chain.pem", max_bytes=_MAX_PEM_BYTES)
+        key = read_bounded(pki / "server.key", max_bytes=_MAX_PEM_BYTES)
+    except FormatError as e:
+        raise ConfigurationError("pki.unusable", f"{pki} is no test PKI with a server certificate: {e.message}") from e
+    if set(names) <= _names_in(certificate):
+        return certificate, key
+    authority = open_pki(pki).pki.issuing_from(at)
+    issued = authority.issue_server(*dict.fromkeys((*_LOCAL, *names)), label="sandbox")
+    return b"".join(map(certificate_pem, (issued.certificate, *issued.chain))), key_pem(issued.key)
+
+
+def _names_in(pem: bytes) -> set[str]:
+    try:
+        certificate = x509.load_pem_x509_certificates(pem)[0]
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound):
+        return {"localhost"}  # what is wrong with it is reported when it is used
+    return {str(name.value) for name in names}
+
+
+def _is_name(text: str) -> bool:
+    return _DNS_NAME.fullmatch(text) is not None and not text.rpartition(".")[2].isdecimal()
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,82 @@
+"""One line per request: `METHOD target status code`, the code only where the answer carries one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from tppkit._encoding import parse_json
+from tppkit.errors import FormatError
+from tppkit.web.sources import RAW_TARGET
+
+Write = Callable[[str], object]
+
+_MAX_TARGET = 2048
+_MAX_BODY_BYTES = 64 * 1024
+_VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
+_LINK = re.compile(r"(approve(?:/|%(?:25)*2f)+)[^\s'\"]+", re.IGNORECASE)
+
+
+def without_tokens(text: str) -> str:
+    """The text with the secret part of every approval link replaced: whoever reads it could approve the payment."""
+    return _LINK.sub(r"\1***", text)
+
+
+class RequestLog:
+    """Writes a line for each request just before the last part of its answer is sent.
+
+    Args:
+        app: the ASGI application that answers.
+        write: takes a line; printable ASCII without a line break, whatever the client sent.
+    """
+
+    def __init__(self, app: ASGIApp, write: Write) -> None:
+        self._app = app
+        self._write = write
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        status, code, written = 500, "", False  # the server answers 500 when an application ends without an answer
+
+        def write() -> None:
+            nonlocal written
+            if not written:
+                written = True
+                with suppress(OSError):  # a reader of the lines that left must not fail a request
+                    self._write(" ".join(filter(None, (scope["method"], _target(scope), str(status), code))))
+
+        async def watch(event: Message) -> None:
+            nonlocal status, code
+            if event["type"] == "http.response.start":
+                status = event["status"]
+            elif event["type"] == "http.response.body":
+                code = code or (_code(event.get("body", b"")) if status >= 400 else "")
+                if not event.get("more_body", False):
+                    write()
+            await send(event)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            write()
+
+
+def _target(scope: Mapping[str, Any]) -> str:
+    raw = scope["extensions"][RAW_TARGET]["target"]
+    return without_tokens(quote(raw[:_MAX_TARGET], safe=_VISIBLE))
+
+
+def _code(body: bytes) -> str:
+    """The code in an error body: of the PSD2 interface, or of the control host."""
+    try:
+        value = parse_json(body, what="the answer", max_bytes=_MAX_BODY_BYTES)
+        error = value["tppMessages"][0] if "tppMessages" in value else value["error"]
+        code = error["code"]
+    except (FormatError, LookupError, TypeError):
+        return ""
+    return code if isinstance(code, str) and code.isascii() and code.isprintable() else ""

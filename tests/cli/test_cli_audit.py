@@ -1,0 +1,140 @@
+"""`audit verify`: which failures are listed, what is said of heads and gaps, and archives that are none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.testpki import Pki, certificate_pem
+from tppkit.trust import PathVerifier
+
+RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+Fill = Callable[..., list[str]]
+Tppkit = Callable[..., Any]
+
+
+@pytest.fixture
+def fill(tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier) -> Fill:
+    """Appends records to the archive `archive` and gives their leaves; `trust.pem` has the authorities."""
+    (tmp_path / "trust.pem").write_bytes(b"".join(certificate_pem(each) for each in pki.authorities))
+    message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
+    sealed = sign_request(message, seal=seal)
+    verified = verify_request(sealed, qwac=pki.qwac.certificate, at=RECEIVED, policy=SealPolicy(paths))
+
+    def append(count: int) -> list[str]:
+        with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
+            record, certificates = make_record(verified), (*verified.chain, pki.qwac.certificate)
+            return [archive.append(record, *certificates).leaf for _ in range(count)]
+
+    return append
+
+
+@pytest.fixture
+def lines(tmp_path: Path, fill: Fill) -> list[bytes]:
+    """The lines of an archive of thirty records."""
+    fill(30)
+    return (tmp_path / "archive" / "records.jsonl").read_bytes().splitlines(keepends=True)
+
+
+def keep(folder: Path, lines: list[bytes]) -> None:
+    (folder / "archive" / "records.jsonl").write_bytes(b"".join(lines))
+
+
+AUDIT = ("audit", "verify", "archive", "--trust", "trust.pem")
+
+
+@pytest.mark.parametrize(
+    ("options", "listed"), [((), 20), (("--failures", "all"), 30), (("--failures", "0"), 0), (("--failures", "29"), 29)]
+)
+def test_failures_that_are_not_listed_are_counted(
+    options: tuple[str, ...], listed: int, tmp_path: Path, lines: list[bytes], tppkit_here: Tppkit
+) -> None:
+    keep(tmp_path, [line.replace(b'"body":"e30="', b'"body":"W10="') for line in lines])
+    result = tppkit_here(*AUDIT, *options)
+    assert (result.exit_code, result.stdout.count("[record.body]")) == (1, listed)
+    assert (f"{30 - listed} more are not listed; list them with --failures all" in result.stdout) == (listed < 30)
+    as_json = tppkit_here(*AUDIT, *options, "--json").json
+    assert (len(as_json["first_failures"]), as_json["not_listed"]) == (listed, 30 - listed)
+
+
+@pytest.mark.parametrize("number", ["-1", "some", "", "1.5", "9" * 4301])
+def test_a_number_of_failures_that_is_none_is_wrong_usage(number: str, fill: Fill, tppkit_here: Tppkit) -> None:
+    fill(1)
+    result = tppkit_here(*AUDIT, f"--failures={number}")
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tppkit: Tppkit) -> None:
+    keep(tmp_path, [*lines[:3], *lines[10:20], *lines[21:]])
+    result = tppkit(*AUDIT)
+    assert result.exit_code == 4
+    assert "  archive line 4: records 3 to 9 are missing (7 records) [log.gap]\n" in result.stdout
+    assert "  archive line 14: record 20 is missing (1 record) [log.gap]\n" in result.stdout
+
+
+def test_the_head_is_the_end_of_the_stream_whatever_is_repeated(
+    tmp_path: Path, lines: list[bytes], tppkit_here: Tppkit
+) -> None:
+    whole = tppkit_here(*AUDIT, "--json").json["heads"]
+    keep(tmp_path, [*lines, lines[4]])
+    repeated = tppkit_here(*AUDIT, "--json")
+    assert (repeated.exit_code, repeated.json["heads"]) == (4, whole)
+    assert (
+        repeated.json["first_failures"][0]["log_message"] == "record 4 comes after record 29: it is repeated or moved"
+    )
+
+
+def test_a_head_that_was_cut_off_is_said_with_the_one_that_was_found(
+    tmp_path: Path, fill: Fill, tppkit_here: Tppkit
+) -> None:
+    leaves = fill(3)
+    records = tmp_path / "archive" / "records.jsonl"
+    keep(tmp_path, records.read_bytes().splitlines(keepends=True)[:2])
+    result = tppkit_here(*AUDIT, "--expect-head", leaves[2])
+    assert result.exit_code == 4
+    assert (
+        f"the expected head {leaves[2]} is not in any archive (found: archive ends with record 1, leaf {leaves[1]}):"
+        " records were cut off the end, the archive was rewritten, or it is another archive [log.head]\n"
+    ) in result.stdout
+
+
+def test_a_head_of_an_archive_that_has_grown_is_said_to_be_that(fill: Fill, tppkit_here: Tppkit) -> None:
+    (head,), leaves = fill(1), fill(2)
+    result = tppkit_here(*AUDIT, "--expect-head", head, "--json")
+    assert result.exit_code == 4
+    (finding,) = result.json["findings"]
+    assert (finding["code"], finding["message"]) == (
+        "log.head",
+        f"the expected head {head} is record 0 of archive, which now ends with record 2, leaf {leaves[-1]}:"
+        " records were added after the head was kept",
+    )
+
+
+def test_an_empty_folder_is_an_empty_archive(tmp_path: Path, fill: Fill, tppkit_here: Tppkit) -> None:
+    fill(0)
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "archive"):
+        result = tppkit_here("audit", "verify", name, "--trust", "trust.pem")
+        assert (result.exit_code, result.stderr.count("error")) == (3, 0)
+        assert f"the archive {name} contains no record [log.empty]" in result.stdout
+
+
+def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
+    fill(1)
+    (tmp_path / "archive" / "records.jsonl").unlink()
+    os.mkfifo(tmp_path / "archive" / "records.jsonl")
+    result = tppkit(*AUDIT, "absent", "--json")
+    assert (result.exit_code, result.json["by_code"]) == (5, {"archive.unreadable": 2})
+    assert (
+        "archive/records.jsonl cannot be read: it is not a regular file (links are not followed) [archive.unreadable]"
+        in result.stderr
+    )
+    assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr

@@ -1,0 +1,171 @@
+"""Help: examples that run, exit codes, completion, and suggestions for near misses."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from programs import TPPKIT
+from tppkit.cli.main import main, run
+
+
+def commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
+    yield " ".join(path), command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from commands(below, (*path, name))
+
+
+COMMANDS = dict(commands(main))
+
+
+def help_of(path: str) -> str:
+    return COMMANDS[path].get_help(click.Context(COMMANDS[path], info_name=f"tppkit {path}".strip()))
+
+
+def examples(path: str) -> list[str]:
+    lines = help_of(path).partition("Examples:\n")[2].partition("Exit:")[0].splitlines()
+    return [line.strip() for line in lines if line.strip()]
+
+
+# What needs a server, a network or an archive is parsed only.
+NOT_RUN = {
+    "audit verify",
+    "callback attack",
+    "callback listen",
+    "callback replay",
+    "demo",
+    "pki serve",
+    "sandbox up",
+    "trust fetch",
+}
+NOT_RUN |= {"sandbox clock advance"}
+
+
+@pytest.fixture(scope="module")
+def example_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that the examples name."""
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "archive").mkdir()
+    (folder / "payment.json").write_bytes(b'{"transaction_id":1}')
+
+    def run(line: str) -> str:
+        done = subprocess.run([TPPKIT, *shlex.split(line)[1:]], cwd=folder, capture_output=True, timeout=60, check=True)
+        return done.stdout.decode()
+
+    def write(name: str, target: str, host: str, headers: str) -> None:
+        lines = [f"POST {target} HTTP/1.1", f"Host: {host}", "Content-Type: application/json", *headers.splitlines()]
+        head = "\r\n".join([*lines, "Content-Length: 20"]).encode()
+        (folder / name).write_bytes(head + b"\r\n\r\n" + (folder / "payment.json").read_bytes())
+
+    run("tppkit pki create certs")
+    write("request.http", "/psd2/v1/payments/sepa-credit-transfers", "bank.example", run(examples("seal sign")[0]))
+    write("callback.http", "/back/", "tpp.example", run(examples("callback sign")[0]))
+    return folder
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_help_has_examples_that_parse_and_the_exit_codes(
+    path: str, example_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(example_folder)
+    assert "\n  Exit: 0 " in help_of(path)
+    assert examples(path)
+    for line in examples(path):
+        program, *words = shlex.split(line)
+        assert program == "tppkit"
+        assert line.startswith(f"tppkit {path}".strip())
+        command: click.Command = main
+        context = click.Context(main)
+        while isinstance(command, click.Group):
+            name, found, words = command.resolve_command(context, words)
+            assert found is not None
+            command = found
+        command.make_context(name, list(words))
+
+
+def test_every_example_that_needs_no_server_runs(
+    example_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(example_folder)
+    ended = {}
+    for path in (
+        path for path, command in COMMANDS.items() if path not in NOT_RUN and not isinstance(command, click.Group)
+    ):
+        for line in (line for line in examples(path) if " archive" not in line):
+            monkeypatch.setattr(sys, "argv", [word for part in shlex.split(line) for word in glob(part) or [part]])
+            with pytest.raises(SystemExit) as done:
+                run()
+            ended[line] = done.value.code
+            said = capsys.readouterr()
+            assert said.out, said.err
+    assert {line: code for line, code in ended.items() if code} == {examples("cert renewal")[0]: 1}
+    assert len(ended) > 25
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_is_printed(shell: str) -> None:
+    done = subprocess.run(
+        [TPPKIT], env={**os.environ, "_TPPKIT_COMPLETE": f"{shell}_source"}, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"_TPPKIT_COMPLETE={shell}_complete" in done.stdout
+
+
+def test_bash_completes_commands_and_options() -> None:
+    script = (
+        'eval "$(_TPPKIT_COMPLETE=bash_source tppkit)"; COMP_WORDS=(tppkit {0}); COMP_CWORD={1}; '
+        '_tppkit_completion tppkit; echo "${{COMPREPLY[@]}}"'
+    )
+    environment = {**os.environ, "PATH": f"{TPPKIT.parent}:{os.environ['PATH']}"}
+    for words, expected in (("cert sh", "show"), ("cert check --a", "--as --at"), ("dem", "demo")):
+        line = script.format(words, len(words.split()))
+        done = subprocess.run(["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.stdout.split(), done.stderr) == (expected.split(), "")
+
+
+@pytest.mark.parametrize(
+    ("given", "suggested"),
+    [
+        ("PISP", "for PISP give PSP_PI"),
+        ("aisp,PSP_PI", "for aisp give PSP_AI"),
+        ("CBPII,PIISP", "for CBPII give PSP_IC, for PIISP give PSP_IC"),
+        ("ASPSP", "for ASPSP give PSP_AS"),
+        ("psp-pi", "for psp-pi give PSP_PI"),
+        ("merchant", None),
+        ("PSP_PI,PSP_PI", None),
+    ],
+)
+def test_an_unknown_role_gets_a_suggestion(tppkit_here: Any, given: str, suggested: str | None) -> None:
+    done = tppkit_here("pki", "create", "certs", "--roles", given, "--json")
+    assert (done.exit_code, done.json["error"]["code"]) == (2, "pki.role")
+    assert done.json["error"]["message"].rpartition("; ")[2 if suggested else 0] == (suggested or "")
+
+
+@pytest.mark.parametrize(
+    ("given", "suggested"),
+    [("psd2v1", "did you mean psd2-v1?"), ("PSD2_V1", "did you mean psd2-v1?"), ("xyz", None)],
+)
+def test_an_unknown_profile_gets_a_suggestion(tppkit_here: Any, given: str, suggested: str | None) -> None:
+    done = tppkit_here("seal", "verify", "request.http", "--trust", ".", "--profile", given, "--json")
+    message = done.json["error"]["message"]
+    assert (done.exit_code, "psd2-v1" in message) == (2, True)
+    assert message.rpartition("; ")[2 if suggested else 0] == (suggested or "")
+
+
+def test_a_profile_file_that_is_based_on_an_unknown_one_gets_a_suggestion(tppkit_here: Any, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('name = "mine"\nbased_on = "psd2v1"\n')
+    done = tppkit_here("seal", "verify", "request.http", "--trust", ".", "--profile", "mine.toml", "--json")
+    assert done.json["error"]["message"].endswith("; did you mean psd2-v1?")

@@ -1,0 +1,81 @@
+"""`tppkit sandbox up` as a process: what it prints at start, and its line for each request."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from programs import TPPKIT
+from tppkit.cli.main import main
+
+_START_S = 60.0
+
+
+@contextmanager
+def running(folder: Path, *options: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """A sandbox in `folder`; gives the file with its standard output, and its ready file."""
+    ready, output = folder / "ready.json", folder / "output"
+    command = [str(TPPKIT), "sandbox", "up", "--port", "0", "--dir", "bank", "--ready-file", str(ready), *options]
+    with output.open("wb") as stdout, (folder / "errors").open("wb") as stderr:
+        process = subprocess.Popen(command, cwd=folder, stdout=stdout, stderr=stderr)
+        try:
+            deadline = time.monotonic() + _START_S
+            while not ready.exists():
+                assert process.poll() is None, (folder / "errors").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            yield output, json.loads(ready.read_bytes())
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def paste(line: str, folder: Path) -> Any:
+    """Run a line in a POSIX shell, in another folder, and read the JSON that it prints."""
+    environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    done = subprocess.run(["sh", "-c", line], cwd=folder, env=environment, capture_output=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+# The default; a Date, RSA keys and a keyId that the sandbox gave out; covered headers that curl adds; one that nothing adds.
+@pytest.mark.parametrize(("profile", "times"), [("psd2-v1", 2), ("ing", 1), ("stet", 1), ("amazon", 1)])
+def test_the_curl_line_makes_a_payment_each_time_it_is_pasted(profile: str, times: int, tmp_path: Path) -> None:
+    (tmp_path / "else where").mkdir()
+    with running(tmp_path, "--profile", profile) as (output, _):
+        (line,) = [line for line in output.read_text().splitlines() if line.startswith("curl ")]
+        payments = [paste(line, tmp_path / "else where") for _ in range(times)]
+        assert len({payment["paymentId"] for payment in payments}) == times
+        requests = output.read_text().splitlines()[-times:]
+        assert requests == ["POST /psd2/v1/payments/sepa-credit-transfers 201"] * times
+
+
+def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_path: Path) -> None:
+    with running(tmp_path, "--host", "0.0.0.0") as (output, ready):
+        assert "psd2-v1" in output.read_text()
+        assert "0.0.0.0" not in output.read_text() + json.dumps(ready)
+        httpx.get(ready["control_url"] + "/clock", trust_env=False)
+        assert output.read_text().splitlines()[-1] == "GET /clock 200"
+
+
+def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
+    with running(tmp_path, "--json") as (output, ready):
+        httpx.get(ready["control_url"] + "/clock", trust_env=False)
+        assert json.loads(output.read_text()) == ready
+        assert (tmp_path / "errors").read_text().splitlines()[-1] == "GET /clock 200"
+
+
+def test_an_unknown_dialect_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["sandbox", "up", "--dir", str(tmp_path / "bank"), "--profile", "berlingroup"])
+    assert result.exit_code == 2
+    assert "berlin-group" in result.output
+    assert not (tmp_path / "bank").exists()

@@ -1,0 +1,182 @@
+"""An archive from somebody else: files that are no files, damaged certificates, times of receipt that go back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+from tppkit.errors import ArchiveError, FormatError, Severity
+from tppkit.evidence import (
+    AuditSummary,
+    EvidenceArchive,
+    RecordVerdict,
+    Verdict,
+    audit_archive,
+    load_certificate,
+    make_record,
+)
+from tppkit.evidence.record import MAX_LINE_BYTES
+from tppkit.seals import VerifiedRequest
+from tppkit.testpki import Issued, Pki
+from tppkit.trust import PathVerifier
+
+STREAM = "5a" * 16
+RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def ten_seconds() -> Iterator[None]:
+    """Fail a test that hangs."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise AssertionError("it hangs")  # not a TimeoutError, which is an OSError and would be handled as one
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(10)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        before = Path.cwd()
+        os.chdir(path.parent)  # the address of a socket is short
+        listening.bind(path.name)
+        os.chdir(before)
+
+
+def make_link_to_fifo(path: Path) -> None:
+    os.mkfifo(path.with_name("pipe"))
+    path.symlink_to("pipe")
+
+
+def make_sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+HOSTILE: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "folder": Path.mkdir,
+    "socket": make_socket,
+    "link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "link to a FIFO": make_link_to_fifo,
+    "link to itself": lambda path: path.symlink_to(path.name),
+    "link to a file": lambda path: path.symlink_to("/etc/passwd"),
+}
+
+
+def audited(folder: Path, paths: PathVerifier) -> tuple[list[RecordVerdict], AuditSummary]:
+    rows = list(audit_archive(folder, paths=paths))
+    summary = AuditSummary()
+    for row in rows:
+        summary.add(row)
+    return rows, summary
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE.keys())
+def test_records_that_are_no_regular_file_cannot_be_read(
+    make: Callable[[Path], object], tmp_path: Path, paths: PathVerifier
+) -> None:
+    make(tmp_path / "records.jsonl")
+    with pytest.raises(ArchiveError) as caught:
+        audited(tmp_path, paths)
+    assert caught.value.code == "archive.unreadable"
+
+
+@pytest.mark.parametrize("make", [*HOSTILE.values(), make_sparse], ids=[*HOSTILE.keys(), "a terabyte of zeros"])
+def test_a_certificate_that_is_no_regular_file_leaves_its_records_unproved(
+    make: Callable[[Path], object], filled: Path, pki: Pki, paths: PathVerifier
+) -> None:
+    file = filled / "certs" / f"{pki.qseal.certificate.sha256}.der"
+    file.unlink()
+    make(file)
+    _, summary = audited(filled, paths)
+    code = "file.too-large" if make is make_sparse else "file.unreadable"
+    assert (summary.exit_code, summary.by_code) == (3, Counter({code: 3}))
+    with pytest.raises(FormatError):
+        load_certificate(filled, pki.qseal.certificate.sha256)
+
+
+def test_a_terabyte_of_zeros_behind_the_records_ends_the_audit(filled: Path, paths: PathVerifier) -> None:
+    with (filled / "records.jsonl").open("r+b") as file:
+        file.truncate(1 << 40)
+    rows = audit_archive(filled, paths=paths)
+    assert [row.verdict for row in islice(rows, 3)] == [Verdict.PASSED] * 3
+    with pytest.raises(ArchiveError, match=f"line 4 is longer than {MAX_LINE_BYTES} bytes") as caught:
+        next(rows)
+    assert caught.value.code == "archive.unreadable"
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut", "empty", "another", "authority"])
+def test_a_damaged_certificate_leaves_its_records_unproved(
+    damage: str, tmp_path: Path, pki: Pki, other_qseal: Issued, paths: PathVerifier,
+    make_verified: Callable[..., VerifiedRequest],
+) -> None:  # fmt: skip
+    verified = make_verified(0)
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
+    whole = verified.chain[1 if damage == "authority" else 0]
+    content = {
+        "flipped": whole.der[:-1] + bytes([whole.der[-1] ^ 1]),
+        "cut": whole.der[:-1],
+        "empty": b"",
+    }.get(damage, other_qseal.certificate.der)
+    (tmp_path / "certs" / f"{whole.sha256}.der").write_bytes(content)
+    (row,), summary = audited(tmp_path, paths)
+    assert (row.verdict, row.code, summary.exit_code) == (Verdict.INDETERMINATE, "record.certificate", 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "back", "exit_code"),
+    [
+        ([0, 0, 1], [None, None, None], 0),
+        ([1, 0, 2], [None, "notice", None], 0),
+        ([600, 300, 900], [None, "notice", None], 0),
+        ([601, 300, 900], [None, "error", None], 4),
+        ([86_400, 0, 1, 86_401], [None, "error", "error", None], 4),
+        ([600, 400, 200], [None, "notice", "error"], 4),  # small steps add up
+    ],
+    ids=str,
+)
+def test_a_time_of_receipt_that_goes_back_is_reported(
+    seconds: list[int], back: list[str | None], exit_code: int, tmp_path: Path, pki: Pki, paths: PathVerifier,
+    make_verified: Callable[..., VerifiedRequest],
+) -> None:  # fmt: skip
+    verified = make_verified(0)
+    record = make_record(verified)
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        for second in seconds:
+            received = replace(record, received_at=RECEIVED + timedelta(seconds=second))
+            archive.append(received, *verified.chain, pki.qwac.certificate)
+    rows, summary = audited(tmp_path, paths)
+    assert [row.verdict for row in rows] == [Verdict.PASSED] * len(rows)
+    seen = [
+        "error" if row.stream_code == "log.time-back" else row.findings[0].severity if row.findings else None
+        for row in rows
+    ]
+    assert seen == back
+    assert (summary.exit_code, summary.by_code["log.time-back"]) == (exit_code, len(back) - back.count(None))
+    assert all(finding.severity is Severity.NOTICE for row in rows for finding in row.findings)
+
+
+def test_how_far_a_time_of_receipt_goes_back_is_said(
+    tmp_path: Path, append: Callable[..., None], paths: PathVerifier
+) -> None:
+    with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
+        append(archive, 7200, 0)
+    _, row = audit_archive(tmp_path, paths=paths)
+    assert row.stream_message == (
+        "received at 2026-06-01T12:00:00Z, 2:00:00 before an earlier record (2026-06-01T14:00:00Z)"
+    )

@@ -1,0 +1,188 @@
+"""A sandbox in a process of its own with few files, little memory and a locked database: the other ports keep answering."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from raw_provider import RawProvider, approval_link, assert_refused, make_seal, tls_context
+
+from programs import TPPKIT
+from tppkit.testpki import Pki
+
+FILES = 256
+
+
+@dataclass
+class Running:
+    """A sandbox process: its ready file, its folder, and the files that take its output."""
+
+    ready: dict[str, str]
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def port(self, host: str) -> int:
+        return urlsplit(self.ready[f"{host}_url"]).port or 0
+
+    def connect(self, host: str) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port(host)), timeout=5)
+
+    @property
+    def resident_mib(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    @property
+    def log_bytes(self) -> int:
+        return (self.folder / "log").stat().st_size
+
+    def clock(self) -> int:
+        with httpx.Client(trust_env=False, timeout=3) as client:
+            return client.get(f"{self.ready['control_url']}/clock").status_code
+
+    @contextmanager
+    def provider(self, pki: Pki) -> Iterator[RawProvider]:
+        context = tls_context(pki.qwac, pki)
+        with httpx.Client(base_url=self.ready["psd2_url"], verify=context, trust_env=False, timeout=8) as http:
+            yield RawProvider(http, make_seal(pki.qseal))
+
+    @contextmanager
+    def locked_database(self) -> Iterator[None]:
+        with closing(sqlite3.connect(self.folder / "bank" / "sandbox.sqlite", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            yield
+            other.execute("ROLLBACK")
+
+
+@contextmanager
+def running_with(files: int, folder: Path, pki: Path) -> Iterator[Running]:
+    """A sandbox that may open this many files."""
+    ready = folder / "ready.json"
+    up = f"ulimit -n {files} && exec {TPPKIT} sandbox up --port 0 --dir {folder / 'bank'} --pki {pki} --ready-file {ready}"
+    with (folder / "log").open("wb") as log, subprocess.Popen(["sh", "-c", up], stdout=log, stderr=log) as process:
+        try:
+            deadline = time.monotonic() + 30
+            while not ready.exists():
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+            yield Running(json.loads(ready.read_bytes()), folder, process)
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def running(bank_pki_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running_with(FILES, tmp_path_factory.mktemp("exhausted"), bank_pki_folder) as process:
+        yield process
+
+
+@pytest.mark.parametrize("host", ["psd2", "approval", "control"])
+def test_idle_connections_to_one_port_keep_nobody_out(host: str, running: Running, bank_pki: Pki) -> None:
+    written = running.log_bytes
+    with ExitStack() as opened:
+        for _ in range(FILES + 44):
+            opened.enter_context(running.connect(host))
+        began = time.monotonic()
+        with running.provider(bank_pki) as tpp:
+            payment = tpp.new_payment()
+        assert httpx.get(approval_link(payment), trust_env=False, timeout=3).status_code == 200
+        assert running.clock() == 200
+        assert time.monotonic() - began < 5
+    assert running.log_bytes - written < 200 * FILES  # a line each
+
+
+def test_connections_that_cannot_be_accepted_are_logged_in_a_line(bank_pki_folder: Path, tmp_path: Path) -> None:
+    with running_with(32, tmp_path, bank_pki_folder) as running, ExitStack() as opened:
+        for host in ("psd2", "approval", "control"):
+            for _ in range(20):
+                opened.enter_context(running.connect(host))
+        time.sleep(2.5)  # asyncio tries again each second
+        log = (tmp_path / "log").read_text()
+        opened.close()
+        assert log.count("connections cannot be accepted: Too many open files") == 1
+        assert "Traceback" not in log
+        time.sleep(1.5)
+        assert running.clock() == 200
+
+
+def test_a_connection_in_use_outlives_idle_ones(running: Running) -> None:
+    target = b"GET /clock HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with ExitStack() as opened:
+        used = opened.enter_context(running.connect("control"))
+        for _ in range(FILES):
+            opened.enter_context(running.connect("control"))
+            used.sendall(target)
+            answer = b""
+            while b"}" not in answer:
+                answer += used.recv(65_536)
+            assert answer.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("host", ["psd2", "approval"])
+def test_pipelined_requests_that_are_never_read_take_no_memory(host: str, running: Running, bank_pki: Pki) -> None:
+    request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 200
+    before = running.resident_mib
+    with running.connect(host) as plain:
+        connection = plain
+        if host == "psd2":
+            connection = tls_context(bank_pki.qwac, bank_pki).wrap_socket(plain, server_hostname="localhost")
+        connection.settimeout(1)
+        until = time.monotonic() + 3
+        with suppress(OSError):
+            while time.monotonic() < until:
+                connection.sendall(request)
+        assert running.resident_mib - before < 30
+        connection.close()
+
+
+def test_connections_with_many_requests_keep_nobody_out(running: Running) -> None:
+    request = b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30
+    with ExitStack() as opened:
+        connections = [opened.enter_context(running.connect("approval")) for _ in range(45)]
+        for connection in connections:
+            connection.sendall(request)
+        for _ in range(5):
+            opened.enter_context(running.connect("approval")).sendall(request)
+        link = f"{running.ready['approval_url']}/approve/none"
+        assert httpx.get(link, trust_env=False, timeout=6).status_code in (404, 503)
+
+
+def test_a_locked_database_stops_only_what_needs_it(running: Running, bank_pki: Pki) -> None:
+    with running.provider(bank_pki) as tpp, running.provider(bank_pki) as other:
+        payment = tpp.new_payment()
+        message = tpp.sealed(tpp.message())
+        with running.locked_database():
+            began = time.monotonic()
+            refused = tpp.send(message)
+            assert time.monotonic() - began < 4
+            assert_refused(refused, 503, "SERVICE_UNAVAILABLE")
+            assert refused.headers["retry-after"].isdigit()
+            assert "database.unavailable" in refused.text
+            assert_refused(other.request("GET", payment["_links"]["self"]["href"]), 503, "SERVICE_UNAVAILABLE")
+            page = httpx.get(approval_link(payment), trust_env=False, timeout=4)
+            assert (page.status_code, page.headers["retry-after"].isdigit()) == (503, True)
+        assert tpp.send(message).status_code == 201
+        assert httpx.get(approval_link(payment), trust_env=False).status_code == 200
+
+
+def test_while_a_request_waits_for_the_database_others_are_answered(running: Running, bank_pki: Pki) -> None:
+    with running.locked_database(), running.connect("approval") as waiting:
+        waiting.sendall(b"GET /approve/none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        began = time.monotonic()
+        assert running.clock() == 200
+        with running.provider(bank_pki) as tpp:
+            assert tpp.request("GET", "/").status_code == 404
+        assert time.monotonic() - began < 0.8
+        assert waiting.recv(100).startswith(b"HTTP/1.1 503")

@@ -1,0 +1,107 @@
+"""One line per request: what was asked and answered, no more lines than requests, and no approval link."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+from raw_provider import PAYMENTS, RawProvider, advance, approval_link, decide
+
+from tppkit.sandbox import SandboxServer, SandboxSettings
+from tppkit.sandbox.request_log import RequestLog, without_tokens
+from tppkit.sandbox.server import run_sandbox
+from tppkit.web.sources import RAW_TARGET
+
+
+class Logged(NamedTuple):
+    """A sandbox and the lines that it wrote."""
+
+    server: SandboxServer
+    lines: list[str]
+
+
+@pytest.fixture
+def logged(bank_pki_folder: Path, tmp_path: Path) -> Iterator[Logged]:
+    lines: list[str] = []
+    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=lines.append) as server:
+        yield Logged(server, lines)
+
+
+def test_each_request_has_a_line_of_its_own(logged: Logged, connect: type[RawProvider]) -> None:
+    server, lines = logged
+    caller = connect(server)  # type: ignore[call-arg, arg-type]
+    payment = caller.new_payment()
+    caller.send(caller.message())
+    caller.request("GET", "/?a=b")
+    decide(payment, "approve")
+    advance(server, 1)
+    httpx.post(server.addresses.control_url + "/clock/advance", json={"seconds": -1}, trust_env=False)
+    assert lines == [
+        f"POST {PAYMENTS} 201",
+        f"POST {PAYMENTS} 401 SIGNATURE_MISSING",
+        "GET /?a=b 404 RESOURCE_UNKNOWN",
+        "POST /approve/*** 303",
+        "GET /approve/*** 200",
+        "POST /clock/advance 200",
+        "POST /clock/advance 400 model.invalid",
+    ]
+    assert approval_link(payment).rpartition("/")[2] not in "".join(lines)
+
+
+def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder: Path, tmp_path: Path) -> None:
+    def gone(line: str) -> None:
+        raise BrokenPipeError
+
+    with run_sandbox(SandboxSettings(tmp_path, pki=bank_pki_folder), log=gone) as server:
+        assert httpx.get(server.addresses.control_url + "/clock", trust_env=False).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        (b"/\xe2\x80\xaea\x1b[31m", "/%E2%80%AEa%1B[31m"),
+        (b"/\x85\xa0\xff", "/%85%A0%FF"),
+        (b"/a%0AGET%20/b", "/a%0AGET%20/b"),
+        (b"/" + b"a" * 5000, "/" + "a" * 2047),
+    ],
+)
+def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged) -> None:
+    with socket.create_connection(("127.0.0.1", logged.server.ports[2])) as raw:
+        raw.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        while raw.recv(4096):
+            pass
+    assert logged.lines in ([f"GET {shown} 404"], [])  # the server refuses control characters before any application
+
+
+@pytest.mark.parametrize(
+    "target", ["/approve/TOKEN", "//approve//TOKEN?x", "/approve%2FTOKEN", "/Approve%252fTOKEN", "http://localhost/approve/TOKEN"]
+)  # fmt: skip
+def test_a_token_is_never_shown(target: str) -> None:
+    assert "TOKEN" not in without_tokens(target)
+
+
+def test_the_reason_of_a_refusal_does_not_show_a_token_either(
+    logged: Logged, connect: type[RawProvider], caplog: pytest.LogCaptureFixture
+) -> None:
+    payment = connect(logged.server).new_payment()  # type: ignore[call-arg, arg-type]
+    token = approval_link(payment).rpartition("/")[2]
+    connect(logged.server).request("GET", f"/approve/{token}")  # type: ignore[call-arg, arg-type]
+    assert logged.lines[-1] == "GET /approve/*** 404 RESOURCE_UNKNOWN"
+    assert token not in caplog.text
+    assert "endpoint.unknown" in caplog.text
+
+
+def test_an_application_that_fails_is_answered_500_by_the_server() -> None:
+    async def fails(scope: object, receive: object, send: object) -> None:
+        raise ZeroDivisionError
+
+    lines: list[str] = []
+    scope = {"type": "http", "method": "GET", "extensions": {RAW_TARGET: {"target": b"/"}}}
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(RequestLog(fails, lines.append)(scope, None, None))  # type: ignore[arg-type]
+    assert lines == ["GET / 500"]

@@ -1,0 +1,60 @@
+"""CallbackPeers behind real servers: an address from a header counts only where a trusted proxy sent it."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+from callback_apps import ORIGIN
+from callback_servers import Server, request, running
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from serving import free_port, program, run_program
+
+from tppkit.callbacks import sign_callback
+
+_UVICORN = ("-m", "uvicorn", "--factory", "callback_apps:guarded", "--port", "{port}", "--http", "httptools")
+# uvicorn replaces the client's address by default when the connection comes from 127.0.0.1.
+SERVERS = {
+    "replaced": Server(_UVICORN),
+    "replaced, proxies": Server(_UVICORN, environment={"CALLBACK_PROXIES": "10.0.0.1"}),
+    "as it is": Server((*_UVICORN, "--no-proxy-headers")),
+    "as it is, proxies": Server((*_UVICORN, "--no-proxy-headers"), environment={"CALLBACK_PROXIES": "127.0.0.1"}),
+}
+NGINX = """
+daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr warn;
+events {{ worker_connections 64; }}
+http {{
+  access_log off;
+  client_body_temp_path {folder}/b; proxy_temp_path {folder}/p; fastcgi_temp_path {folder}/f;
+  uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
+  {servers}
+}}
+"""
+# nginx passes X-Forwarded-For on as it came unless it is told otherwise.
+PASSING = "server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{upstream}; }} }}"
+ADDING = PASSING.replace("; }} }}", "; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; }} }}")
+
+
+def test_an_address_from_a_header_counts_only_behind_a_trusted_proxy(tmp_path: Path) -> None:
+    service, numbers = ec.generate_private_key(ec.SECP256R1()), count()
+    key = tmp_path / "service.pub"
+    key.write_bytes(service.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+
+    def status(port: int, forwarded: str) -> int:
+        headers = sign_callback(
+            service, request_id=f"r-{next(numbers)}", method="POST", url=f"{ORIGIN}/cb/", body=b"{}"
+        )
+        return request(port, "POST", "/cb/", (*headers, ("X-Forwarded-For", forwarded)), b"{}").status
+
+    with running(SERVERS, environment={"CALLBACK_KEY": str(key)}, log=tmp_path / "log") as ports:
+        fronts = {(name, form): free_port() for name in SERVERS for form in (PASSING, ADDING)}
+        servers = "\n".join(form.format(port=port, upstream=ports[name]) for (name, form), port in fronts.items())
+        (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path, servers=servers))
+        nginx = [program("nginx", "nginx-light"), "-c", str(tmp_path / "nginx.conf"), "-p", str(tmp_path)]
+        with run_program(nginx, port=next(iter(fronts.values())), folder=tmp_path):
+            for name in SERVERS:
+                for port in (ports[name], fronts[name, PASSING], fronts[name, ADDING]):
+                    found = [status(port, forwarded) for forwarded in ("203.0.113.7:80", "203.0.113.7")]
+                    assert found == ([200, 200] if name == "as it is, proxies" else [403, 403]), name
+                    assert status(port, "203.0.113.7, 198.51.100.1:80") == 403, name
