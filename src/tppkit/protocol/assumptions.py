@@ -134,7 +134,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "retained-repeats", "psd2", "whether the signature of a repeated request is retained again",
         "once for one request and one answer; repeats are counted",
-        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.store.Transaction.count_answer",
+        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.evidence.Evidence.keep",
     ),
     Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",

@@ -187,6 +187,8 @@ class Interface:
         if not rows:
             allowed = ", ".join(self.methods(path))
             raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
+        if not any(row.query for row, _ in rows):
+            return Route(*rows[0], {}, ())  # what an endpoint does not read need not be well formed
         query = _parse_query(text)
         # The row with the most constants that fit; rows differ in their constants.
         fitting = [(row, parameters) for row, parameters in rows if row.takes(query)] or rows

@@ -5,11 +5,24 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta
 
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, delete, insert, select
+
 from tppkit._clock import Clock, utc_now
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox.store import Store, Transaction
+from tppkit.sandbox.database import Database
+from tppkit.sandbox.psd2.tables import from_microseconds, to_microseconds
 
 MAX_ADVANCE = timedelta(days=3660)
+
+TABLES = MetaData()
+_CLOCK = Table(
+    "clock", TABLES,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("offset", BigInteger, nullable=False), Column("latest", BigInteger, nullable=False),
+)  # fmt: skip
+_READ = select(_CLOCK.c.offset, _CLOCK.c.latest)
+_FORGET = delete(_CLOCK)
+_WRITE = insert(_CLOCK)
 
 
 class SandboxClock:
@@ -20,15 +33,18 @@ class SandboxClock:
     latest that is stored.
 
     Args:
-        store: keeps the offset.
+        database: keeps the offset.
+        latest: the latest virtual time at which anything stored happened.
         base: the machine's clock.
     """
 
-    def __init__(self, store: Store, *, base: Clock = utc_now) -> None:
-        self._store = store
+    def __init__(self, database: Database, *, latest: datetime, base: Clock = utc_now) -> None:
+        self._database = database
         self._base = base
         self._lock = threading.Lock()
-        self._offset, self._latest = store.run_at_start(Transaction.clock)
+        row = database.run_at_start(lambda db: db.execute(_READ).one_or_none())
+        self._offset = timedelta() if row is None else timedelta(microseconds=row.offset)
+        self._latest = latest if row is None else max(latest, from_microseconds(row.latest))
 
     def now(self) -> datetime:
         """The virtual present, aware UTC."""
@@ -42,16 +58,18 @@ class SandboxClock:
             ConfigurationError: `clock.backwards`, also for more than ten years in all.
             TransportError: `database.unavailable`.
         """
-        return await self._store.run(lambda tx: self._advance(tx, by))
+        return await self._database.write(lambda db: self._advance(db, by))
 
-    def _advance(self, tx: Transaction, by: timedelta) -> datetime:
+    def _advance(self, db: Connection, by: timedelta) -> datetime:
         with self._lock:
             if by < timedelta() or self._offset + by > MAX_ADVANCE:
                 raise ConfigurationError("clock.backwards", f"the clock cannot be advanced by {by}")
             self._offset += by
             present = self._present()
-            tx.set_clock(self._offset, present)
-            return present
+        db.execute(_FORGET)
+        offset = self._offset // timedelta(microseconds=1)
+        db.execute(_WRITE, {"id": 1, "offset": offset, "latest": to_microseconds(present)})
+        return present
 
     def _present(self) -> datetime:
         present = self._base() + self._offset

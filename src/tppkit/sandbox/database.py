@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-from sqlalchemy import Connection, Engine, MetaData, create_engine, event, select
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
@@ -59,16 +59,18 @@ class Database:
         await database.write(job)
     """
 
-    def __init__(self, url: str, tables: MetaData) -> None:
+    def __init__(self, url: str, *tables: MetaData) -> None:
         try:
+            _require_file(url)
             self._engine = create_engine(url, hide_parameters=True)  # values include bodies and link tokens
             self._is_sqlite = self._engine.dialect.name == "sqlite"
             if self._is_sqlite:
                 _prepare_sqlite(self._engine)
-            tables.create_all(self._engine)
+            for metadata in tables:
+                metadata.create_all(self._engine)
             with self._engine.begin() as connection:
-                for table in tables.sorted_tables:  # another program's table of the same name would fail every request
-                    connection.execute(select(table).limit(1))
+                for table in [table for metadata in tables for table in metadata.sorted_tables]:
+                    connection.execute(select(table).limit(1))  # another program's table would fail every request
         except ImportError as e:
             raise missing_extra("postgres", e) from e
         except (SQLAlchemyError, OSError) as e:
@@ -107,6 +109,14 @@ class Database:
             TransportError: `database.unavailable`.
         """
         return await self._in_thread(self._transaction, job)
+
+    def run_at_start(self, job: Callable[[Connection], T]) -> T:
+        """Run a job in a transaction and wait for it; before the event loop serves.
+
+        Raises:
+            TransportError: `database.unavailable`.
+        """
+        return self._transaction(job)
 
     async def close(self) -> None:
         """Finish the jobs that wait, and close every connection."""
@@ -169,6 +179,12 @@ def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None
         one.result.set_exception(error)
     else:
         one.result.set_result(result)
+
+
+def _require_file(url: str) -> None:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
 
 
 def _begin(engine: Engine) -> Connection:

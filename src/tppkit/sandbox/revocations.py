@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.trust import RevocationChecker, RevocationEvidence, RevocationPolicy, load_revocation
+from tppkit.trust import (
+    PathVerifier,
+    RevocationChecker,
+    RevocationEvidence,
+    RevocationPolicy,
+    TrustedPath,
+    load_revocation,
+)
+from tppkit.web import PeerCertificate, QwacPolicy
 
 _LOGGER = logging.getLogger("tppkit.sandbox.revocations")
 
@@ -66,6 +76,28 @@ class FolderRevocations:
             if self._told.get(path) != stamp:
                 self._told[path] = stamp
                 _LOGGER.error("%s; what it had before counts", message)
+
+
+class CurrentQwacs(QwacPolicy):
+    """Judges QWACs by the revocation lists as they are now.
+
+    Args:
+        paths: verifies certificates.
+        revocations: what `paths` knows of revocation; looked at again with each request.
+        organizations: the organizationIdentifiers that are accepted.
+    """
+
+    def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
+        super().__init__(paths, organizations=organizations)
+        self._revocations = revocations
+
+    def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
+        """See `QwacPolicy.verify`."""
+        self._revocations.refresh()
+        if not self.paths.anchors.intermediates:
+            # A verifier that remembers a certificate would not ask for its intermediates a second time.
+            self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)
+        return super().verify(peer, at=at)
 
 
 def _stamp(path: Path) -> _Stamp:

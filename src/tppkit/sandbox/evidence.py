@@ -1,0 +1,135 @@
+"""The bank's evidence: every verified seal, kept in the transaction of what it caused, and archived after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from typing import Protocol
+
+from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._text import printable
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import ArchiveError, TransportError
+from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence.outbox import Outbox
+from tppkit.sandbox.database import Database
+from tppkit.seals import VerifiedRequest
+
+_RETRY_S = 1.0
+_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
+
+
+class Caller(Protocol):
+    """Who calls, as proven."""
+
+    @property
+    def id(self) -> str:
+        """The organizationIdentifier."""
+
+    @property
+    def seal(self) -> VerifiedRequest | None:
+        """What the seal proves; None where none was demanded."""
+
+    @property
+    def chain(self) -> tuple[EidasCertificate, ...]:
+        """The chain of the QWAC."""
+
+
+class Evidence:
+    """Keeps each sealed request once with each answer, and counts its repeats (assumption retained-repeats).
+
+    A captured request that is sent a thousand times therefore does not fill the archive.
+
+    Args:
+        archive: where records end.
+        tables: its tables are added to these.
+
+    Example:
+        evidence.keep(db, caller, status=201, code=None, subject=payment_id)
+    """
+
+    def __init__(self, archive: EvidenceArchive, tables: MetaData) -> None:
+        self._outbox = Outbox(archive, tables, name="evidence_outbox")
+        kept = Table(
+            "kept_answers", tables, Column("key", LargeBinary, primary_key=True), Column("times", Integer, nullable=False)
+        )  # fmt: skip
+        self._count = {
+            name: dialect.insert(kept)
+            .values(key=bindparam("of_key"), times=1)
+            .on_conflict_do_update(index_elements=["key"], set_={"times": kept.c.times + 1})
+            .returning(kept.c.times)
+            for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+        }
+        self._failure: ArchiveError | None = None
+        self._added = asyncio.Event()
+        self._drained = asyncio.Event()
+
+    def keep(self, db: Connection, caller: Caller, *, status: int, code: str | None, subject: str | None) -> None:
+        """Keep a sealed request with its answer, in the transaction of what it caused; nothing for one without a seal."""
+        seal = caller.seal
+        if seal is None:
+            return
+        message = seal.unverified_message
+        request = (
+            caller.id.encode(),
+            message.method.encode(),
+            message.target.encode("latin-1"),
+            seal.signing_string,
+            message.body,
+        )
+        answer = (subject or code or "").encode()
+        key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in (*request, answer))).digest()
+        times = db.execute(self._count[db.dialect.name], {"of_key": key}).scalar_one()
+        if times > 1:
+            _LOGGER.info(
+                "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
+            )
+            return
+        record = make_record(
+            seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.chain[1:]
+        )
+        self._outbox.add(db, record, *seal.chain, *caller.chain)
+
+    def committed(self, _: object = None) -> None:
+        """After a commit in which something may have been kept: wake the drain."""
+        self._drained.clear()
+        self._added.set()
+
+    def require_working(self, caller: Caller) -> None:
+        """Reject a sealed request while the archive cannot be written.
+
+        Raises:
+            ArchiveError: `archive.unusable`, with status 503.
+        """
+        if caller.seal is not None and self._failure is not None:
+            raise self._failure
+
+    async def drain(self, database: Database) -> None:
+        """Move what is kept into the archive, until cancelled; at the start also what a crash left behind."""
+        while True:
+            try:
+                self._added.clear()
+                batch = await database.read(self._outbox.pending)
+                if not batch:
+                    self._failure = None
+                    if not self._added.is_set():
+                        self._drained.set()
+                    await self._added.wait()
+                    continue
+                await asyncio.to_thread(self._outbox.archive, batch)
+                await database.write(lambda db, batch=batch: self._outbox.remove(db, batch))
+                self._failure = None
+            except ArchiveError as e:
+                _LOGGER.error("evidence cannot be archived, so sealed requests are answered 503: %s", e)
+                self._failure = e
+                await asyncio.sleep(_RETRY_S)
+            except TransportError as e:  # the database, which each request reports by itself
+                _LOGGER.warning("evidence waits to be archived: %s", e)
+                await asyncio.sleep(_RETRY_S)
+
+    async def settle(self) -> None:
+        """Wait until everything that is kept is archived."""
+        await self._drained.wait()
