@@ -23,7 +23,7 @@ from tppkit.sandbox.control import ControlHost
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.psd2.app import Psd2Host
 from tppkit.sandbox.psd2.payments import PaymentRules, Payments
-from tppkit.sandbox.public_address import server_identity
+from tppkit.sandbox.public_address import parse_server_name, server_identity
 from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import Store
 from tppkit.sandbox.tls import ServerTls, TlsMode
@@ -72,6 +72,7 @@ class SandboxSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "directory", as_path(self.directory))
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
+        object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
 
 
 class Sandbox:
