@@ -81,7 +81,7 @@ def test_one_digest_that_does_not_fit_is_enough_to_refuse(wrong: str) -> None:
         ("MD5=x,md5=y", "digest.duplicate-algorithm"),
         ("MD5=HUXZLQLMuI/KZ5KDcJPcOA==", "digest.unsupported"),
         (f"SHA256={HELLO_256}", "digest.unsupported"),
-        (f"SHA-256 ={HELLO_256}", "digest.unsupported"),
+        (f"SHA-256 ={HELLO_256}", "digest.malformed"),
         (f"SHA-256={HELLO_256[:-1]}", "base64.malformed"),
         (f"SHA-256={HELLO_256}=", "base64.malformed"),
         (f"SHA-256={HELLO_256[:9]} {HELLO_256[9:]}", "base64.malformed"),

@@ -138,6 +138,13 @@ def test_the_digest_must_be_by_sha_256_whatever_stands_beside_it(
         assert "the profile psd2-v1 demands SHA-256, as in Digest: SHA-256=<base64>" in response.text
 
 
+@pytest.mark.parametrize("space", [" ", "\t"])
+def test_white_space_before_the_equals_sign_hides_no_algorithm(space: str, tpp: RawProvider, bank_pki: Pki) -> None:
+    message = tpp.message()
+    digest = f"SHA-256{space}=x,{make_digest(message.body, algorithm='SHA-512')}"
+    assert_refused(tpp.send(seal_by_hand(message, bank_pki.qseal, digest=digest)), 401, "SIGNATURE_INVALID")
+
+
 def test_header_names_in_any_case_are_taken(tpp: RawProvider) -> None:
     sealed = tpp.sealed(tpp.message(PAYMENT))
     shouted = altered(sealed, headers=tuple((name.upper(), value) for name, value in sealed.headers))

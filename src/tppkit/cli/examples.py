@@ -12,8 +12,9 @@ _MAKES = "0 done, 2 wrong usage, 3 input cannot be read or output cannot be writ
 _SERVES = "0 stopped by Ctrl-C or SIGTERM, 2 wrong usage, 3 input cannot be read or the port is taken."
 _AUDITS = (
     "0 all passed and complete, 1 any failed, 2 wrong usage, 3 none failed but some indeterminate, 4 log or sequence inconsistent,"
-    " 5 archive cannot be read, 7 trust material missing."
+    " 5 archive cannot be read, 6 interrupted, 7 trust material missing."
 )
+_GROUPS = "0 done, 2 wrong usage; the help of each command lists its own."
 _PAYMENT_URL = "https://bank.example/psd2/v1/payments/sepa-credit-transfers"
 
 # Command: (examples, exit codes). The help of a group shows the first example of each of its commands.
@@ -126,7 +127,7 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
 
 def epilog(path: str) -> str:
     """The end of a command's help, in click's markup; `path` is the command without `tppkit`, empty for the root."""
-    examples, exits = _ROWS.get(path) or (_first_of_each(path), _CHECKS)
+    examples, exits = _ROWS.get(path) or (_first_of_each(path), _GROUPS)
     lines = "".join(f"\n  {example}" for example in examples)
     return f"\b\nExamples:{lines}\n\nExit: {exits}"
 

@@ -272,7 +272,10 @@ class _Auditor:
         found = self._misplaced(record)
         if found is None or found.code not in _NOT_IN_STREAM:
             self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, leaf
-            self._latest = max(record.received_at, self._latest or record.received_at)
+            if found is not None and found.code == "log.time-back" and found.severity is Severity.ERROR:
+                self._latest = record.received_at  # one clock that jumped is one finding, not one for each later record
+            else:
+                self._latest = max(record.received_at, self._latest or record.received_at)
         return found
 
     def _misplaced(self, record: EvidenceRecord) -> Finding | None:

@@ -71,7 +71,7 @@ def parse_digest(value: str) -> Mapping[str, bytes]:
     for part in value.split(","):
         algorithm, separator, encoded = part.strip(" \t").partition("=")
         name = algorithm.upper()
-        if not separator or not name:
+        if not separator or not name or name != name.strip():
             raise FormatError("digest.malformed", f"the Digest header {shown(value)} is not algorithm=base64")
         if name in seen:
             raise FormatError("digest.duplicate-algorithm", f"the Digest header gives {shown(name)} twice")

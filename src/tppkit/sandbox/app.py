@@ -32,7 +32,7 @@ from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.host import Host, Services
 from tppkit.sandbox.psd2 import tables
 from tppkit.sandbox.psd2.payments import HANDLERS, PaymentRules, Psd2Settings
-from tppkit.sandbox.public_address import server_identity
+from tppkit.sandbox.public_address import parse_server_name, server_identity
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls, TlsMode
 from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
@@ -82,6 +82,7 @@ class SandboxSettings:
     def __post_init__(self) -> None:
         object.__setattr__(self, "directory", as_path(self.directory))
         object.__setattr__(self, "pki", None if self.pki is None else as_path(self.pki))
+        object.__setattr__(self, "dns", tuple(map(parse_server_name, self.dns)))
 
 
 class Sandbox:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -15,6 +14,7 @@ from cryptography import x509
 
 from tppkit._encoding import shown
 from tppkit._files import read_bounded
+from tppkit.certificates.general_names import is_dns_name
 from tppkit.errors import ConfigurationError, FormatError
 from tppkit.httpsig.components import parse_origin
 from tppkit.testpki import certificate_pem, key_pem, open_pki
@@ -22,8 +22,6 @@ from tppkit.testpki import certificate_pem, key_pem, open_pki
 PSD2, APPROVAL, CONTROL = 0, 1, 3  # the ports, from the first one on
 _MAX_PEM_BYTES = 1024 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
-_LABEL = "[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-_DNS_NAME = re.compile(rf"(?=.{{1,253}}$)(?:\*\.)?(?:{_LABEL}\.)*{_LABEL}")
 
 
 class PublicAddress(NamedTuple):
@@ -87,15 +85,12 @@ def server_identity(pki: Path, names: Sequence[str], *, at: datetime) -> tuple[b
 
     Args:
         pki: folder of a test PKI.
-        names: DNS names and IP addresses that clients connect to.
+        names: DNS names and IP addresses that clients connect to, in lower case.
         at: the present, aware.
 
     Raises:
-        ConfigurationError: `pki.unusable`, `pki.dns-name`; what `open_pki` raises if a new certificate is needed.
+        ConfigurationError: `pki.unusable`; what `open_pki` raises if a new certificate is needed.
     """
-    for name in names:
-        if not _is_name(name) and not _is_ip(name):
-            raise ConfigurationError("pki.dns-name", f"{shown(name)} is not a DNS name in lower case")
     try:
         certificate = read_bounded(pki / "server-chain.pem", max_bytes=_MAX_PEM_BYTES)
         key = read_bounded(pki / "server.key", max_bytes=_MAX_PEM_BYTES)
@@ -108,6 +103,18 @@ def server_identity(pki: Path, names: Sequence[str], *, at: datetime) -> tuple[b
     return b"".join(map(certificate_pem, (issued.certificate, *issued.chain))), key_pem(issued.key)
 
 
+def parse_server_name(text: str) -> str:
+    """A name for the server certificate, in lower case: a DNS name, also `*.bank.example`, or an IP address.
+
+    Raises:
+        ConfigurationError: `pki.dns-name`.
+    """
+    name = text.lower()
+    if not _is_name(name) and not _is_ip(name):
+        raise ConfigurationError("pki.dns-name", f"{shown(text)} is neither a DNS name nor an IP address")
+    return name
+
+
 def _names_in(pem: bytes) -> set[str]:
     try:
         certificate = x509.load_pem_x509_certificates(pem)[0]
@@ -118,7 +125,7 @@ def _names_in(pem: bytes) -> set[str]:
 
 
 def _is_name(text: str) -> bool:
-    return _DNS_NAME.fullmatch(text) is not None and not text.rpartition(".")[2].isdecimal()
+    return is_dns_name(text.removeprefix("*."))
 
 
 def _is_ip(text: str) -> bool:

@@ -25,7 +25,7 @@ def coverage_advice(fields: Collection[str], profile: SealProfile) -> str:
 
 def digest_fault(value: str, profile: SealProfile) -> str:
     """What is wrong with the algorithms that a digest header names; empty if nothing is."""
-    names = [part.partition("=")[0].strip(" \t") for part in value.split(",") if "=" in part]
+    names = [part.strip(" \t").partition("=")[0] for part in value.split(",") if "=" in part]
     demanded = profile.digest_algorithm.upper().split(",") if profile.digest_required else ()
     if profile.digest_algorithms and not set(names) <= set(profile.digest_algorithms):
         wanted = f"takes only {' or '.join(profile.digest_algorithms)}"

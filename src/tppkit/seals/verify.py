@@ -256,12 +256,12 @@ def _verify_body(digest: str | None, message: Message, profile: SealProfile) -> 
     content = message.body or profile.empty_content
     if digest is None:
         require_no_body(len(message.body), profile)
-    elif profile.format is Format.RFC9421 or digest != make_digest(
-        content
-    ):  # else the usual header is compared at once
-        running = read_digest(digest, profile)
-        running.update(content)
-        verify_body_digest(running, profile, length=len(message.body))
+        return
+    if profile.format is not Format.RFC9421 and digest == make_digest(content):
+        return  # the usual header needs no parsing
+    running = read_digest(digest, profile)
+    running.update(content)
+    verify_body_digest(running, profile, length=len(message.body))
 
 
 def _check_organisation(seal: EidasCertificate, qwac: EidasCertificate) -> None:
