@@ -1051,6 +1051,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the origin is not scheme://host with an optional port",
             "write it like https://bank.example",
         ),
+        "outbox.damaged": Code(
+            "a row of the evidence outbox cannot be read as a record",
+            "compare with a backup of the database; the other rows wait until this one is repaired or moved away",
+        ),
+        "outbox.misused": Code(
+            "the evidence outbox is used in a way that could archive a record whose payment is not committed, or archive it twice",
+            "see the message; drain on a connection of its own, in the process that opened the archive",
+        ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
             "nothing to mend at banks that compare the NCAId; have the next certificates issued with one name",
