@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from sqlalchemy import text
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, TransportError
 from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
 from tppkit.protocol.psd2.payment import Progress
 from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, SandboxClock
@@ -52,7 +53,7 @@ def test_it_is_ahead_by_what_it_was_advanced(clock: SandboxClock) -> None:
 
 
 def test_it_goes_on_with_the_clock_below(database: Database) -> None:
-    times = at(BASE, BASE + HOUR)
+    times = at(BASE, BASE, BASE + HOUR)
     clock = make_clock(database, base=times)
     asyncio.run(clock.advance(timedelta(days=1)))
     assert clock.now() == BASE + timedelta(days=1, hours=1)
@@ -86,6 +87,14 @@ def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, 
     with pytest.raises(ConfigurationError) as caught:
         asyncio.run(clock.advance(step))
     assert caught.value.code == "clock.backwards"
+    assert clock.now() == BASE
+
+
+def test_an_advance_that_is_not_stored_moves_nothing(clock: SandboxClock, database: Database) -> None:
+    refuse = text("CREATE TRIGGER full BEFORE INSERT ON clock BEGIN SELECT RAISE(ABORT, 'full'); END")
+    database.run_at_start(lambda db: db.execute(refuse))
+    with pytest.raises(TransportError):
+        asyncio.run(clock.advance(timedelta(days=2)))
     assert clock.now() == BASE
 
 

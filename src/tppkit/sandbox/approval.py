@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.resources import files
 from urllib.parse import parse_qs
 
@@ -23,6 +24,7 @@ from tppkit.sandbox.psd2.payments import Psd2Settings, decide_payment, look_at_p
 from tppkit.sandbox.psd2.tables import StoredPayment
 from tppkit.web import read_message
 
+_LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024
 _RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
 _ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
@@ -106,6 +108,7 @@ class ApprovalHost:
 
     def _refused(self, error: TppkitError) -> Response:
         if error.code == "database.unavailable":
+            _LOGGER.warning("  %s", error)
             text = self._page.render(heading="The bank cannot answer now. Please try again", payment=None)
             return HTMLResponse(text, status_code=503, headers={**_HEADERS, "Retry-After": str(RETRY_AFTER_S)})
         text = self._page.render(heading="This link leads to no payment", payment=None)

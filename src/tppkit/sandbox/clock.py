@@ -58,18 +58,27 @@ class SandboxClock:
             ConfigurationError: `clock.backwards`, also for more than ten years in all.
             TransportError: `database.unavailable`.
         """
-        return await self._database.write(lambda db: self._advance(db, by))
+        if by < timedelta():
+            raise _out_of_range(by)
+        await self._database.write(lambda db: self._store(db, by), then=self._moved)
+        return self.now()
 
-    def _advance(self, db: Connection, by: timedelta) -> datetime:
-        with self._lock:
-            if by < timedelta() or self._offset + by > MAX_ADVANCE:
-                raise ConfigurationError("clock.backwards", f"the clock cannot be advanced by {by}")
-            self._offset += by
-            present = self._present()
+    def _store(self, db: Connection, by: timedelta) -> timedelta:
+        """Store the new offset. The clock itself moves after the commit, so that a failed one moves nothing."""
+        row = db.execute(_READ).one_or_none()
+        stored = timedelta() if row is None else timedelta(microseconds=row.offset)
+        present = self.now()
+        offset = max(stored, self._offset) + by
+        if offset > MAX_ADVANCE:
+            raise _out_of_range(by)
         db.execute(_FORGET)
-        offset = self._offset // timedelta(microseconds=1)
-        db.execute(_WRITE, {"id": 1, "offset": offset, "latest": to_microseconds(present)})
-        return present
+        latest = to_microseconds(present + by)
+        db.execute(_WRITE, {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": latest})
+        return offset
+
+    def _moved(self, offset: timedelta) -> None:
+        with self._lock:
+            self._offset = max(offset, self._offset)
 
     def _present(self) -> datetime:
         present = self._base() + self._offset
@@ -78,3 +87,7 @@ class SandboxClock:
             present = self._latest
         self._latest = present
         return present
+
+
+def _out_of_range(by: timedelta) -> ConfigurationError:
+    return ConfigurationError("clock.backwards", f"the clock cannot be advanced by {by}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+from functools import partial
 from typing import Protocol
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, bindparam
@@ -120,7 +121,7 @@ class Evidence:
                     await self._added.wait()
                     continue
                 await asyncio.to_thread(self._outbox.archive, batch)
-                await database.write(lambda db, batch=batch: self._outbox.remove(db, batch))
+                await database.write(partial(self._outbox.remove, batch=batch))
                 self._failure = None
             except ArchiveError as e:
                 _LOGGER.error("evidence cannot be archived, so sealed requests are answered 503: %s", e)

@@ -293,7 +293,7 @@ class Host:
 
     def _refuse(self, source: Source, error: Exception) -> _Sent:
         refusal = self._refusal(error)
-        failed = refusal.status >= 500
+        failed = refusal.status >= 500 and getattr(error, "code", None) not in _EXPLAINED
         _LOGGER.log(
             logging.ERROR if failed else logging.WARNING, "  %s", without_tokens(printable(str(error))),
             exc_info=error if failed else None,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from tppkit._text import printable
 from tppkit.web.sources import RAW_TARGET
 
 _LOGGER = logging.getLogger("tppkit.sandbox.http")
@@ -150,6 +151,7 @@ class BoundedHttp(HttpToolsProtocol):
         if earlier or self.pipeline:
             self.end(reason)
         else:
+            _LOGGER.warning("a request was answered 400: %s", printable(reason))
             super().send_400_response(reason)
 
     def _fault(self, reason: str) -> ValueError:
