@@ -13,7 +13,7 @@ import pytest
 
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import Pki, certificate_pem, write_pki
 from tppkit.trust import PathVerifier
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -138,3 +138,14 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill
         in result.stderr
     )
     assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr
+
+
+def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fill: Fill, tppkit_here: Tppkit) -> None:
+    fill(2)
+    write_pki(pki, tmp_path / "pki")
+    lists = [tmp_path / "pki" / f"{name}.crl" for name in ("issuing-ca-qwac", "issuing-ca-qseal", "root")]
+    good = lists[1].read_bytes()
+    (tmp_path / "forged.crl").write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    options = [option for path in (*lists, tmp_path / "forged.crl") for option in ("--crl", str(path))]
+    result = tppkit_here(*AUDIT, *options, "--json")
+    assert (result.exit_code, result.json["passed"], result.json["by_code"]) == (0, 2, {"crl.signature": 2})

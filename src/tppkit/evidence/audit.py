@@ -67,7 +67,7 @@ class RecordVerdict:
         message: None, or that failure in words.
         stream_code: None, or what is wrong with its place in the stream (`log.*`).
         stream_message: None, or that in words.
-        findings: notices, which leave the verdict and the exit code alone.
+        findings: warnings and notices, which leave the verdict and the exit code alone.
         organization_identifier: whose seal it is, None unless passed.
         at: the time it was judged at, None when the line cannot be read.
         stream_id: the stream it belongs to, None when the line cannot be read.
@@ -262,7 +262,9 @@ class _Auditor:
         elif found:
             row = replace(row, stream_code=found.code, stream_message=found.message)
         try:
-            return replace(row, organization_identifier=self._verify(record, at).organization_identifier)
+            verified, warnings = self._verify(record, at)
+            noted = tuple(dict.fromkeys((*row.findings, *warnings)))
+            return replace(row, organization_identifier=verified.organization_identifier, findings=noted)
         except TppkitError as e:
             is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOM)
             verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
@@ -299,7 +301,8 @@ class _Auditor:
             return Finding("log.time-back", severity, message)
         return None
 
-    def _verify(self, record: EvidenceRecord, at: datetime) -> VerifiedRequest:
+    def _verify(self, record: EvidenceRecord, at: datetime) -> tuple[VerifiedRequest, tuple[Finding, ...]]:
+        """The verified request, and what its certificates' revocation material is not good for."""
         # 1. The record is of a kind and profile that this version knows.
         # 2. The record is the one that was written, and so is the body.
         # 3. The certificates are at hand.
@@ -322,14 +325,15 @@ class _Auditor:
             )
         seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert)
         above = self._authorities(record)
-        self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
+        path = self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
         message = record.to_message(seal, profile=policy.profile)
         verified = verify_request(message, qwac=qwac, at=at, policy=policy, intermediates=above)
         if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
             raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
         if verified.request_id != record.x_request_id:
             raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
-        return verified
+        sealing = self._paths.verify(seal, at=at, intermediates=above)  # remembered since the verification
+        return verified, (*path.findings, *sealing.findings)
 
     def _policy(self, profile: str) -> SealPolicy | None:
         if profile not in self._policies and profile in PROFILES:
