@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
+from typing import NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from tppkit._clock import Clock
 from tppkit._text import printable
 from tppkit.certificates import OrganizationPolicy
-from tppkit.errors import FormatError, TppkitError
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
@@ -26,18 +27,8 @@ from tppkit.sandbox.revocations import FolderRevocations
 from tppkit.sandbox.store import MAX_REQUEST_ID, RETRY_AFTER_S, Store, StoredPayment, Transaction
 from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, TrustedPath
-from tppkit.web import (
-    AdmittedRequest,
-    AsgiSource,
-    PeerCertificate,
-    QwacPolicy,
-    Refused,
-    SealGate,
-    SealMiddleware,
-    admitted_request,
-    psd2_requirement,
-    verified_request,
-)
+from tppkit.web import AsgiSource, Caller, PeerCertificate, QwacPolicy, SealGate
+from tppkit.web.message import receive_chunk
 
 _LOGGER = logging.getLogger("tppkit.sandbox.psd2")
 _EVIDENCE_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
@@ -58,18 +49,11 @@ class _CurrentQwacs(QwacPolicy):
         return super().verify(peer, at=at)
 
 
-def _log_reason(refused: Refused) -> None:
-    """Log why a request was refused; the request itself has a line of its own."""
-    failed = refused.refusal.status >= 500
-    reason = without_tokens(printable(str(refused.error)))
-    _LOGGER.log(
-        logging.ERROR if failed else logging.WARNING, "  %s", reason, exc_info=refused.error if failed else None
-    )
-
-
-def _told(error: TppkitError) -> Refusal:
-    # With every value, and what is wrong with the folder of certificates or the database: who tests against a sandbox wants to know.
+def _refusal(error: Exception) -> Refusal:
+    if not isinstance(error, TppkitError):
+        return Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
     if error.code in ("pki.unusable", "database.unavailable"):
+        # With the reason: who tests against a sandbox wants to know what is wrong with its folder or database.
         return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
     return PSD2.refusals.refusal_for(error)
 
@@ -106,16 +90,13 @@ class Psd2Host:
         self._now = virtual_now
         self._request_id_header = seals.profile.request_id or "x-request-id"
         self._gate = SealGate(
+            PSD2,
             qwacs=_CurrentQwacs(qwac_paths, revocations, seals.organizations),
             seals=seals,
             now=real_now,
-            requirement=psd2_requirement,
             max_body_bytes=MAX_BODY_BYTES,
-            tell=_told,
-            on_refusal=_log_reason,
         )
-        self._door = SealMiddleware(self._answer, gate=self._gate)
-        self._handlers: Mapping[str, Callable[[AdmittedRequest, Request], Awaitable[Answer]]] = {
+        self._handlers: Mapping[str, Callable[[_Call, Request], Awaitable[Answer]]] = {
             INITIATE_PAYMENT.name: self._initiate_payment,
             PAYMENT_STATUS.name: self._payment_status,
             PAYMENT_DETAILS.name: self._payment_details,
@@ -124,18 +105,31 @@ class Psd2Host:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
-        await self._door(scope, receive, send)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request, admitted = Request(scope), admitted_request(scope)
+        source = AsgiSource(scope)
+        request = Request({**scope, "headers": list(source.raw_headers)})
         try:
-            answer = await self._handlers[_endpoint(admitted)](admitted, request)
+            route, pending = self._gate.enter(source)
+            more = True
+            while more:
+                chunk, more = await receive_chunk(receive)
+                pending.update(chunk)
+            caller, _ = pending.finish()
+            answer = await self._handlers[route.row.name](_Call(caller, route.parameters), request)
             response = Response(answer.body, answer.status, self._headers(request), "application/json")
-        except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            refused = self._gate.refuse(AsgiSource(scope), e)
-            later = {"Retry-After": str(RETRY_AFTER_S)} if refused.status == 503 else {}
-            response = Response(refused.body, refused.status, {**dict(refused.headers), **later})
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
+            response = self._refuse(source, e)
         await response(scope, receive, send)
+
+    def _refuse(self, source: AsgiSource, error: Exception) -> Response:
+        refusal = _refusal(error)
+        answer = self._gate.answer(source, refusal)
+        failed = refusal.status >= 500
+        _LOGGER.log(
+            logging.ERROR if failed else logging.WARNING, "  %s", without_tokens(printable(str(error))),
+            exc_info=error if failed else None,
+        )  # fmt: skip
+        later = {"Retry-After": str(RETRY_AFTER_S)} if refusal.status == 503 else {}
+        return Response(answer.body, answer.status, {**dict(answer.headers), **later})
 
     def _headers(self, request: Request) -> Mapping[str, str]:
         name = self._request_id_header
@@ -147,22 +141,22 @@ class Psd2Host:
         # Assumption uncovered-request-id: some dialects cover none.
         return parse_request_id(_single(request, self._request_id_header))
 
-    async def _initiate_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        verified = verified_request(request.scope)
+    async def _initiate_payment(self, call: _Call, request: Request) -> Answer:
+        verified = _verified(call)
 
         def initiate(tx: Transaction) -> Answer:
-            product = parse_product(admitted.requirement.parameters["product"])
+            product = parse_product(call.parameters["product"])
             require_json(_single(request, "content-type"))
             answer = self._payments.initiate(
                 verified.unverified_message,
                 product,
                 request_id=self._request_id(request),
-                organization=admitted.organization_identifier,
+                organization=call.caller.id,
                 redirect_uri=_redirect_uri(request),
                 now=self._now(),
                 tx=tx,
             )
-            self._keep(admitted, verified, answer.status, None, answer.payment_id, tx=tx)
+            self._keep(call, verified, answer.status, None, answer.payment_id, tx=tx)
             return answer
 
         try:
@@ -170,14 +164,12 @@ class Psd2Host:
         except TppkitError as e:
             refusal = PSD2.refusals.refusal_for(e)
             if refusal.status < 500:
-                await self._store.run(
-                    lambda tx: self._keep(admitted, verified, refusal.status, refusal.code, None, tx=tx)
-                )
+                await self._store.run(lambda tx: self._keep(call, verified, refusal.status, refusal.code, None, tx=tx))
             raise
 
     def _keep(
         self,
-        admitted: AdmittedRequest,
+        call: _Call,
         verified: VerifiedRequest,
         status: int,
         code: str | None,
@@ -189,7 +181,7 @@ class Psd2Host:
         message = verified.unverified_message
         request_id = next(iter(message.values(self._request_id_header)), "")[:MAX_REQUEST_ID]
         times = tx.count_answer(
-            admitted.organization_identifier,
+            call.caller.id,
             request_id,
             fingerprint=request_fingerprint(message.method, message.target, message.body),
             answer=payment_id or code or "",
@@ -204,32 +196,39 @@ class Psd2Host:
             http_status=status,
             error_code=code,
             payment_ref=payment_id,
-            qwac_chain=admitted.qwac_path.chain[1:],
+            qwac_chain=call.caller.qwac_chain[1:],
         )
-        self._archive.append(record, *verified.chain, *admitted.qwac_path.chain)
+        self._archive.append(record, *verified.chain, *call.caller.qwac_chain)
 
-    async def _payment_status(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        return await self._store.run(lambda tx: self._payments.status(self._payment(admitted, tx)))
+    async def _payment_status(self, call: _Call, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.status(self._payment(call, tx)))
 
-    async def _payment_details(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        return await self._store.run(lambda tx: self._payments.details(self._payment(admitted, tx)))
+    async def _payment_details(self, call: _Call, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.details(self._payment(call, tx)))
 
-    async def _cancel_payment(self, admitted: AdmittedRequest, request: Request) -> Answer:
-        return await self._store.run(lambda tx: self._payments.cancel(self._payment(admitted, tx), tx=tx))
+    async def _cancel_payment(self, call: _Call, request: Request) -> Answer:
+        return await self._store.run(lambda tx: self._payments.cancel(self._payment(call, tx), tx=tx))
 
-    def _payment(self, admitted: AdmittedRequest, tx: Transaction) -> StoredPayment:
-        product = parse_product(admitted.requirement.parameters["product"])
+    def _payment(self, call: _Call, tx: Transaction) -> StoredPayment:
+        product = parse_product(call.parameters["product"])
         return self._payments.of_provider(
-            admitted.organization_identifier,
+            call.caller.id,
             product,
-            admitted.requirement.parameters["payment_id"],
+            call.parameters["payment_id"],
             now=self._now(),
             tx=tx,
         )
 
 
-def _endpoint(admitted: AdmittedRequest) -> str:
-    return admitted.requirement.endpoint.name if admitted.requirement.endpoint else ""
+class _Call(NamedTuple):
+    caller: Caller
+    parameters: Mapping[str, str]
+
+
+def _verified(call: _Call) -> VerifiedRequest:
+    if call.caller.seal is None:
+        raise ConfigurationError("web.unverified", "the endpoint requires no seal")
+    return call.caller.seal
 
 
 def _single(request: Request, name: str) -> str | None:
