@@ -2223,10 +2223,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the command line cannot be understood",
             "see the command's --help",
         ),
-        "web.awaited-sink": Code(
-            "the sink for evidence is asynchronous, and a WSGI server cannot wait for it",
-            "pass an ordinary function",
-        ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",
             "open http, websocket and lifespan only",

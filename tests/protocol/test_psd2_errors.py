@@ -63,7 +63,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "replay.no-request-id": "a mistake in our settings",
         "replay.table": "a mistake in our settings",
         "proxy.network": "a mistake in our settings",
-        "web.awaited-sink": "a mistake in our settings",
         "web.scope": "a mistake in our settings",
         "web.setting": "a mistake in our settings",
         "web.unverified": "a mistake in our settings",

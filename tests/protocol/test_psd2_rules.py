@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID, uuid5
@@ -12,15 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
+from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.psd2 import PSD2, PaymentInitiation, PaymentProduct
-from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT, PAYMENT_STATUS
+from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.psd2.rules import (
     parse_request_id,
     request_fingerprint,
     require_product,
-    require_role,
     same_request,
 )
 
@@ -70,12 +68,6 @@ def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
         assert parse_request_id(text) == text
 
 
-def test_a_refusal_tells_the_first_of_a_thousand_roles() -> None:
-    with pytest.raises(CertificateRejected) as refused:
-        require_role(PAYMENT_STATUS, [f"2.999.{number}" for number in range(1000)])
-    assert len(refused.value.message) < 400
-
-
 def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
     found = PSD2.find("GET", "/psd2/v1/payments/sepa-credit-transfers/a%2Db/status")
     assert found[:2] == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a-b"})
@@ -94,22 +86,6 @@ def test_no_other_method_or_path_is_found(method: str, path: str, code: str, met
         PSD2.find(method, path)
     assert caught.value.code == code
     assert PSD2.methods(path) == methods
-
-
-def test_the_role_of_the_endpoint_is_enough() -> None:
-    require_role(INITIATE_PAYMENT, ("PSP_AI", "PSP_PI"))
-
-
-@pytest.mark.parametrize("roles", [(), ("PSP_AI",), ("psp_pi",), ("PSP_AS", "PSP_IC")])
-def test_a_certificate_without_the_endpoints_role_is_refused(roles: tuple[str, ...]) -> None:
-    with pytest.raises(CertificateRejected) as caught:
-        require_role(INITIATE_PAYMENT, roles)
-    assert caught.value.code == "role.missing"
-    assert "PSP_PI" in caught.value.message
-
-
-def test_an_endpoint_without_a_role_takes_every_certificate() -> None:
-    require_role(replace(PAYMENT_STATUS, role=None), ())
 
 
 def payment(amount: str, iban: str = "LT601010012345678901") -> PaymentInitiation:

@@ -38,6 +38,7 @@ from tppkit.sandbox.tls import ServerTls, TlsMode
 from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
+from tppkit.web import SealGate
 from tppkit.web.replay_stores.table import RequestTable
 
 ARCHIVE = "archive"
@@ -141,11 +142,10 @@ class Sandbox:
             latest = self.database.run_at_start(tables.latest_time)
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
             self._opened = opened.pop_all()
-        gate = _Gate(
-            CurrentQwacs(PathVerifier(trusted, revocation=revocations.checker), revocations, settings.organizations),
-            seals,
-            base_clock,
-        )
+        judged = PathVerifier(trusted, revocation=revocations.checker)
+        gate = SealGate(
+            PSD2, qwacs=CurrentQwacs(judged, revocations, settings.organizations), seals=seals, now=base_clock
+        )  # fmt: skip
         services = Services(self.database, requests, self.evidence, self.clock.now, new_token)
         self.psd2 = Host(
             interface=PSD2, handlers=HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
@@ -182,28 +182,3 @@ def _token_source(seed: int | None) -> Callable[[], str]:
         return lambda: secrets.token_urlsafe(24)
     chance = random.Random(seed)  # noqa: S311  # asked for: the same ids again, for tests
     return lambda: f"{chance.getrandbits(192):048x}"
-
-
-class _Gate:  # until the gate itself has this form
-    def __init__(self, qwacs, seals, now):
-        from tppkit.web import SealGate, psd2_requirement
-
-        self._gate = SealGate(qwacs=qwacs, seals=seals, now=now, requirement=psd2_requirement)
-
-    def open(self, source, row):
-        pending = self._gate.open(source)
-
-        class P:
-            update = pending.update
-
-            def finish(self):
-                admitted = pending.finish()
-
-                class C:
-                    id = admitted.organization_identifier
-                    seal = admitted.verified
-                    chain = admitted.qwac_path.chain
-
-                return C(), admitted.unverified_message.body
-
-        return P()

@@ -6,37 +6,19 @@ import asyncio
 import hashlib
 import logging
 from functools import partial
-from typing import Protocol
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._text import printable
-from tppkit.certificates import EidasCertificate
 from tppkit.errors import ArchiveError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.evidence.outbox import Outbox
 from tppkit.sandbox.database import Database
-from tppkit.seals import VerifiedRequest
+from tppkit.web import Caller
 
 _RETRY_S = 1.0
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
-
-
-class Caller(Protocol):
-    """Who calls, as proven."""
-
-    @property
-    def id(self) -> str:
-        """The organizationIdentifier."""
-
-    @property
-    def seal(self) -> VerifiedRequest | None:
-        """What the seal proves; None where none was demanded."""
-
-    @property
-    def chain(self) -> tuple[EidasCertificate, ...]:
-        """The chain of the QWAC."""
 
 
 class Evidence:
@@ -90,9 +72,9 @@ class Evidence:
             )
             return
         record = make_record(
-            seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.chain[1:]
+            seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.qwac_chain[1:]
         )
-        self._outbox.add(db, record, *seal.chain, *caller.chain)
+        self._outbox.add(db, record, *seal.chain, *caller.qwac_chain)
 
     def committed(self, _: object = None) -> None:
         """After a commit in which something may have been kept: wake the drain."""

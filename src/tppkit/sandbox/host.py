@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
@@ -30,8 +30,9 @@ from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Body
 from tppkit.sandbox.database import Database
-from tppkit.sandbox.evidence import Caller, Evidence
+from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.request_log import without_tokens
+from tppkit.web import Authenticator, Caller, Pending
 from tppkit.web.message import Receive
 from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.replay_stores.table import RequestTable
@@ -48,23 +49,6 @@ _LOGGER = logging.getLogger("tppkit.sandbox.host")
 Q = TypeVar("Q")
 A = TypeVar("A")
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-
-class Pending(Protocol):
-    """A request whose head is judged."""
-
-    def update(self, chunk: bytes) -> None:
-        """Take the next bytes of the body."""
-
-    def finish(self) -> tuple[Caller, bytes]:
-        """The caller and the proven body."""
-
-
-class Authenticator(Protocol):
-    """Judges who calls, for one kind of `Auth`."""
-
-    def open(self, source: Source, row: Endpoint[Any, Any] | None) -> Pending:
-        """Judge the head of a request; without a row only who calls."""
 
 
 @dataclass(frozen=True, slots=True)

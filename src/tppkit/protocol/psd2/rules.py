@@ -7,11 +7,9 @@ import re
 from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 
 from tppkit._encoding import shown
-from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
-from tppkit.protocol.endpoint import Endpoint
+from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
@@ -22,7 +20,7 @@ _LOOPBACK_HTTP = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
-def parse_request_id(text: str | None, *, name: str = "X-Request-ID") -> str:
+def parse_request_id(text: str | None) -> str:
     """The X-Request-ID, when it is a UUID (assumption request-id-form).
 
     Raises:
@@ -31,9 +29,9 @@ def parse_request_id(text: str | None, *, name: str = "X-Request-ID") -> str:
     Source: section 2, X-Request-ID is required on every request.
     """
     if text is None:
-        raise FormatError("request-id.missing", f"the {name} header is absent")
+        raise FormatError("request-id.missing", "the X-Request-ID header is absent")
     if not _UUID.fullmatch(text):
-        raise FormatError("request-id.malformed", f"the {name} {shown(text)} is not a UUID")
+        raise FormatError("request-id.malformed", f"the X-Request-ID {shown(text)} is not a UUID")
     return text
 
 
@@ -64,26 +62,6 @@ def require_json(content_type: str | None) -> None:
         raise FormatError(
             "message.content-type", f"the Content-Type is {shown(content_type or 'absent')}, not application/json"
         )
-
-
-def require_role(endpoint: Endpoint[Any, Any], roles: Collection[str]) -> None:
-    """Check that the website certificate has the endpoint's role.
-
-    Args:
-        endpoint: the endpoint's row.
-        roles: the certificate's roles, for example `("PSP_PI", "PSP_AI")`.
-
-    Raises:
-        CertificateRejected: `role.missing`.
-
-    Source: section 5 rule 2.
-    """
-    if endpoint.role is not None and endpoint.role not in roles:
-        stated = shown(", ".join(roles), limit=200) if roles else "none"
-        raise CertificateRejected(
-            "role.missing", f"{endpoint.method} {endpoint.path} needs the role {endpoint.role}, the certificate has {stated}",
-            clause="PSD2 document A.5 rule 2",
-        )  # fmt: skip
 
 
 def require_product(
