@@ -85,7 +85,7 @@ class Database:
         """Run a job in a transaction, and return its result when that is durable.
 
         Args:
-            job: takes about a millisecond; what it raises undoes what it did, and is raised.
+            job: takes about a millisecond, and may run twice; what it raises undoes what it did, and is raised.
             then: called with the result after the commit, also if the caller has been cancelled.
 
         Raises:
@@ -151,23 +151,36 @@ class Database:
             self._writer = None
 
     async def _write_batch(self, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
-        """Run the jobs and commit them; the results of those that did not fail."""
+        """Run the jobs and commit them; the results of those that did not fail.
+
+        Savepoints cost as much as the statements of a small job. So the jobs run without, and if one fails, all run again with them.
+        """
         connection = await self._in_thread(_begin, self._engine)
-        done = []
         try:
-            for one in batch:
-                try:
-                    with connection.begin_nested():
-                        done.append((one, one.job(connection)))
-                except SQLAlchemyError as e:
-                    _settle(one, error=_unavailable(e))
-                except Exception as e:  # noqa: BLE001  # the job's own, which its caller gets
-                    _settle(one, error=e)
+            try:
+                done = [(one, one.job(connection)) for one in batch]
+            except Exception:  # noqa: BLE001  # raised again by the job that it belongs to
+                await self._in_thread(connection.rollback)
+                await self._in_thread(connection.begin)
+                done = _run_apart(connection, batch)
             await self._in_thread(connection.commit)
         finally:
             with suppress(SQLAlchemyError):  # closing rolls back what is not committed
                 await self._in_thread(connection.close)
         return done
+
+
+def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
+    done = []
+    for one in batch:
+        try:
+            with connection.begin_nested():
+                done.append((one, one.job(connection)))
+        except SQLAlchemyError as e:
+            _settle(one, error=_unavailable(e))
+        except Exception as e:  # noqa: BLE001  # the job's own, which its caller gets
+            _settle(one, error=e)
+    return done
 
 
 def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:

@@ -18,6 +18,8 @@ from tppkit.sandbox.database import Database
 from tppkit.web import Caller
 
 _RETRY_S = 1.0
+_BATCH = 64  # so that deleting them takes about a millisecond
+_GATHER_S = 0.03  # records that are archived together share a sync and a commit
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
@@ -94,8 +96,9 @@ class Evidence:
         """Move what is kept into the archive, until cancelled; at the start also what a crash left behind."""
         while True:
             try:
+                await asyncio.sleep(_GATHER_S)
                 self._added.clear()
-                batch = await database.read(self._outbox.pending)
+                batch = await database.read(partial(self._outbox.pending, limit=_BATCH))
                 if not batch:
                     self._failure = None
                     if not self._added.is_set():

@@ -39,7 +39,6 @@ from tppkit.web.replay_stores.table import RequestTable
 from tppkit.web.sources import AsgiSource, Source
 
 RETRY_AFTER_S = 1
-_SWEPT = 100  # expired ids that one request deletes; each adds one, so a backlog shrinks
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Faults of the sandbox that a developer can mend are explained, unlike a real bank's.
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
@@ -251,7 +250,7 @@ class Host:
         sent = _Sent(row.success, headers, row.answer.write(answer.value))
         if claim is not None and row.once is not None:
             services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
-            services.requests.purge(db, forget=_bounds(at, row.once.window).forget, limit=_SWEPT)
+            services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
         services.evidence.keep(db, request.caller, status=sent.status, code=None, subject=answer.subject)
         return self._with_echo(sent, request.id)
 

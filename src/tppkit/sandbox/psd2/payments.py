@@ -68,18 +68,17 @@ def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiat
         parse_redirect_uri(redirect_uri)
     rules = settings.rules
     require_product(call.body, product, cap=rules.instant_cap, unreachable=rules.instant_unreachable)
-    payment_id, link_token = _new_ids(call)
-    progress = Progress(PAYMENT.initial, call.at)
-    payment = StoredPayment(payment_id, call.caller, product, call.raw, link_token, redirect_uri, progress)
-    add_payment(call.db, payment)
-    place = {"product": product.value, "payment_id": payment_id}
+    payment = _add_payment(call, product, redirect_uri)
+    place = {"product": product.value, "payment_id": payment.payment_id}
     links = PaymentLinks(  # assumption scheme-links
         sca_redirect=Href(href=settings.approval_link(payment)),
         status=Href(href=PAYMENT_STATUS.target(**place)),
         self_=Href(href=PAYMENT_DETAILS.target(**place)),
     )
-    answer = PaymentInitiated(transaction_status=progress.status, payment_id=payment_id, links=links)
-    return Answer(answer, subject=payment_id)
+    answer = PaymentInitiated(
+        transaction_status=payment.progress.status, payment_id=payment.payment_id, links=links
+    )  # fmt: skip
+    return Answer(answer, subject=payment.payment_id)
 
 
 def payment_status(call: HostCall[None]) -> Answer[PaymentStatus]:
@@ -178,12 +177,14 @@ def _store(db: Connection, payment: StoredPayment, progress: Progress) -> Stored
     return replace(payment, progress=progress)
 
 
-def _new_ids(call: HostCall[PaymentInitiation]) -> tuple[str, str]:
-    """Payment id and link token. A seed makes those of an earlier run again, which are skipped."""
-    while True:
-        payment_id, link_token = call.new_id(), call.new_id()
-        if find_payment(call.db, payment_id) is None:
-            return payment_id, link_token
+def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, redirect_uri: str | None) -> StoredPayment:
+    progress = Progress(PAYMENT.initial, call.at)
+    while True:  # a seed makes the ids of an earlier run again, which are skipped
+        payment = StoredPayment(
+            call.new_id(), call.caller, product, call.raw, call.new_id(), redirect_uri, progress
+        )  # fmt: skip
+        if add_payment(call.db, payment):
+            return payment
 
 
 def _parse_product(text: str) -> PaymentProduct:

@@ -17,10 +17,10 @@ from sqlalchemy import (
     Table,
     bindparam,
     func,
-    insert,
     select,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
@@ -40,7 +40,9 @@ _PAYMENTS = Table(
     Column("approved_at", BigInteger),
 )  # fmt: skip
 
-_ADD = insert(_PAYMENTS)
+_ADD = {
+    name: dialect.insert(_PAYMENTS).on_conflict_do_nothing() for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}  # fmt: skip
 _BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
 _BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link"))
 _PROGRESS = ("status", "active_at", "opened", "approved_at")
@@ -76,13 +78,13 @@ class StoredPayment:
     progress: Progress
 
 
-def add_payment(db: Connection, payment: StoredPayment) -> None:
-    """Store a new payment."""
+def add_payment(db: Connection, payment: StoredPayment) -> bool:
+    """Store a new payment; False if its id or link is used already."""
     values = {
         "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
         "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
     }  # fmt: skip
-    db.execute(_ADD, values | _progress_columns(payment.progress))
+    return db.execute(_ADD[db.dialect.name], values | _progress_columns(payment.progress)).rowcount == 1
 
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:

@@ -50,6 +50,7 @@ _LOG = logging.getLogger("tppkit.web")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ATTEMPTS = 8
 _SWEPT = 2  # each first use forgets more ids than it adds
+_SWEEP_EVERY, _SWEPT_AT_ONCE = 1_000_000, 1_000  # microseconds; ids
 
 T = TypeVar("T")
 
@@ -74,7 +75,7 @@ class RequestTable:
             Column("first_at", BigInteger, nullable=False, index=True), Column("claimed_at", BigInteger, nullable=False),
             Column("attempt", BigInteger, nullable=False), Column("answer", LargeBinary),
         )  # fmt: skip
-        self._table = table
+        self._swept_to = 0
         columns, at = table.c, bindparam("at", type_=BigInteger)
         # An attempt has the number of its time, or the next one of its predecessor where the clock stood still or went back.
         attempt = case((at > columns.attempt, at), else_=columns.attempt + 1)
@@ -132,6 +133,12 @@ class RequestTable:
         if answer is not None:
             statement, values = self._settle, {**values, "kept": answer}
         db.execute(statement, values)
+
+    def sweep(self, db: Connection, *, forget: int) -> None:
+        """Delete expired ids, at most once a second and a thousand of them."""
+        if forget - self._swept_to >= _SWEEP_EVERY:
+            self._swept_to = forget
+            self.purge(db, forget=forget, limit=_SWEPT_AT_ONCE)
 
     def purge(self, db: Connection, *, forget: int, limit: int) -> int:
         """Forget at most `limit` ids that were first used at or before a time; returns how many."""
