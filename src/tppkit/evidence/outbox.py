@@ -15,10 +15,9 @@ from __future__ import annotations
 
 import secrets
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
-from types import MappingProxyType
 from typing import Any
 from weakref import WeakSet
 
@@ -49,7 +48,6 @@ except ImportError as e:
     raise missing_extra("sqlalchemy", e) from e
 
 TABLE = "tppkit_evidence_outbox"
-ID = "outbox_id"
 MAX_BATCH = 500
 # Rows that were archived and not removed are among the oldest MAX_BATCH, but for rows with lower numbers that were committed later.
 _REMEMBERED = 2 * MAX_BATCH
@@ -87,7 +85,7 @@ class Outbox:
         if isinstance(archive, EvidenceArchive):
             self._archive: EvidenceArchive | None = archive
             self._certificates = archive.certificates
-            newest = [record.extra.get(ID) for record in islice(archive.newest(), _REMEMBERED)]
+            newest = [str(record.extra.get("outbox_id")) for record in islice(archive.newest(), _REMEMBERED)]
         else:
             self._archive, self._certificates, newest = None, CertificateFolder(archive), []
         self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
@@ -186,7 +184,6 @@ class Outbox:
 
 def _read(number: int, row_id: str, raw: bytes) -> EvidenceRecord:
     try:
-        record = EvidenceRecord.from_unplaced(raw)
+        return EvidenceRecord.from_unplaced(raw, outbox_id=row_id)
     except FormatError as e:
         raise ArchiveError("outbox.damaged", f"row {number} of the outbox holds no record: {e.message}") from e
-    return replace(record, extra=MappingProxyType({**record.extra, ID: row_id}))

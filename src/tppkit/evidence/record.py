@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ FIRST_PREVIOUS = "0" * 64
 
 _UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
 _MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
-_HEX64 = frozenset("0123456789abcdef")
+_HEX = re.compile("[0-9a-f]*")
 
 
 class Kind(IntEnum):
@@ -204,13 +205,17 @@ class EvidenceRecord:
         return cls(**_read_columns(values), kept_leaf=_read_hex("leaf", leaf, 64))
 
     @classmethod
-    def from_unplaced(cls, raw: bytes) -> Self:
+    def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
         """Read what `to_unplaced` wrote.
+
+        Args:
+            raw: the bytes.
+            extra: further columns, which are added.
 
         Raises:
             FormatError: as `from_line`.
         """
-        return cls(**_read_columns({**_parse_object(raw), **_UNPLACED}))
+        return cls(**_read_columns({**_parse_object(raw), **extra, **_UNPLACED}))
 
 
 def make_record(
@@ -343,14 +348,14 @@ def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, A
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 63):
         raise FormatError("record.malformed", f"the record's {name} is not what it should be")
     match reading:
+        case "":
+            return value
         case "bytes":
             return decode_base64(value, what=f"the record's {name}")
         case "time":
             return _read_time(name, value)
         case "chain":
             return tuple(_read_hex(name, link, 64) for link in value)
-        case "":
-            return value
         case _:
             return _read_hex(name, value, int(reading[3:]))
 
@@ -363,7 +368,7 @@ def _read_time(name: str, value: str) -> datetime:
 
 
 def _read_hex(name: str, value: Any, length: int) -> str:
-    if not isinstance(value, str) or len(value) != length or not _HEX64.issuperset(value):
+    if not isinstance(value, str) or len(value) != length or not _HEX.fullmatch(value):
         raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
     return value
 
