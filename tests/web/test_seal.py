@@ -16,14 +16,14 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import CertificateRejected, ConfigurationError
 from tppkit.protocol.endpoint import Auth, Interface
 from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import PROFILES, KeySigner, Message, Seal, SealPolicy, sign_request
 from tppkit.testpki import Issued, Pki, make_provider
 from tppkit.testpki.issued import for_key, sign_draft
 from tppkit.trust import PathVerifier
-from tppkit.web import QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
+from tppkit.web import AsgiSource, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, caller_of, verified_request
 from tppkit.web.proxies import ProxyForm
 
 Door = Callable[..., SealMiddleware]
@@ -256,6 +256,15 @@ def test_the_table_says_which_requests_must_be_sealed_and_for_which_role(door: D
     for message in (POLL, initiation, POLL._replace(headers=())):
         assert call(gate, scope_of(message, reader), [b""]).code == "ROLE_INVALID"
     assert len(app.scopes) == 1
+
+
+def test_without_a_row_only_the_caller_is_judged(paths: PathVerifier, policy: SealPolicy, pki: Pki) -> None:
+    gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT)
+    nameless = POLL._replace(headers=())
+    pending = gate.open(AsgiSource(scope_of(nameless, pki.qwac)), None)
+    assert (pending.caller.id, pending.caller.seal) == (str(pki.provider.organization_identifier), None)
+    with pytest.raises(CertificateRejected):
+        gate.open(AsgiSource(scope_of(nameless, None)), None)
 
 
 @pytest.mark.parametrize("auth", [Auth.NONE, Auth.API_KEY, Auth.BASIC])

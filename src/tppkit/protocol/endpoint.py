@@ -180,12 +180,15 @@ class Interface:
             FormatError: `query.malformed`, `query.duplicate`, `query.missing`.
         """
         path, _, text = target.partition("?")
-        rows = [(row, parameters) for row in self.endpoints if (parameters := row.match(path)) is not None]
-        if not rows:
-            raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
-        rows = [(row, parameters) for row, parameters in rows if row.method == method]
+        rows = [
+            (row, parameters)
+            for row in self.endpoints
+            if row.method == method and (parameters := row.match(path)) is not None
+        ]
         if not rows:
             allowed = ", ".join(self.methods(path))
+            if not allowed:
+                raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
             raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
         if not any(row.query for row, _ in rows):
             return Route(*rows[0], {}, ())  # what an endpoint does not read need not be well formed

@@ -292,7 +292,7 @@ class SealPending:
         if self._body is None:
             return self.caller, b"".join(self._chunks)
         verified = self._body.finish()
-        return replace(self.caller, seal=verified), verified.unverified_message.body
+        return self.caller._replace(seal=verified), verified.unverified_message.body
 
 
 def authorize(certificate: EidasCertificate, interface: Interface, method: str, path: str) -> Route:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from tppkit._encoding import shown
@@ -69,7 +68,7 @@ class SealMiddleware:
             await send_answer(send, replay.answer)
             return
         if replay is not None and replay.repeated:
-            caller = replace(caller, repeated=True)
+            caller = caller._replace(repeated=True)
         events = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Any:

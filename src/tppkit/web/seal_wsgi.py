@@ -8,7 +8,6 @@ not be the one that was signed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from http import HTTPStatus
 from io import BytesIO
 from typing import Any
@@ -56,7 +55,7 @@ class WsgiSealMiddleware:
         if replay is not None and replay.answer is not None:
             return give_answer(start_response, replay.answer, environ)
         if replay is not None and replay.repeated:
-            caller = replace(caller, repeated=True)
+            caller = caller._replace(repeated=True)
         proven = {
             **environ, KEY: caller, "wsgi.input": BytesIO(body), "wsgi.input_terminated": True, "CONTENT_LENGTH": str(len(body)),
         }  # fmt: skip
