@@ -198,13 +198,14 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
         "http://tpp.example/back", "javascript:alert(1)", "https://" + "x" * 2048, "back", "https://tpp.example/\xe9",
         "http://localhost.tpp.example/", "http://127.0.0.1.tpp.example/", "http://localhost@tpp.example/",
         "http://localhost:80@tpp.example/", "http://localhost\\@tpp.example/", "http://127.0.0.1:0x50/", "http://0.0.0.0/",
+        "http://127.9.9.256/", "http://[127.0.0.1]/", "http://[::2]/", "http://128.0.0.1/",
     ],
 )  # fmt: skip
 def test_a_return_address_that_is_neither_https_nor_on_loopback_is_refused(uri: str, tpp: RawProvider) -> None:
     assert_refused(tpp.initiate(headers=[("TPP-Redirect-URI", uri)]), 400, "FORMAT_ERROR")
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:5000", "127.0.0.1:8000", "[::1]", "[::1]:3000"])
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:5000", "127.0.0.1:8000", "127.9.9.9", "[::1]", "[0:0::1]:3000"])
 @pytest.mark.parametrize("rest", ["", "/back?x=1", "?x=1"])
 def test_a_return_address_on_loopback_may_be_http(host: str, rest: str, tpp: RawProvider) -> None:
     assert tpp.initiate(headers=[("TPP-Redirect-URI", f"http://{host}{rest}")]).status_code == 201

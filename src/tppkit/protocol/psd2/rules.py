@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 from datetime import datetime
 from decimal import Decimal
+from ipaddress import ip_address
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, LocalProtocolError
@@ -15,8 +16,8 @@ from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
 MAX_REDIRECT_URI = 2048
 
-# A development server on the payer's own machine has no certificate. The authority must end behind the host and port.
-_LOOPBACK_HTTP = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?(?:[/?#]|$)")
+# The authority must end behind the host and port: a user name before "@" could look like a host.
+_HTTP = re.compile(r"http://(?:\[([0-9a-f:]+)\]|([0-9a-z.]+))(?::[0-9]{1,5})?(?:[/?#]|$)", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
@@ -41,13 +42,23 @@ def parse_redirect_uri(text: str) -> str:
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    usable = text.startswith("https://") or _LOOPBACK_HTTP.match(text) is not None
+    usable = text.startswith("https://") or _is_loopback_http(text)
     if len(text) > MAX_REDIRECT_URI or not usable or not (text.isascii() and text.isprintable()):
         raise FormatError(
             "header.redirect-uri",
             "the TPP-Redirect-URI is not an https address (or http on loopback) of at most 2048 characters",
         )
     return text
+
+
+def _is_loopback_http(text: str) -> bool:
+    """Whether the address is on the payer's own machine, where a development server has no certificate."""
+    match = _HTTP.match(text)
+    host = (match[1] or match[2]).lower() if match else ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def require_json(content_type: str | None) -> None:
