@@ -135,7 +135,7 @@ class Route(NamedTuple):
         row: its row.
         parameters: the parameters of its path, decoded.
         query: the query parameters that the row names, decoded.
-        unused: names in the query that the row does not name.
+        unused: names in the query that the row does not name; as they came if it names none.
     """
 
     row: Endpoint[Any, Any]
@@ -191,7 +191,9 @@ class Interface:
                 raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
             raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
         if not any(row.query for row, _ in rows):
-            return Route(*rows[0], {}, ())  # what an endpoint does not read need not be well formed
+            # What an endpoint does not read need not be well formed.
+            names = {part.partition("=")[0] for part in text.split("&") if part}
+            return Route(*rows[0], {}, tuple(sorted(names)))
         query = _parse_query(text)
         # The row with the most constants that fit; rows differ in their constants.
         fitting = [(row, parameters) for row, parameters in rows if row.takes(query)] or rows
