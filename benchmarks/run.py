@@ -104,6 +104,7 @@ def lines() -> Iterator[Line]:
     yield from believing()
     yield from admitting()
     yield from paying()
+    yield from serving()
     yield from making()
     yield from drawing()
     yield from diagnosing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -178,6 +179,18 @@ def test_a_body_of_exactly_the_limit_is_taken(door: Door, app: Recorder, seal: S
     message = sealed(seal, body=b"x" * 600).with_headers(("Content-Length", "600"))
     assert call(door(max_body_bytes=600), scope_of(message, pki.qwac), [message.body]).status == 201
     assert app.bodies == [b"x" * 600]
+
+
+def test_empty_pieces_of_a_body_are_not_held(paths: PathVerifier, policy: SealPolicy, good: Message, pki: Pki) -> None:
+    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT)
+    _, pending = gate.enter(AsgiSource(scope_of(good, pki.qwac)))
+    tracemalloc.start()
+    for _ in range(200_000):
+        pending.update(b"")
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    pending.update(BODY)
+    assert (pending.finish()[1], held < 100_000) == (BODY, True)
 
 
 @pytest.mark.parametrize("before", [0, 1])

@@ -276,6 +276,8 @@ class SealPending:
 
     def update(self, chunk: bytes) -> None:
         """See `Pending.update`."""
+        if not chunk:  # HTTP/2 has empty frames, and each would be held
+            return
         self._length += len(chunk)
         if self._length > self._max_bytes:
             raise too_large(self._max_bytes)
