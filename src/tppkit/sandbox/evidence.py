@@ -108,12 +108,12 @@ class Evidence:
                 await asyncio.to_thread(self._outbox.archive, batch)
                 await database.write(partial(self._outbox.remove, batch=batch))
                 self._failure = None
-            except ArchiveError as e:
-                _LOGGER.error("evidence cannot be archived, so sealed requests are answered 503: %s", e)
-                self._failure = e
-                await asyncio.sleep(_RETRY_S)
             except TransportError as e:  # the database, which each request reports by itself
                 _LOGGER.warning("evidence waits to be archived: %s", e)
+                await asyncio.sleep(_RETRY_S)
+            except Exception as e:  # noqa: BLE001  # while nothing is archived, nothing may be accepted
+                _LOGGER.error("evidence cannot be archived, so sealed requests are answered 503: %s", e)
+                self._failure = e if isinstance(e, ArchiveError) else ArchiveError("archive.unusable", type(e).__name__)
                 await asyncio.sleep(_RETRY_S)
 
     async def settle(self) -> None:

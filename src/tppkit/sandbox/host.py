@@ -245,6 +245,10 @@ class Host:
                 subject, kept = _read_kept(claim.answer)
                 services.evidence.keep(db, request.caller, status=kept.status, code=None, subject=subject)
                 return self._with_echo(kept, request.id)
+            if claim.verdict is not Verdict.FIRST:
+                raise LocalProtocolError(
+                    "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
+                )
         answer = handler.answer(self._call(db, request, at))
         headers = (*_media_type(row.answer), ("Cache-Control", "no-store"), *answer.headers)
         sent = _Sent(row.success, headers, row.answer.write(answer.value))
