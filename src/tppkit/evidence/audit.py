@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -342,14 +343,11 @@ class _Auditor:
         return self._policies.get(profile)
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
-        """What is at hand of the authorities kept with a record; the trust material may have the others."""
+        """The authorities kept with a record that can be read; the trust material may have the others."""
         authorities = []
         for name in record.chain:
-            try:
+            with suppress(FormatError):
                 authorities.append(self._certificate(name))
-            except FormatError as e:
-                if e.code != "file.unreadable":
-                    raise
         return authorities
 
 
