@@ -84,7 +84,7 @@ def audit() -> None:
     show_default=True,
     metavar="all|N",
     callback=_read_count,
-    help="How many records that failed or are out of place to list.",
+    help="How many records that failed, are out of place or have findings to list.",
 )
 @organization_options
 @json_option
@@ -199,6 +199,8 @@ def _print(result: dict[str, Any], summary: AuditSummary) -> None:
             click.echo(f"  {where}: {row.verdict}: {printable(row.message or '')} [{row.code}]")
         if row.stream_code:
             click.echo(f"  {where}: {printable(row.stream_message or '')} [{row.stream_code}]")
+        for finding in row.findings:
+            click.echo(f"  {where}: {finding.severity}: {printable(finding.message)} [{finding.code}]")
     if summary.not_listed:
         click.echo(f"  {summary.not_listed} more are not listed; list them with --failures all")
     for finding in summary.findings:

@@ -111,14 +111,12 @@ class AuditSummary:
     """Counts over any number of records.
 
     Attributes:
-        max_failures: how many rows `first_failures` keeps; None keeps all.
+        max_failures: how many rows `first_failures` has at most; None for all.
         expected_heads: leaf hashes that were kept elsewhere as the last of a stream.
         records: lines seen.
         verdicts: how many of each verdict.
         by_code: how many of each code: failures, places in the stream, notices.
-        inconsistent: how many rows have a stream code, plus expected heads that no archive ends at.
-        first_failures: the first rows that failed or are out of place.
-        not_listed: how many more such rows there are.
+        inconsistent: how many rows have a stream code or `record.leaf`, plus expected heads that no archive ends at.
         heads: the end of each archive's stream.
         findings: what `expect` found about archives as a whole.
     """
@@ -129,10 +127,11 @@ class AuditSummary:
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
-    first_failures: list[RecordVerdict] = field(default_factory=list)
-    not_listed: int = 0
     heads: dict[Path, Head] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    _failed: list[RecordVerdict] = field(default_factory=list)
+    _noted: list[RecordVerdict] = field(default_factory=list)
+    _to_list: int = 0
     _seen: set[Path] = field(default_factory=set)
     _former_heads: dict[str, RecordVerdict] = field(default_factory=dict)
 
@@ -144,7 +143,9 @@ class AuditSummary:
         self.by_code.update(finding.code for finding in row.findings)
         self.inconsistent += row.stream_code is not None
         if row.code or row.stream_code:
-            self._list(row)
+            self._list(row, self._failed)
+        elif row.findings:
+            self._list(row, self._noted)
         self._seen.add(row.archive)
         if row.stream_id is None or row.seq is None or row.leaf is None or row.stream_code in _NOT_IN_STREAM:
             return
@@ -152,11 +153,20 @@ class AuditSummary:
         if row.leaf in self.expected_heads:
             self._former_heads[row.leaf] = row
 
-    def _list(self, row: RecordVerdict) -> None:
-        if self.max_failures is None or len(self.first_failures) < self.max_failures:
-            self.first_failures.append(row)
-        else:
-            self.not_listed += 1
+    def _list(self, row: RecordVerdict, rows: list[RecordVerdict]) -> None:
+        self._to_list += 1
+        if self.max_failures is None or len(rows) < self.max_failures:
+            rows.append(row)
+
+    @property
+    def first_failures(self) -> list[RecordVerdict]:
+        """The first rows that failed or are out of place; if there is room left, the first of those that have findings only."""
+        return [*self._failed, *self._noted][: self.max_failures]
+
+    @property
+    def not_listed(self) -> int:
+        """How many more such rows there are."""
+        return self._to_list - len(self.first_failures)
 
     def expect(self, archives: Iterable[FilePath]) -> None:
         """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
