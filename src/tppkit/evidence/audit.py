@@ -72,7 +72,7 @@ class RecordVerdict:
         organization_identifier: whose seal it is, None unless passed.
         at: the time it was judged at, None when the line cannot be read.
         stream_id: the stream it belongs to, None when the line cannot be read.
-        leaf: the record's leaf hash, None when the line cannot be read.
+        leaf: the record's leaf hash, None when the line cannot be read or the hash written beside the record differs.
     """
 
     archive: Path
@@ -97,8 +97,8 @@ class Head:
 
     Attributes:
         stream_id: the stream.
-        records: how many records it has.
-        leaf: leaf hash of the last one.
+        records: how many records it has, up to the last one that is intact.
+        leaf: leaf hash of that record.
     """
 
     stream_id: str
@@ -141,7 +141,7 @@ class AuditSummary:
         self.verdicts[row.verdict] += 1
         self.by_code.update(code for code in (row.code, row.stream_code) if code)
         self.by_code.update(finding.code for finding in row.findings)
-        self.inconsistent += row.stream_code is not None
+        self.inconsistent += row.stream_code is not None or row.code == "record.leaf"
         if row.code or row.stream_code:
             self._list(row, self._failed)
         elif row.findings:
@@ -252,21 +252,25 @@ class _Auditor:
         )
         self._stream_id: str | None = None
         self._next_seq = 0
-        self._previous: str | None = FIRST_PREVIOUS
+        self._unusable = 0  # lines since the last record of the stream that may hold records of it
+        self._previous = FIRST_PREVIOUS
         self._latest: datetime | None = None
 
     def judge(self, number: int, line: bytes) -> RecordVerdict:
         try:
             record = EvidenceRecord.from_line(line)
         except FormatError as e:
-            self._previous = None  # what follows cannot be tied to a line that nobody can read
-            self._next_seq += 1
+            self._unusable += 1
             return RecordVerdict(self._folder, number, None, None, Verdict.UNREADABLE, e.code, e.message)
         at, leaf = self._at or record.received_at, record.leaf
         row = RecordVerdict(
-            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED,
-            at=at, stream_id=record.stream_id, leaf=leaf,
-        )  # fmt: skip
+            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED, at=at, stream_id=record.stream_id
+        )
+        if record.kept_leaf not in (None, leaf):  # any column may be wrong, its place and time included
+            self._unusable += 1
+            message = "the record is not the one that was written: its own hash differs"
+            return replace(row, verdict=Verdict.FAILED, code="record.leaf", message=message)
+        row = replace(row, leaf=leaf)
         found = self._check_place(record, leaf)
         if found and found.severity is Severity.NOTICE:
             row = replace(row, findings=(found,))
@@ -285,6 +289,7 @@ class _Auditor:
         found = self._misplaced(record)
         if found is None or found.code not in _NOT_IN_STREAM:
             self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, leaf
+            self._unusable = 0
             if found is not None and found.code == "log.time-back" and found.severity is Severity.ERROR:
                 self._latest = record.received_at  # one clock that jumped is one finding, not one for each later record
             else:
@@ -299,9 +304,9 @@ class _Auditor:
         if record.seq < self._next_seq:
             message = f"record {record.seq} comes after record {last}: it is repeated or moved"
             return Finding("log.repeated", Severity.ERROR, message)
-        if record.seq > self._next_seq:
-            return Finding("log.gap", Severity.ERROR, _missing(self._next_seq, record.seq - 1))
-        if self._previous is not None and record.previous != self._previous:
+        if record.seq > self._next_seq + self._unusable:
+            return Finding("log.gap", Severity.ERROR, _missing(self._next_seq, record.seq - 1, self._unusable))
+        if record.seq == self._next_seq and record.previous != self._previous:
             before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
             message = f"record {record.seq} names {record.previous} as the leaf before it, not {before}"
             return Finding("log.chain-broken", Severity.ERROR, message)
@@ -315,7 +320,7 @@ class _Auditor:
     def _verify(self, record: EvidenceRecord, at: datetime) -> tuple[VerifiedRequest, tuple[Finding, ...]]:
         """The verified request, and what its certificates' revocation material is not good for."""
         # 1. The record is of a kind and profile that this version knows.
-        # 2. The record is the one that was written, and so is the body.
+        # 2. The body is the one that was received.
         # 3. The certificates are at hand.
         # 4. The QWAC was believed, and the seal holds, at the time.
         # 5. The signing string is the one of the day (a difference is drift in this software).
@@ -327,8 +332,8 @@ class _Auditor:
             raise FormatError(
                 "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
             )
-        if record.kept_leaf not in (None, record.leaf) or record.verdict != "holds":
-            raise SignatureRejected("record.leaf", "the record is not the one that was written: its own hash differs")
+        if record.verdict != "holds":
+            raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
         _check_body(record)
         if record.qwac_cert is None:
             raise SignatureRejected(
@@ -368,7 +373,11 @@ def _with_certificate(profile: SealProfile) -> SealProfile:
     return replace(profile, certificate_header="TPP-Signature-Certificate")
 
 
-def _missing(first: int, last: int) -> str:
+def _missing(first: int, last: int, unusable: int) -> str:
+    if unusable:
+        lines = "1 line" if unusable == 1 else f"{unusable} lines"
+        missing = f"at least {last - first + 1 - unusable} of records {first} to {last} are missing"
+        return f"{missing}; {lines} before this one may hold the others"
     if first == last:
         return f"record {first} is missing (1 record)"
     return f"records {first} to {last} are missing ({last - first + 1} records)"
