@@ -205,7 +205,9 @@ def test_a_return_address_that_is_neither_https_nor_on_loopback_is_refused(uri: 
     assert_refused(tpp.initiate(headers=[("TPP-Redirect-URI", uri)]), 400, "FORMAT_ERROR")
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:5000", "127.0.0.1:8000", "127.9.9.9", "[::1]", "[0:0::1]:3000"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:5000", "127.0.0.1:8000", "127.9.9.9", "[::1]", "[0:0::1]:3000"]
+)
 @pytest.mark.parametrize("rest", ["", "/back?x=1", "?x=1"])
 def test_a_return_address_on_loopback_may_be_http(host: str, rest: str, tpp: RawProvider) -> None:
     assert tpp.initiate(headers=[("TPP-Redirect-URI", f"http://{host}{rest}")]).status_code == 201
