@@ -49,7 +49,7 @@ def test_an_absent_package_names_the_extra_to_install(package, tmp_path, monkeyp
 
 @pytest.mark.parametrize("command", [[], ["sandbox"], ["sandbox", "up"], ["sandbox", "clock", "advance"], ["demo"]])
 def test_help_needs_no_extra(command):
-    absent = "sys.modules |= dict.fromkeys(['jinja2', 'sqlalchemy', 'starlette', 'uvicorn', 'OpenSSL'])"
+    absent = "sys.modules |= dict.fromkeys(['OpenSSL', 'httptools', 'jinja2', 'rich', 'segno', 'sqlalchemy', 'starlette', 'uvicorn'])"
     arguments = ["tppkit", *command, "--help"]
     done = _python(f"import sys; {absent}; sys.argv = {arguments}; from tppkit.cli.main import run; run()")
     assert (done.returncode, done.stderr) == (0, "")
