@@ -58,6 +58,7 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 
 crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store, and the outbox 30 times; takes long
 	CRASH_KILLS=2 $(BIN)/pytest -n 2 --dist load tests/callbacks/test_inbox_crash.py
+	SANDBOX_KILLS=30 $(BIN)/pytest -n 0 -s tests/sandbox/test_kills.py
 	CRASH_KILLS=30 $(BIN)/pytest tests/evidence/test_outbox.py -k kill
 
 clean: ## Remove what the targets made

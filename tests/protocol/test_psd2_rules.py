@@ -17,9 +17,7 @@ from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.psd2.rules import (
     parse_request_id,
-    request_fingerprint,
     require_product,
-    same_request,
 )
 
 REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"
@@ -121,42 +119,3 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused() -> 
 
 def test_a_normal_transfer_is_never_refused_for_what_instant_cannot_do() -> None:
     assert product_fault("999999999.99", PaymentProduct.SEPA, "LT") is None
-
-
-def again(fingerprint: str, now: datetime) -> bool:
-    return same_request(fingerprint=fingerprint, first="a", first_at=START, now=now)
-
-
-@pytest.mark.parametrize("now", [START, START + TICK, START + HOUR - TICK])
-def test_the_same_request_within_the_hour_is_a_replay(now: datetime) -> None:
-    assert again("a", now) is True
-
-
-@pytest.mark.parametrize("now", [START, START + HOUR - TICK])
-def test_another_request_within_the_hour_is_refused(now: datetime) -> None:
-    with pytest.raises(LocalProtocolError) as caught:
-        again("b", now)
-    assert caught.value.code == "request-id.reuse"
-
-
-@pytest.mark.parametrize("fingerprint", ["a", "b"])
-def test_after_the_hour_the_id_counts_as_new(fingerprint: str) -> None:
-    assert again(fingerprint, START + HOUR) is False
-
-
-PARTS = st.tuples(
-    st.sampled_from(["POST", "DELETE"]),
-    st.text(alphabet=[chr(code) for code in range(0x21, 0x7F)], min_size=1, max_size=20),
-    st.binary(max_size=20),
-)
-
-
-@given(PARTS, PARTS)
-def test_two_requests_have_one_fingerprint_when_method_target_and_body_are_the_same(
-    one: tuple[str, str, bytes], other: tuple[str, str, bytes]
-) -> None:
-    assert (request_fingerprint(*one) == request_fingerprint(*other)) is (one == other)
-
-
-def test_a_fingerprint_does_not_run_target_and_body_together() -> None:
-    assert request_fingerprint("POST", "/a", b"b") != request_fingerprint("POST", "/ab", b"")

@@ -87,6 +87,27 @@ def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
     assert numbers(tmp_path / "d") == 2
 
 
+@pytest.mark.parametrize("last", [2, 4], ids=["the last job", "a job before others"])
+def test_a_full_disk_in_the_middle_of_a_job_fails_everything_that_would_be_committed_with_it(
+    last: int, tmp_path: Path
+) -> None:
+    def fill(db: Connection) -> None:
+        add(2)(db)
+        db.exec_driver_sql("PRAGMA max_page_count=1")  # of this connection
+        db.execute(ADD, [{"number": number} for number in range(1000, 9000)])
+
+    async def main(database: Database) -> list[Any]:
+        jobs = [add(1), fill, add(3), add(4)][:last]
+        done = await asyncio.gather(*map(database.write, jobs), return_exceptions=True)
+        await database.write(lambda db: db.exec_driver_sql("PRAGMA max_page_count=100000"))
+        await database.write(add(5))
+        return done
+
+    done = run(tmp_path / "d", main)
+    assert [getattr(one, "code", one) for one in done] == ["database.unavailable"] * last
+    assert numbers(tmp_path / "d") == 1
+
+
 def test_a_locked_database_is_refused_in_time_and_does_not_block_the_loop(tmp_path: Path) -> None:
     async def main(database: Database) -> tuple[str, int, int]:
         other = sqlite3.connect(tmp_path / "d", isolation_level=None)

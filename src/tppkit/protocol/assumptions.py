@@ -119,7 +119,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "request-id-scope", "psd2", "whose X-Request-ID must not be used again",
         "one organisation's, for its sealed POSTs; method, target and body are compared; the hour starts with the first use",
-        "two providers cannot know of each other's ids", "protocol.psd2.rules.same_request",
+        "two providers cannot know of each other's ids", "sandbox.host.Host, web.replay.ReplayGuard",
     ),
     Assumption(
         "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
@@ -223,7 +223,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     ),
     Assumption(
         "refused-request-id", "psd2", "whether a refused request uses up its X-Request-ID",
-        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.psd2.payments",
+        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.host.Host",
     ),
     Assumption(
         "path-form", "psd2", "which spellings of a path are an endpoint's",

@@ -17,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from tppkit._encoding import parse_json
+from tppkit._encoding import parse_json, shown
 from tppkit.errors import FormatError
 
 MAX_BODY_BYTES = 64 * 1024
@@ -93,6 +93,18 @@ def _describe(model: type[BaseModel], error: ValidationError) -> str:
 
 Value = TypeVar("Value")
 Model = TypeVar("Model", bound=WireModel)
+
+
+def require_media_type(content_type: str | None, media_type: str) -> None:
+    """Check the Content-Type of a request; its parameters are ignored.
+
+    Raises:
+        FormatError: `message.content-type`.
+    """
+    if (content_type or "").partition(";")[0].strip().lower() != media_type:
+        raise FormatError(
+            "message.content-type", f"the Content-Type is {shown(content_type or 'absent')}, not {media_type}"
+        )
 
 
 class Body(Protocol[Value]):

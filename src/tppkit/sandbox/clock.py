@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, delete, insert, select
 
-from tppkit._clock import Clock, utc_now
+from tppkit._clock import Clock, from_microseconds, to_microseconds, utc_now
 from tppkit.errors import ConfigurationError
 from tppkit.sandbox.database import Database
-from tppkit.sandbox.psd2.tables import from_microseconds, to_microseconds
 
 MAX_ADVANCE = timedelta(days=3660)
 

@@ -177,10 +177,17 @@ def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Wai
             with connection.begin_nested():
                 done.append((one, one.job(connection)))
         except SQLAlchemyError as e:
+            if not _is_open(connection):
+                raise
             _settle(one, error=_unavailable(e))
         except Exception as e:  # noqa: BLE001  # the job's own, which its caller gets
             _settle(one, error=e)
     return done
+
+
+def _is_open(connection: Connection) -> bool:
+    """A full disk or an I/O error ends SQLite's whole transaction, and its driver then reports no error at the commit."""
+    return bool(getattr(connection.connection.dbapi_connection, "in_transaction", False))
 
 
 def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:

@@ -15,7 +15,7 @@ from tppkit.errors import ArchiveError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.evidence.outbox import Outbox
 from tppkit.sandbox.database import Database
-from tppkit.web import Caller
+from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0
 _BATCH = 64  # so that deleting them takes about a millisecond

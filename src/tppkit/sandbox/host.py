@@ -16,30 +16,29 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from sqlalchemy import Connection
 
-from tppkit._clock import Clock
-from tppkit._encoding import decode_base64, encode_base64, shown
+from tppkit._clock import Clock, to_microseconds
+from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError, TransportError
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
-from tppkit.protocol.wire import Body
+from tppkit.protocol.wire import Body, require_media_type
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.request_log import without_tokens
-from tppkit.web import Authenticator, Caller, Pending
+from tppkit.web.caller import Authenticator, Caller, Pending
 from tppkit.web.message import Receive
 from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.replay_stores.table import RequestTable
 from tppkit.web.sources import AsgiSource, Source
 
 RETRY_AFTER_S = 1
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Faults of the sandbox that a developer can mend are explained, unlike a real bank's.
 _EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
 
@@ -261,7 +260,7 @@ class Host:
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
         row, route, headers = request.route.row, request.route, Headers(request.message)
         if row.request.media_type is not None:
-            _require_media_type(headers.get("content-type"), row.request.media_type)
+            require_media_type(headers.get("content-type"), row.request.media_type)
         body = row.request.read(request.message.body, tolerant=False)
         return HostCall(
             request.caller.id, at, route.parameters, route.query, headers, body, request.message.body, db, self.settings,
@@ -360,18 +359,14 @@ async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
 
 
 def _bounds(at: datetime, window: timedelta | None) -> Bounds:
-    now = (at - _EPOCH) // timedelta(microseconds=1)
-    forget = -1 if window is None else now - window // timedelta(microseconds=1)
-    return Bounds(now, forget, free=0)  # a claim is answered in its own transaction, so none can be taken over
+    forget = -1 if window is None else to_microseconds(at - window)
+    return Bounds(
+        to_microseconds(at), forget, free=0
+    )  # a claim is answered in its own transaction, so none can be taken over
 
 
 def _media_type(body: Body[Any]) -> tuple[Header, ...]:
     return () if body.media_type is None else (("Content-Type", body.media_type),)
-
-
-def _require_media_type(found: str | None, media_type: str) -> None:
-    if (found or "").partition(";")[0].strip().lower() != media_type:
-        raise FormatError("message.content-type", f"the Content-Type is {shown(found or 'absent')}, not {media_type}")
 
 
 def _write_kept(subject: str | None, sent: _Sent) -> bytes:

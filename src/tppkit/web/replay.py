@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import logging
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
-from tppkit._clock import as_utc
+from tppkit._clock import as_utc, to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
 from tppkit.seals import VerifiedRequest
@@ -33,7 +33,6 @@ REPEATED_BEGINNINGS = ("content-", "aspsp-")
 NOT_NOW = frozenset({408, 425, 429})
 
 _LOG = logging.getLogger("tppkit.web")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TOO_LONG = b""  # kept in place of an answer that is too long
 
 
@@ -200,7 +199,7 @@ class ReplayGuard:
         key = sha256(organisation).digest()[:8] + sha256(organisation + b"\0" + request_id).digest()[:24]
         request = b"\0".join((message.method.encode(), message.target.encode("latin-1"), message.body))
         at = as_utc(at)
-        bounds = Bounds(*map(_microseconds, (at, at - self._window, at - self._lease)))
+        bounds = Bounds(*map(to_microseconds, (at, at - self._window, at - self._lease)))
         claim = self.store.claim(key, sha256(request).digest(), bounds)
         if claim.verdict is Verdict.OTHER:
             raise LocalProtocolError(
@@ -218,7 +217,7 @@ class ReplayGuard:
         Raises:
             TransportError: `replay.unavailable`.
         """
-        return self.store.purge(forget=_microseconds(as_utc(at) - self._window), limit=limit)
+        return self.store.purge(forget=to_microseconds(as_utc(at) - self._window), limit=limit)
 
 
 def unavailable(name: str, error: Exception) -> TransportError:
@@ -242,7 +241,3 @@ def _is_repeated(name: str) -> bool:
 def _read_answer(raw: bytes) -> Answer:
     status, headers, body = json.loads(raw)
     return Answer(status, tuple((name, value) for name, value in headers), decode_base64(body, what="a kept answer"))
-
-
-def _microseconds(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(microseconds=1)

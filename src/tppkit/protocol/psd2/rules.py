@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Collection
-from datetime import datetime
 from decimal import Decimal
 from ipaddress import ip_address
 
 from tppkit._encoding import shown
 from tppkit.errors import FormatError, LocalProtocolError
-from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
 MAX_REDIRECT_URI = 2048
@@ -61,20 +58,6 @@ def _is_loopback_http(text: str) -> bool:
         return False
 
 
-def require_json(content_type: str | None) -> None:
-    """Check the Content-Type of an initiation.
-
-    Raises:
-        FormatError: `message.content-type`.
-
-    Source: section 4, payment initiation headers.
-    """
-    if (content_type or "").partition(";")[0].strip().lower() != "application/json":
-        raise FormatError(
-            "message.content-type", f"the Content-Type is {shown(content_type or 'absent')}, not application/json"
-        )
-
-
 def require_product(
     payment: PaymentInitiation, product: PaymentProduct, *, cap: Decimal, unreachable: Collection[str]
 ) -> None:
@@ -97,31 +80,3 @@ def require_product(
         raise LocalProtocolError("product.invalid", f"the amount is above the instant cap of {cap} EUR")
     if payment.creditor_account.iban[:2] in unreachable:
         raise LocalProtocolError("product.invalid", "the beneficiary's bank cannot be reached for instant payments")
-
-
-def request_fingerprint(method: str, target: str, body: bytes) -> str:
-    """What makes two requests with one X-Request-ID the same (assumption request-id-scope); hexadecimal SHA-256."""
-    return hashlib.sha256(b"\0".join((method.encode(), target.encode("latin-1"), body))).hexdigest()
-
-
-def same_request(*, fingerprint: str, first: str, first_at: datetime, now: datetime) -> bool:
-    """Whether a repeated X-Request-ID asks for a replay; False when the hour is over and it counts as new.
-
-    Args:
-        fingerprint: `request_fingerprint` of this request.
-        first: that of the request which used the id first.
-        first_at: when that was, aware.
-        now: the present, aware.
-
-    Raises:
-        LocalProtocolError: `request-id.reuse`, another request within the hour.
-
-    Source: section 4, X-Request-ID.
-    """
-    if now >= first_at + IDEMPOTENCY_WINDOW:
-        return False
-    if fingerprint != first:
-        raise LocalProtocolError(
-            "request-id.reuse", "this X-Request-ID was used for another request within the last hour"
-        )
-    return True

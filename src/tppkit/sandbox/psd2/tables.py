@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -22,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tppkit._clock import from_microseconds, to_microseconds
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
 
@@ -52,7 +53,6 @@ _SET_PROGRESS = (
     .values({name: bindparam(name) for name in _PROGRESS})
 )
 _LATEST = select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +105,6 @@ def set_progress(db: Connection, payment_id: str, progress: Progress) -> None:
 def latest_time(db: Connection) -> datetime:
     """The latest virtual time at which something happened to a payment."""
     return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
-
-
-def to_microseconds(at: datetime) -> int:
-    """A time as microseconds since 1970, as tables store it."""
-    return (at - _EPOCH) // timedelta(microseconds=1)
-
-
-def from_microseconds(microseconds: int) -> datetime:
-    """The time of a number of microseconds since 1970."""
-    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def _read(row: Any) -> StoredPayment | None:
