@@ -676,6 +676,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "TPP-Redirect-URI is no usable https address",
             "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
         ),
+        "host.failed": Code(
+            "a handler of the sandbox failed",
+            "report it with the traceback of the log",
+        ),
+        "host.handlers": Code(
+            "a host lacks the handler or the authenticator of a row",
+            "give one for each row of the interface",
+        ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",
             "set each part once, as PEM, base64 or the path of a file (with _FILE behind the name)",
