@@ -19,8 +19,8 @@ from harness import Line, Subject, against
 from inbox import receiving_once, remembering
 from peers import verifying
 from qr import drawing
+from rates import serving
 from sandbox import paying
-from serving import serving
 from testpki import making
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import Pki, make_pki

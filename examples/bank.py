@@ -14,7 +14,7 @@ from tppkit.errors import LocalProtocolError, TppkitError
 from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.models import Href, PaymentInitiated, PaymentInitiation, PaymentLinks, PaymentProduct
 from tppkit.protocol.psd2.payment import TransactionStatus
-from tppkit.protocol.psd2.rules import require_json
+from tppkit.protocol.wire import require_media_type
 from tppkit.seals import SealPolicy, VerifiedRequest
 from tppkit.trust import PathVerifier, load_anchors
 from tppkit.web import Answer, ProxyForm, QwacPolicy, ReplayGuard, SealGate, TrustedProxy
@@ -35,7 +35,7 @@ numbers = count(1)
 def initiate(source: Source, verified: VerifiedRequest, product: str) -> Answer:
     """Make a payment from what was signed."""
     try:
-        require_json(next(iter(verified.unverified_message.values("Content-Type")), None))
+        require_media_type(next(iter(verified.unverified_message.values("Content-Type")), None), "application/json")
         if product not in list(PaymentProduct):
             raise LocalProtocolError("product.unknown", f"there is no product {product}")
         payment = PaymentInitiation.from_wire(verified.body)
