@@ -306,7 +306,7 @@ policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
 verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
 record = make_record(verified, http_status=201)
 metadata = MetaData()
-payments = Table("killed_payments", metadata, Column("id", String(40), primary_key=True), Column("account", String(40)))
+payments = Table("outbox_payments", metadata, Column("id", String(40), primary_key=True), Column("account", String(40)))
 outbox = Outbox(EvidenceArchive(folder, stream_id="5a" * 16), metadata)
 engine = create_engine(url, pool_size=20, **({"connect_args": {"timeout": 60}} if "sqlite" in url else {}))
 
