@@ -91,7 +91,9 @@ def told(code: str) -> Refusal:
 
 
 def test_every_code_that_a_request_can_cause_is_told_as_the_peers_fault() -> None:
-    codes = {code for code in codes_at_the_door() if not code.startswith((*ABOUT_EVIDENCE, ABOUT_REPORTS, ABOUT_SIGNING))}
+    codes = {
+        code for code in codes_at_the_door() if not code.startswith((*ABOUT_EVIDENCE, ABOUT_REPORTS, ABOUT_SIGNING))
+    }
     assert len(codes) > 60
     assert sorted(code for code in codes if not 400 <= told(code).status < 500) == sorted(OURS.keys() & codes)
 

@@ -9,7 +9,7 @@ import httpx
 
 from tppkit.client.calls import Call
 from tppkit.errors import RemoteProtocolError
-from tppkit.protocol.wire import RowReader, Streamed
+from tppkit.protocol.wire import RowReader, is_streamed
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 
@@ -74,7 +74,7 @@ def require_end(call: Call[Any], response: httpx.Response) -> None:
     Raises:
         RemoteProtocolError: `answer.no-end`.
     """
-    if response.status_code != call.row.success or not isinstance(call.row.answer, Streamed):
+    if response.status_code != call.row.success or not is_streamed(call.row.answer):
         return
     is_framed = response.http_version == "HTTP/2" or not {"content-length", "transfer-encoding"}.isdisjoint(
         response.headers

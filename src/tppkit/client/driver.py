@@ -28,6 +28,7 @@ from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make
 from tppkit.client.deadline import deadline
 from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
+from tppkit.client.tls_context import NoCertificate
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
 from tppkit.httpsig.message import Message
 from tppkit.protocol.wire import RowReader
@@ -122,7 +123,7 @@ class SyncClient(_Client[C]):
 
     Args:
         calls: builds and reads them.
-        identity: shown to the server.
+        identity: shown to the server; `NoCertificate` where callers are known by a key.
         timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
         http: a client to use instead of an own one, as `make_client` gives it; it is not closed, and its own `auth` and redirects
             are not used.
@@ -131,7 +132,7 @@ class SyncClient(_Client[C]):
     """
 
     def __init__(
-        self, calls: C, identity: Identity, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
+        self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__(calls, timeout_s, clock)
@@ -247,7 +248,7 @@ class AsyncClient(_Client[C]):
     """Sends calls from asyncio tasks. Arguments and errors are those of `SyncClient`."""
 
     def __init__(
-        self, calls: C, identity: Identity, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
+        self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__(calls, timeout_s, clock)

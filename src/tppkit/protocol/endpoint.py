@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.refusals import Refusals
-from tppkit.protocol.wire import Body, Streamed
+from tppkit.protocol.wire import Body, Streamed, is_streamed
 
 MAX_PATH = 4096
 MAX_QUERY_NAMES = 32
@@ -109,9 +109,9 @@ class Endpoint(Generic[Q, A]):
         Raises:
             ConfigurationError: `endpoint.streamed`.
         """
-        if isinstance(self.answer, Streamed):
+        if is_streamed(self.answer):
             raise ConfigurationError("endpoint.streamed", f"the answer of {self.name} is streamed")
-        return self.answer
+        return cast("Body[A]", self.answer)
 
     @property
     def rows(self) -> Streamed[A]:
@@ -120,9 +120,9 @@ class Endpoint(Generic[Q, A]):
         Raises:
             ConfigurationError: `endpoint.streamed`.
         """
-        if not isinstance(self.answer, Streamed):
+        if not is_streamed(self.answer):
             raise ConfigurationError("endpoint.streamed", f"the answer of {self.name} is not streamed")
-        return self.answer
+        return cast("Streamed[A]", self.answer)
 
     def target(self, query: Mapping[str, str] | None = None, /, **parameters: str) -> str:
         """The path with these parameters, each percent-encoded as one path segment, and the query with the row's constants."""

@@ -28,7 +28,7 @@ from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, T
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
-from tppkit.protocol.wire import Streamed
+from tppkit.protocol.wire import is_streamed
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.headers import Headers
@@ -376,7 +376,7 @@ def _headers(media_type: str | None) -> tuple[Header, ...]:
 def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:
     row, streams = handler.row, isinstance(handler, StreamHandler)
     # A streamed answer is not kept, so it can neither be repeated nor be evidence of a sealed request.
-    if streams != isinstance(row.answer, Streamed) or (streams and (row.once is not None or row.auth is Auth.SEAL)):
+    if streams != is_streamed(row.answer) or (streams and (row.once is not None or row.auth is Auth.SEAL)):
         raise ConfigurationError("endpoint.streamed", f"{row.name} cannot be answered by a {type(handler).__name__}")
 
 
