@@ -16,6 +16,10 @@ class Code(NamedTuple):
 
 CODES: Mapping[str, Code] = MappingProxyType(
     {
+        "answer.no-end": Code(
+            "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
+            "report it to the service, or look for a proxy that speaks HTTP/1.0",
+        ),
         "answer.redirect": Code(
             "the bank answered a request with a redirect",
             "check the base address; sealed requests are never sent elsewhere",
@@ -495,6 +499,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the Host of a request to the control host is not a loopback name",
             "use localhost, an address in 127.0.0.0/8 or [::1]; another name may be an attempt at DNS rebinding",
         ),
+        "credentials.malformed": Code(
+            "the Authorization header is not in the form that the endpoint takes, or a key cannot be sent in it",
+            "send the key alone, or with Basic as user name with an empty password; a key is printable ASCII without spaces",
+        ),
+        "credentials.missing": Code(
+            "the request has no Authorization header",
+            "send the key that you were given",
+        ),
+        "credentials.unknown": Code(
+            "the key is none of a caller",
+            "check the key, and that it is the one of this environment",
+        ),
         "crl.critical-extension": Code(
             "the CRL, or an entry of it, has a critical extension that is not processed",
             "use another CRL, or OCSP",
@@ -539,6 +555,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "crl.weak-signature": Code(
             "the CRL is signed with a weak or unknown algorithm",
             "report it to the authority; use OCSP",
+        ),
+        "csv.cut-off": Code(
+            "a report has no line of column names, or ends in the middle of a line",
+            "discard the rows, and fetch the report again",
+        ),
+        "csv.malformed": Code(
+            "a report is not CSV with the expected columns",
+            "check the columns that the service documents; report it to the service",
+        ),
+        "csv.too-long": Code(
+            "a row of a report is longer than is read",
+            "report it to the service",
         ),
         "curl.file": Code(
             "a curl command takes data or headers from a file",
@@ -595,6 +623,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "endpoint.method": Code(
             "the path does not take this method",
             "see the endpoint table",
+        ),
+        "endpoint.streamed": Code(
+            "a streamed endpoint is used as one with a whole answer, or the reverse",
+            "use StreamMethod and StreamHandler for rows whose answer is streamed, and only for those",
         ),
         "endpoint.unknown": Code(
             "no endpoint has this path",
@@ -677,12 +709,12 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
         ),
         "host.failed": Code(
-            "a handler of the sandbox failed",
-            "report it with the traceback of the log",
+            "a request met a fault of the sandbox",
+            "see the sandbox's log, and report it",
         ),
         "host.handlers": Code(
-            "a host lacks the handler or the authenticator of a row",
-            "give one for each row of the interface",
+            "a host has no handler for a row, or no authenticator for the proof that a row requires",
+            "give one handler for each row and one authenticator for each kind",
         ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",

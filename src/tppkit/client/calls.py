@@ -14,6 +14,7 @@ from tppkit.errors import ConfigurationError, FormatError, OutcomeUnknown, Remot
 from tppkit.httpsig.components import parse_origin
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
+from tppkit.protocol.wire import RowReader
 
 MAX_ATTEMPTS = 3
 FIRST_PAUSE_S = 0.5
@@ -32,11 +33,13 @@ class ServerAnswer(NamedTuple):
         status: HTTP status.
         headers: by lower-case name.
         body: raw bytes.
+        batches: the rows of a streamed success, open; None for any other answer.
     """
 
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
+    batches: Any = None
 
 
 class Credentials(Protocol):
@@ -94,6 +97,19 @@ class Call(Generic[R_co]):
         return f"{self.row.method} {self.row.path}"
 
 
+@dataclass(frozen=True, slots=True)
+class StreamCall(Generic[R]):
+    """One request whose answer is rows, ready to be authorized and sent.
+
+    Attributes:
+        call: the request.
+        reader: makes a reader for one answer.
+    """
+
+    call: Call[None]
+    reader: Callable[[], RowReader[R]]
+
+
 class Calls:
     """Builds the requests of an interface and reads its answers; sends nothing.
 
@@ -115,6 +131,8 @@ class Calls:
         self,
         row: Endpoint[Q, A],
         content: Q,
+        query: Mapping[str, str] | None = None,
+        /,
         *,
         headers: Iterable[Header] = (),
         request_id: str | None = None,
@@ -126,6 +144,7 @@ class Calls:
         Args:
             row: the endpoint.
             content: the value of the body.
+            query: parameters of the query; the row's constants are added.
             headers: further headers.
             request_id: the id of the request, where the interface has one.
             to_find_out: as in `Call`.
@@ -133,14 +152,31 @@ class Calls:
 
         Raises:
             FormatError: `header.control-character`.
+            ConfigurationError: `endpoint.streamed`.
         """
+        answer = row.whole
+        message = self._message(row, content, query, headers, parameters)
+        return Call(row, message, lambda raw: answer.read(raw, tolerant=True), request_id, to_find_out)
+
+    def stream(
+        self, row: Endpoint[Q, A], content: Q, query: Mapping[str, str] | None = None, /, *, headers: Iterable[Header] = (),
+        request_id: str | None = None, **parameters: str,
+    ) -> StreamCall[A]:  # fmt: skip
+        """A request of a row whose answer is streamed. Arguments and errors are those of `call`."""
+        reader = row.rows.reader
+        message = self._message(row, content, query, headers, parameters)
+        return StreamCall(Call(row, message, lambda _: None, request_id), reader)
+
+    def _message(
+        self, row: Endpoint[Q, Any], content: Q, query: Mapping[str, str] | None, headers: Iterable[Header],
+        parameters: Mapping[str, str],
+    ) -> Message:  # fmt: skip
         body = row.request.write(content)
         fields = [("Accept", row.answer.media_type or "*/*"), *map(_check_plain, headers)]
         if row.request.media_type is not None:
             # The length too: the library would add it after the seal, and some dialects cover it where it is present.
             fields += [("Content-Type", row.request.media_type), ("Content-Length", str(len(body)))]
-        message = Message(row.method, self._prefix + row.target(**parameters), tuple(fields), body)
-        return Call(row, message, lambda raw: row.answer.read(raw, tolerant=True), request_id, to_find_out)
+        return Message(row.method, self._prefix + row.target(query, **parameters), tuple(fields), body)
 
     def check_answer(self, call: Call[Any], answer: ServerAnswer) -> None:
         """Check that an answer belongs to its request, before anything else in it is used (assumption refusal-echo).
@@ -172,6 +208,16 @@ class Calls:
             RemoteProtocolError: `answer.redirect`, `answer.status`.
             FormatError: `json.*`, `model.invalid`.
         """
+        self.check_success(call, answer)
+        return call.result(answer.body)
+
+    def check_success(self, call: Call[Any], answer: ServerAnswer) -> None:
+        """Check that an answer is a success.
+
+        Raises:
+            RequestRefused: the service answered with an error status.
+            RemoteProtocolError: `answer.redirect`, `answer.status`.
+        """
         status = answer.status
         if 300 <= status < 400:
             raise RemoteProtocolError("answer.redirect", f"{call.name} was answered with a redirect ({status})")
@@ -184,7 +230,6 @@ class Calls:
             )  # fmt: skip
         if status != call.row.success:
             raise RemoteProtocolError("answer.status", f"{call.name} was answered {status}, not {call.row.success}")
-        return call.result(answer.body)
 
 
 class Attempts:

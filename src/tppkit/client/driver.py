@@ -15,28 +15,24 @@ import asyncio
 import re
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from functools import wraps
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
 from types import MappingProxyType, TracebackType
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar, cast, overload
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
 
 import httpx
 
-from tppkit.client.calls import Attempts, Call, Calls, ServerAnswer
+from tppkit.client.answers import AnswerBody, as_chunks, read_next, read_next_async, require_end
+from tppkit.client.calls import Attempts, Call, Calls, ServerAnswer, StreamCall
 from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
 from tppkit.client.deadline import deadline
 from tppkit.client.http_libraries import FAILURES, TIMEOUTS
 from tppkit.client.identity import Identity
-from tppkit.errors import (
-    LocalProtocolError,
-    OutcomeUnknown,
-    RemoteProtocolError,
-    TransportError,
-)
+from tppkit.client.tls_context import NoCertificate
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
 from tppkit.httpsig.message import Message
+from tppkit.protocol.wire import RowReader
 
-MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 # Overrides what a client that is passed in does with its own requests.
@@ -44,7 +40,6 @@ _PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects"
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
-P = ParamSpec("P")
 
 
 class _Client(Generic[C]):
@@ -73,23 +68,23 @@ class _Client(Generic[C]):
         """What a call does, step by step; a client carries out each step and sends back its outcome."""
         polling = call.polling
         if polling is None:
-            return (yield from self._once(call))
+            return self.calls.read(call, (yield from self._once(call)))
         end = self._clock() + polling.wait_s
         while True:
-            result = yield from self._once(call)
+            result = self.calls.read(call, (yield from self._once(call)))
             if polling.until(result):
                 return result
             if self._clock() + polling.interval_s > end:
                 raise polling.not_final(result)
             yield _Pause(polling.interval_s)
 
-    def _once(self, call: Call[R]) -> Generator[_Step, Any, R]:
+    def _once(self, call: Call[Any], reader: _MakeReader | None = None) -> Generator[_Step, Any, ServerAnswer]:
         message = yield _Authorize(call)
         attempts = Attempts(call.row)
         while True:
             answer: ServerAnswer | None = None
             try:
-                answer = yield _Send(call, message)
+                answer = yield _Send(call, message, reader)
             except TransportError as e:
                 # After a timeout the caller's time is over, and a wrong certificate stays wrong.
                 is_passing = e.code == "transport.failed" and _certificate_error(e) is None
@@ -99,8 +94,11 @@ class _Client(Generic[C]):
             else:
                 pause_s = attempts.pause_s(answer)
                 if pause_s is None:
-                    return self.calls.read(call, answer)
+                    return cast("ServerAnswer", answer)
             yield _Pause(pause_s)
+
+
+_MakeReader = Callable[[], RowReader[Any]]
 
 
 class _Authorize(NamedTuple):
@@ -110,6 +108,7 @@ class _Authorize(NamedTuple):
 class _Send(NamedTuple):
     call: Call[Any]
     message: Message
+    reader: _MakeReader | None
 
 
 class _Pause(NamedTuple):
@@ -124,7 +123,7 @@ class SyncClient(_Client[C]):
 
     Args:
         calls: builds and reads them.
-        identity: shown to the server.
+        identity: shown to the server; `NoCertificate` where callers are known by a key.
         timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
         http: a client to use instead of an own one, as `make_client` gives it; it is not closed, and its own `auth` and redirects
             are not used.
@@ -133,7 +132,7 @@ class SyncClient(_Client[C]):
     """
 
     def __init__(
-        self, calls: C, identity: Identity, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
+        self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__(calls, timeout_s, clock)
@@ -162,7 +161,26 @@ class SyncClient(_Client[C]):
             OutcomeUnknown, RemoteProtocolError, FormatError: the answer is not one of the interface.
             TransportError: `transport.timeout`, `transport.failed`, or the call's own error if polling ends without a final result.
         """
-        steps = self._steps(call)
+        return cast("R", self._run(self._steps(call)))
+
+    def stream(self, call: StreamCall[R]) -> Generator[R, None, None]:
+        """Send a call when the first row is asked for, and yield the rows of its answer as they arrive.
+
+        The call is sent again, where its row allows it, only before the first row. Between two rows `timeout_s` may pass. If you do
+        not read all rows, close the generator (`contextlib.closing`) to close the connection.
+
+        Raises:
+            RequestRefused: the service answered with an error.
+            RemoteProtocolError, FormatError: the answer is not one of the interface; `csv.cut-off`, `answer.no-end`.
+            TransportError: `transport.timeout`, `transport.failed`, also after some rows: discard them.
+        """
+        answer = self._run(self._once(call.call, call.reader))
+        self.calls.check_success(call.call, answer)
+        with closing(answer.batches) as batches:
+            for batch in batches:
+                yield from batch
+
+    def _run(self, steps: Generator[_Step, Any, Any]) -> Any:
         try:
             step = next(steps)
             while True:
@@ -173,12 +191,15 @@ class SyncClient(_Client[C]):
                 else:
                     step = steps.send(outcome)
         except StopIteration as e:
-            return cast("R", e.value)
+            return e.value
 
     def _carry_out(self, step: _Step) -> Message | ServerAnswer | None:
         match step:
             case _Authorize(call):
                 return self.calls.credentials.authorize(call.row, call.message)
+            case _Send(call, message, reader) if reader is not None:
+                batches = self._batches(call, message, reader())
+                return cast("ServerAnswer", next(batches))._replace(batches=batches)
             case _Send(call, message):
                 return self._exchange(call, message)
             case _Pause(seconds):
@@ -186,29 +207,48 @@ class SyncClient(_Client[C]):
         return None
 
     def _exchange(self, call: Call[Any], message: Message) -> ServerAnswer:
-        with _transport_errors(), deadline(self._timeout_s):
-            response = self._http.send(self._request(self._http, message), **_PLAIN)
-            try:
-                answer = ServerAnswer(response.status_code, response.headers)
-                self.calls.check_answer(call, answer)
-                body = bytearray()
-                # A hook or transport of the caller's may have read the answer.
-                for chunk in [response.content] if response.is_stream_consumed else response.iter_raw():
-                    _extend(body, chunk)
-                return answer._replace(body=bytes(body))
-            except OutcomeUnknown:
-                if stream := response.extensions.get("network_stream"):
-                    stream.close()  # the body may have been read, so that the connection would serve the next request
-                raise
-            finally:
-                response.close()
+        with _transport_errors(), deadline(self._timeout_s), self._answer(call, message) as (answer, chunks):
+            body = AnswerBody()
+            read_next(chunks, body)
+            return answer._replace(body=bytes(body.raw))
+
+    def _batches(self, call: Call[Any], message: Message, reader: RowReader[Any]) -> Generator[Any, None, None]:
+        """Yield the answer once its first rows have arrived, then its rows."""
+        with _transport_errors(), ExitStack() as opened:
+            with deadline(self._timeout_s):
+                answer, chunks = opened.enter_context(self._answer(call, message))
+                body = AnswerBody(reader if answer.status == call.row.success else None)
+                rows = read_next(chunks, body)
+            if not rows:
+                opened.close()
+            yield answer._replace(body=bytes(body.raw))
+            while rows:
+                yield rows
+                with deadline(self._timeout_s):
+                    rows = read_next(chunks, body)
+
+    @contextmanager
+    def _answer(self, call: Call[Any], message: Message) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
+        response = self._http.send(self._request(self._http, message), **_PLAIN)
+        try:
+            answer = ServerAnswer(response.status_code, response.headers)
+            self.calls.check_answer(call, answer)
+            require_end(call, response)
+            # A hook or transport of the caller's may have read the answer.
+            yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
+        except OutcomeUnknown:
+            if stream := response.extensions.get("network_stream"):
+                stream.close()  # the body may have been read, so that the connection would serve the next request
+            raise
+        finally:
+            response.close()
 
 
 class AsyncClient(_Client[C]):
     """Sends calls from asyncio tasks. Arguments and errors are those of `SyncClient`."""
 
     def __init__(
-        self, calls: C, identity: Identity, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
+        self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         super().__init__(calls, timeout_s, clock)
@@ -231,7 +271,18 @@ class AsyncClient(_Client[C]):
 
     async def send(self, call: Call[R]) -> R:
         """Send a call; as `SyncClient.send`."""
-        steps = self._steps(call)
+        return cast("R", await self._run(self._steps(call)))
+
+    async def stream(self, call: StreamCall[R]) -> AsyncGenerator[R, None]:
+        """Send a call, and yield the rows of its answer; as `SyncClient.stream`, closed by `contextlib.aclosing`."""
+        answer = await self._run(self._once(call.call, call.reader))
+        self.calls.check_success(call.call, answer)
+        async with aclosing(answer.batches) as batches:
+            async for batch in batches:
+                for row in batch:
+                    yield row
+
+    async def _run(self, steps: Generator[_Step, Any, Any]) -> Any:
         try:
             step = next(steps)
             while True:
@@ -242,12 +293,15 @@ class AsyncClient(_Client[C]):
                 else:
                     step = steps.send(outcome)
         except StopIteration as e:
-            return cast("R", e.value)
+            return e.value
 
     async def _carry_out(self, step: _Step) -> Message | ServerAnswer | None:
         match step:
             case _Authorize(call):
                 return await self.calls.credentials.authorize_async(call.row, call.message)
+            case _Send(call, message, reader) if reader is not None:
+                batches = self._batches(call, message, reader())
+                return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
             case _Send(call, message):
                 return await self._exchange(call, message)
             case _Pause(seconds):
@@ -256,73 +310,42 @@ class AsyncClient(_Client[C]):
 
     async def _exchange(self, call: Call[Any], message: Message) -> ServerAnswer:
         with _transport_errors():
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._http.send(self._request(self._http, message), **_PLAIN)
-                try:
-                    answer = ServerAnswer(response.status_code, response.headers)
-                    self.calls.check_answer(call, answer)
-                    body = bytearray()
-                    if response.is_stream_consumed:
-                        _extend(body, response.content)
-                    else:
-                        async for chunk in response.aiter_raw():
-                            _extend(body, chunk)
-                    return answer._replace(body=bytes(body))
-                except OutcomeUnknown:
-                    if stream := response.extensions.get("network_stream"):
-                        await stream.aclose()
-                    raise
-                finally:
-                    await response.aclose()
+            async with asyncio.timeout(self._timeout_s), self._answer(call, message) as (answer, chunks):
+                body = AnswerBody()
+                await read_next_async(chunks, body)
+                return answer._replace(body=bytes(body.raw))
 
+    async def _batches(self, call: Call[Any], message: Message, reader: RowReader[Any]) -> AsyncGenerator[Any, None]:
+        with _transport_errors():
+            async with AsyncExitStack() as opened:
+                async with asyncio.timeout(self._timeout_s):
+                    answer, chunks = await opened.enter_async_context(self._answer(call, message))
+                    body = AnswerBody(reader if answer.status == call.row.success else None)
+                    rows = await read_next_async(chunks, body)
+                if not rows:
+                    await opened.aclose()
+                yield answer._replace(body=bytes(body.raw))
+                while rows:
+                    yield rows
+                    async with asyncio.timeout(self._timeout_s):
+                        rows = await read_next_async(chunks, body)
 
-class Method(Generic[C, P, R]):
-    """A method of a client, made from the builder of its request.
-
-    On a `SyncClient` it returns the result, on an `AsyncClient` a coroutine, on the class the builder itself.
-
-    Args:
-        build: a method of the client's `Calls`.
-
-    Example:
-        payment_status = Method(Psd2Calls.payment_status)
-    """
-
-    def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
-        self._build = build
-        self.__doc__ = build.__doc__
-
-    @overload
-    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], Call[R]]: ...
-    @overload
-    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
-    @overload
-    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
-        """The method of this client."""
-        if client is None:
-            return self._build
-        build, calls, send = self._build, client.calls, client.send
-        if isinstance(client, AsyncClient):
-
-            @wraps(build)
-            async def send_async(*args: P.args, **kwargs: P.kwargs) -> R:
-                return cast("R", await client.send(build(calls, *args, **kwargs)))
-
-            return send_async
-
-        @wraps(build)
-        def send_sync(*args: P.args, **kwargs: P.kwargs) -> R:
-            return cast("R", send(build(calls, *args, **kwargs)))
-
-        return send_sync
-
-
-def _extend(body: bytearray, chunk: bytes) -> None:
-    # Raw chunks: an uncompressed answer was asked for, and unpacking another one could fill the memory in one step.
-    body += chunk
-    if len(body) > MAX_ANSWER_BYTES:
-        raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+    @asynccontextmanager
+    async def _answer(
+        self, call: Call[Any], message: Message
+    ) -> AsyncIterator[tuple[ServerAnswer, AsyncIterator[bytes]]]:
+        response = await self._http.send(self._request(self._http, message), **_PLAIN)
+        try:
+            answer = ServerAnswer(response.status_code, response.headers)
+            self.calls.check_answer(call, answer)
+            require_end(call, response)
+            yield answer, as_chunks(response.content) if response.is_stream_consumed else response.aiter_raw()
+        except OutcomeUnknown:
+            if stream := response.extensions.get("network_stream"):
+                await stream.aclose()
+            raise
+        finally:
+            await response.aclose()
 
 
 @contextmanager

@@ -23,8 +23,9 @@ from tppkit._clock import utc_now
 from tppkit.client.calls import Call, Calls, Polling, split_base_url
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
-from tppkit.client.driver import AsyncClient, Method, SyncClient
+from tppkit.client.driver import AsyncClient, SyncClient
 from tppkit.client.identity import Identity
+from tppkit.client.methods import Method
 from tppkit.errors import TransportError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (

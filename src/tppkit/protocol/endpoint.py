@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import parse_qsl, quote, unquote
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from tppkit._encoding import shown
-from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
 from tppkit.protocol.refusals import Refusals
-from tppkit.protocol.wire import Body
+from tppkit.protocol.wire import Body, Streamed, is_streamed
 
 MAX_PATH = 4096
 MAX_QUERY_NAMES = 32
@@ -81,7 +81,7 @@ class Endpoint(Generic[Q, A]):
         source: where the document shows the row.
         auth: what the caller proves.
         request: the body of a request.
-        answer: the body of a success.
+        answer: the body of a success, whole or row by row.
         success: HTTP status of a success.
         role: the PSD2 role that the QWAC must have, or None.
         query: the query parameters.
@@ -95,16 +95,41 @@ class Endpoint(Generic[Q, A]):
     source: str
     auth: Auth
     request: Body[Q]
-    answer: Body[A]
+    answer: Body[A] | Streamed[A]
     success: int = 200
     role: str | None = None
     query: tuple[Query, ...] = ()
     once: Once | None = None
     safe: bool = False
 
-    def target(self, **parameters: str) -> str:
-        """The path with these parameters, each percent-encoded as one path segment."""
-        return _PARAMETER.sub(lambda match: quote(parameters[match.group(1)], safe=""), self.path)
+    @property
+    def whole(self) -> Body[A]:
+        """The answer of a row that is not streamed.
+
+        Raises:
+            ConfigurationError: `endpoint.streamed`.
+        """
+        if is_streamed(self.answer):
+            raise ConfigurationError("endpoint.streamed", f"the answer of {self.name} is streamed")
+        return cast("Body[A]", self.answer)
+
+    @property
+    def rows(self) -> Streamed[A]:
+        """The answer of a row that is streamed.
+
+        Raises:
+            ConfigurationError: `endpoint.streamed`.
+        """
+        if not is_streamed(self.answer):
+            raise ConfigurationError("endpoint.streamed", f"the answer of {self.name} is not streamed")
+        return cast("Streamed[A]", self.answer)
+
+    def target(self, query: Mapping[str, str] | None = None, /, **parameters: str) -> str:
+        """The path with these parameters, each percent-encoded as one path segment, and the query with the row's constants."""
+        path = _PARAMETER.sub(lambda match: quote(parameters[match.group(1)], safe=""), self.path)
+        constants = {wanted.name: wanted.only for wanted in self.query if wanted.only is not None}
+        pairs = {**(query or {}), **constants}
+        return f"{path}?{urlencode(pairs, quote_via=quote, safe='')}" if pairs else path
 
     def match(self, path: str) -> Mapping[str, str] | None:
         """The parameters of a path that is exactly this row's, each decoded once; None for another path.

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +30,10 @@ from tppkit.errors import ConfigurationError, TransportError
 BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
 MAX_BATCH = 64
 THREADS = 4
+MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
 
 _WRITES = "tppkit_writes"
+_END = object()
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,6 +82,7 @@ class Database:
         self._threads = ThreadPoolExecutor(THREADS, "tppkit-database")
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
+        self._streams = 0
 
     async def write(self, job: Callable[[Connection], T], *, then: Callable[[T], object] | None = None) -> T:
         """Run a job in a transaction, and return its result when that is durable.
@@ -109,6 +112,39 @@ class Database:
             TransportError: `database.unavailable`.
         """
         return await self._in_thread(self._transaction, job)
+
+    async def stream(self, job: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
+        """Yield what a job reads from one snapshot, each item made in a thread of its own; close it with `contextlib.aclosing`.
+
+        Args:
+            job: reads items through the connection, for example rows of a statement one after another.
+
+        Raises:
+            TransportError: `database.unavailable`, also if `MAX_STREAMS` are open: each has a connection and a snapshot.
+        """
+        if self._streams >= MAX_STREAMS:
+            raise TransportError("database.unavailable", f"{MAX_STREAMS} reports are being sent")
+        self._streams += 1
+        # One thread, so that the connection is closed after the step that a cancelled caller left behind.
+        thread, steps = ThreadPoolExecutor(1, "tppkit-stream"), self._steps(job)
+        step = partial(asyncio.get_running_loop().run_in_executor, thread)
+        try:
+            while (item := await step(next, steps, _END)) is not _END:
+                yield cast("T", item)
+        finally:
+            closed = step(steps.close)
+            thread.shutdown(wait=False)
+            try:
+                await closed
+            finally:
+                self._streams -= 1
+
+    def _steps(self, job: Callable[[Connection], Iterator[T]]) -> Generator[T, None, None]:
+        try:
+            with self._engine.connect() as connection:
+                yield from job(connection.execution_options(stream_results=True))
+        except SQLAlchemyError as e:
+            raise _unavailable(e) from e
 
     def run_at_start(self, job: Callable[[Connection], T]) -> T:
         """Run a job in a transaction and wait for it; before the event loop serves.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,16 +24,18 @@ from sqlalchemy import Connection
 from tppkit._clock import Clock, to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit._text import printable
-from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError, TransportError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
 from tppkit.protocol.refusals import Refusal
-from tppkit.protocol.wire import Body, require_media_type
+from tppkit.protocol.wire import is_streamed, require_media_type
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.headers import Headers
 from tppkit.sandbox.request_log import without_tokens
+from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
-from tppkit.web.message import Receive
+from tppkit.web.message import Receive, receive_chunk
 from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.replay_stores.table import RequestTable
 from tppkit.web.sources import AsgiSource, Source
@@ -46,7 +48,6 @@ _LOGGER = logging.getLogger("tppkit.sandbox.host")
 
 Q = TypeVar("Q")
 A = TypeVar("A")
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,28 +94,6 @@ class HostCall(Generic[Q]):
     new_id: Callable[[], str]
 
 
-class Headers:
-    """The headers of a request, each read as a single one.
-
-    Args:
-        message: the request.
-    """
-
-    def __init__(self, message: Message) -> None:
-        self._message = message
-
-    def get(self, name: str) -> str | None:
-        """The value of a header, None where it is absent.
-
-        Raises:
-            FormatError: `header.duplicate`.
-        """
-        values = self._message.values(name)
-        if len(values) > 1:
-            raise FormatError("header.duplicate", f"the {name} header appears more than once")
-        return values[0] if values else None
-
-
 @dataclass(frozen=True, slots=True)
 class Handler(Generic[Q, A]):
     """The function that answers a row.
@@ -128,6 +107,21 @@ class Handler(Generic[Q, A]):
     row: Endpoint[Q, A]
     answer: Callable[[HostCall[Q]], Answer[A]]
     writes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHandler(Generic[Q, A]):
+    """The function that answers a row whose answer is streamed. It runs on a snapshot, in a thread, and keeps no evidence.
+
+    Attributes:
+        row: the endpoint.
+        rows: reads the rows through `call.db`, one after another; what it raises before the first row is a refusal.
+        deadline_s: a client that has not read everything after this time is cut off.
+    """
+
+    row: Endpoint[Q, A]
+    rows: Callable[[HostCall[Q]], Iterator[A]]
+    deadline_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +149,7 @@ class _Sent(NamedTuple):
     status: int
     headers: tuple[Header, ...]
     body: bytes
+    stream: Stream | None = None  # sent in place of the body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,16 +165,16 @@ class Host:
         request_id: the header of the request's id, if it is not the interface's own.
 
     Raises:
-        ConfigurationError: `host.handlers`, a row has no handler or authenticator.
+        ConfigurationError: `host.handlers`, a row has no handler or authenticator; `endpoint.streamed`, a handler of the other kind.
     """
 
     interface: Interface
-    handlers: Sequence[Handler[Any, Any]]
+    handlers: Sequence[Handler[Any, Any] | StreamHandler[Any, Any]]
     authenticators: Mapping[Auth, Authenticator]
     services: Services
     settings: Any = None
     request_id: str | None = None
-    _by_row: Mapping[str, Handler[Any, Any]] = field(init=False, repr=False)
+    _by_row: Mapping[str, Handler[Any, Any] | StreamHandler[Any, Any]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         by_row = {handler.row.name: handler for handler in self.handlers}
@@ -188,6 +183,8 @@ class Host:
         lost += sorted(kinds - self.authenticators.keys())
         if lost:
             raise ConfigurationError("host.handlers", f"the {self.interface.name} host lacks {', '.join(lost)}")
+        for handler in self.handlers:
+            _require_kind(handler)
         object.__setattr__(self, "_by_row", by_row)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -202,10 +199,14 @@ class Host:
         except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered 500 without details
             sent = self._refuse(source, e)
         headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
-        headers.append((b"content-length", str(len(sent.body)).encode()))
+        if sent.stream is None:
+            headers.append((b"content-length", str(len(sent.body)).encode()))
         with suppress(OSError):  # the client left
             await send({"type": "http.response.start", "status": sent.status, "headers": headers})
-            await send({"type": "http.response.body", "body": sent.body})
+            if sent.stream is not None:
+                await sent.stream.send(receive, send)
+            else:
+                await send({"type": "http.response.body", "body": sent.body})
 
     async def _answer(self, source: Source, receive: Receive) -> _Sent:
         head, route = source.head(), None
@@ -226,10 +227,18 @@ class Host:
 
     async def _run(self, request: _Request) -> _Sent:
         services, handler = self.services, self._by_row[request.route.row.name]
+        if isinstance(handler, StreamHandler):
+            return await self._open_stream(request, handler)
         if not handler.writes:
             return await services.database.read(lambda db: self._job(db, request, handler))
         then = services.evidence.committed if request.caller.seal is not None else None
         return await services.database.write(lambda db: self._job(db, request, handler), then=then)
+
+    async def _open_stream(self, request: _Request, handler: StreamHandler[Any, Any]) -> _Sent:
+        row, at = request.route.row, self.services.now()
+        chunks = self.services.database.stream(lambda db: row.rows.chunks(handler.rows(self._call(db, request, at))))
+        stream = await Stream.open(chunks, deadline_s=handler.deadline_s)
+        return self._with_echo(_Sent(row.success, _headers(row.rows.media_type), b"", stream), request.id)
 
     def _job(self, db: Connection, request: _Request, handler: Handler[Any, Any]) -> _Sent:
         row, services, at = request.route.row, self.services, self.services.now()
@@ -249,8 +258,8 @@ class Host:
                     "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
                 )
         answer = handler.answer(self._call(db, request, at))
-        headers = (*_media_type(row.answer), ("Cache-Control", "no-store"), *answer.headers)
-        sent = _Sent(row.success, headers, row.answer.write(answer.value))
+        headers = (*_headers(row.whole.media_type), *answer.headers)
+        sent = _Sent(row.success, headers, row.whole.write(answer.value))
         if claim is not None and row.once is not None:
             services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
             services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
@@ -284,7 +293,7 @@ class Host:
             logging.ERROR if failed else logging.WARNING, "  %s", without_tokens(printable(str(error))),
             exc_info=error if failed else None,
         )  # fmt: skip
-        headers: list[Header] = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        headers = list(_headers("application/json"))
         if refusal.status == 405:  # RFC 9110 section 15.5.6
             path = source.raw_target().partition(b"?")[0].decode("latin-1")
             headers.append(("Allow", ", ".join(self.interface.methods(path))))
@@ -348,14 +357,11 @@ class _Request:
 
 
 async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
-    while True:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise TransportError("transport.disconnected", "the client left before the body's end")
-        if chunk := event.get("body", b""):
-            pending.update(chunk)
-        if not event.get("more_body", False):
-            return pending.finish()
+    more = True
+    while more:
+        chunk, more = await receive_chunk(receive)
+        pending.update(chunk)
+    return pending.finish()
 
 
 def _bounds(at: datetime, window: timedelta | None) -> Bounds:
@@ -365,8 +371,16 @@ def _bounds(at: datetime, window: timedelta | None) -> Bounds:
     )  # a claim is answered in its own transaction, so none can be taken over
 
 
-def _media_type(body: Body[Any]) -> tuple[Header, ...]:
-    return () if body.media_type is None else (("Content-Type", body.media_type),)
+def _headers(media_type: str | None) -> tuple[Header, ...]:
+    fields = () if media_type is None else (("Content-Type", media_type),)
+    return (*fields, ("Cache-Control", "no-store"))
+
+
+def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:
+    row, streams = handler.row, isinstance(handler, StreamHandler)
+    # A streamed answer is not kept, so it can neither be repeated nor be evidence of a sealed request.
+    if streams != is_streamed(row.answer) or (streams and (row.once is not None or row.auth is Auth.SEAL)):
+        raise ConfigurationError("endpoint.streamed", f"{row.name} cannot be answered by a {type(handler).__name__}")
 
 
 def _write_kept(subject: str | None, sent: _Sent) -> bytes:
