@@ -56,8 +56,10 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
 
-crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store; takes long
+crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store, and the outbox 30 times; takes long
 	CRASH_KILLS=2 $(BIN)/pytest -n 2 --dist load tests/callbacks/test_inbox_crash.py
+	SANDBOX_KILLS=30 $(BIN)/pytest -n 0 -s tests/sandbox/test_kills.py
+	CRASH_KILLS=30 $(BIN)/pytest tests/evidence/test_outbox.py -k kill
 
 clean: ## Remove what the targets made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist benchmarks/results.json

@@ -19,6 +19,7 @@ from harness import Line, Subject, against
 from inbox import receiving_once, remembering
 from peers import verifying
 from qr import drawing
+from rates import serving
 from sandbox import paying
 from testpki import making
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
@@ -104,6 +105,7 @@ def lines() -> Iterator[Line]:
     yield from believing()
     yield from admitting()
     yield from paying()
+    yield from serving()
     yield from making()
     yield from drawing()
     yield from diagnosing()

@@ -30,8 +30,9 @@ BODY = (
 NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
 PAYMENTS = f"""INSERT INTO payments {NUMBERS} SELECT hex(randomblob(24)), :organization, 'sepa-credit-transfers', :body,
     hex(randomblob(24)), NULL, 'RCVD', :at, 0, NULL FROM numbers"""  # noqa: S608  # our own text
-REQUEST_IDS = f"""INSERT INTO request_ids {NUMBERS} SELECT :organization, lower(hex(randomblob(18))), hex(randomblob(32)), :at,
-    201, :body, hex(randomblob(24)) FROM numbers"""  # noqa: S608  # our own text
+REQUEST_IDS = (
+    f"""INSERT INTO request_ids {NUMBERS} SELECT randomblob(32), randomblob(32), :at, :at, :at, :body FROM numbers"""  # noqa: S608  # our own text
+)
 
 
 def paying() -> Iterator[Line]:
@@ -52,6 +53,9 @@ def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
     bank = opened.enter_context(Sandbox(settings, approval_url="http://localhost", base_clock=lambda: AT))
     fill(settings.directory / "sandbox.sqlite", pki, rows)
     loop = opened.enter_context(closing(asyncio.new_event_loop()))
+    running = bank.running()
+    loop.run_until_complete(running.__aenter__())
+    opened.callback(lambda: loop.run_until_complete(running.__aexit__(None, None, None)))
     requests = sealed(pki, ROUNDS + ROUNDS // 10)
 
     async def send(event: Any) -> None:

@@ -1,4 +1,4 @@
-"""The seal middleware at a server's door, against the verification that it is there for."""
+"""The seal middleware, against the verification that it contains plus an empty middleware."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 from uuid import uuid4
 
 from harness import Line, interleave
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
 from tppkit.testpki import certificate_pem, make_pki
 from tppkit.trust import PathVerifier, make_anchors
-from tppkit.web import AdmittedRequest, QwacPolicy, ReplayGuard, SealGate, SealMiddleware, psd2_requirement
+from tppkit.web import QwacPolicy, ReplayGuard, SealGate, SealMiddleware
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
-LIMIT_US = 60.0
+LIMIT = 1.6
 HEADERS = (
     ("Host", "psd2.bank.example"),
     ("Accept", "application/json"),
@@ -32,8 +33,16 @@ async def handler(scope: Any, receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def sink(admitted: AdmittedRequest) -> None:
-    """Takes evidence and does not wait: a coroutine function needs no thread."""
+class EmptyMiddleware:
+    """Reads the body and calls the handler with it."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        event = await receive()
+
+        async def replayed() -> Any:
+            return event
+
+        await handler(scope, replayed, send)
 
 
 async def send(event: Any) -> None:
@@ -43,7 +52,7 @@ async def send(event: Any) -> None:
 
 
 def admitting(*, rounds: int = 4000) -> Iterator[Line]:
-    """What the middleware takes above `verify_request` of the same message: QWAC, endpoint, role, scope and body included."""
+    """The middleware, with QWAC, endpoint, role and body, against `verify_request` of the same message and an empty middleware."""
     pki = make_pki(at=AT, seed=1)
     seal = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
     paths = PathVerifier(make_anchors(pki.authorities))
@@ -55,25 +64,25 @@ def admitting(*, rounds: int = 4000) -> Iterator[Line]:
         return sign_request(Message("POST", "/psd2/v1/payments/sepa-credit-transfers", headers, BODY), seal=seal)
 
     def compare(messages: Sequence[Message], **settings: Any) -> tuple[float, float]:
-        gate = SealGate(
-            qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT, requirement=psd2_requirement, **settings
-        )
+        gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths), now=lambda: AT, **settings)
         middleware = SealMiddleware(handler, gate=gate)
-        admitted, verified = cycle([scope_of(one, qwac_pem) for one in messages]), cycle(messages)
-        return interleave(
-            lambda: admit(middleware, *next(admitted)),
-            lambda: verify_request(next(verified), qwac=qwac, at=AT, policy=policy),
-            rounds=rounds,
-        )
+        scopes = [scope_of(one, qwac_pem) for one in messages]
+        admitted, verified = cycle(scopes), cycle(zip(messages, scopes, strict=True))
+
+        def least() -> None:
+            message, scope = next(verified)
+            verify_request(message, qwac=qwac, at=AT, policy=policy)
+            admit(EmptyMiddleware(), *scope)
+
+        return interleave(lambda: admit(middleware, *next(admitted)), least, rounds=rounds)
 
     ours, theirs = compare([sealed()])
-    above = ours - theirs
-    goal = f"<= {LIMIT_US} us above"
-    yield Line("ASGI middleware above the verify", f"{above:.1f} us", ours / theirs, goal, above <= LIMIT_US)
+    ratio = ours / theirs
+    yield Line("ASGI middleware above the least", f"{ours - theirs:.1f} us", ratio, f"<= {LIMIT}x", ratio <= LIMIT)
     # A request's id is claimed once, so each round has a request of its own; the warm-up is a tenth of the rounds.
     fresh = [sealed() for _ in range(rounds + max(rounds // 10, 1))]
-    ours, theirs = compare(fresh, replay=ReplayGuard(MemoryReplayStore()), keep=sink)
-    yield Line("  with replay guard and sink", f"{ours - theirs:.1f} us", ours / theirs, "told only", ok=True)
+    ours, theirs = compare(fresh, replay=ReplayGuard(MemoryReplayStore()))
+    yield Line("  with replay guard", f"{ours - theirs:.1f} us", ours / theirs, "told only", ok=True)
 
 
 def scope_of(message: Message, qwac_pem: str) -> tuple[dict[str, Any], bytes]:
@@ -87,7 +96,7 @@ def scope_of(message: Message, qwac_pem: str) -> tuple[dict[str, Any], bytes]:
     return scope, message.body
 
 
-def admit(middleware: SealMiddleware, scope: dict[str, Any], body: bytes) -> None:
+def admit(middleware: SealMiddleware | EmptyMiddleware, scope: dict[str, Any], body: bytes) -> None:
     """Send a request through the middleware; nothing in it waits, so it runs without an event loop."""
 
     async def receive() -> Any:

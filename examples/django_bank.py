@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 import bank
-from tppkit.web import Answer, WsgiSealMiddleware
+from tppkit.web import Answer, WsgiSealMiddleware, WsgiSource, verified_request
 
 
 def response(answer: Answer) -> HttpResponse:
@@ -21,12 +21,12 @@ def response(answer: Answer) -> HttpResponse:
 
 def initiate(request: HttpRequest, product: str) -> HttpResponse:
     """A payment."""
-    return response(bank.initiate(request.environ, product))
+    return response(bank.initiate(WsgiSource(request.environ), verified_request(request.environ), product))
 
 
 def unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Every other request."""
-    return response(bank.unknown(request.environ))
+    return response(bank.unknown(WsgiSource(request.environ)))
 
 
 settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"])

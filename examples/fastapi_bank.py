@@ -8,7 +8,8 @@ from __future__ import annotations
 from fastapi import FastAPI, Request, Response
 
 import bank
-from tppkit.web import Answer, SealMiddleware
+from tppkit.web import Answer, AsgiSource, SealMiddleware
+from tppkit.web.fastapi import Sealed
 
 app = FastAPI()
 app.add_middleware(SealMiddleware, gate=bank.gate)
@@ -20,12 +21,12 @@ def response(answer: Answer) -> Response:
 
 
 @app.post("/psd2/v1/payments/{product}")
-async def initiate(product: str, request: Request) -> Response:
+async def initiate(product: str, request: Request, verified: Sealed) -> Response:
     """A payment."""
-    return response(bank.initiate(request.scope, product))
+    return response(bank.initiate(AsgiSource(request.scope), verified, product))
 
 
 @app.exception_handler(404)
 async def unknown(request: Request, error: Exception) -> Response:
     """Every other request."""
-    return response(bank.unknown(request.scope))
+    return response(bank.unknown(AsgiSource(request.scope)))

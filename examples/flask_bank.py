@@ -2,7 +2,7 @@
 
 BANK_ANCHORS=pki waitress-serve --listen=127.0.0.1:8000 --max-request-body-size=65536 flask_bank:app
 
-waitress reads a whole body before it asks anybody, up to 1 GiB if it is not told otherwise.
+waitress reads the whole body before it calls the application, by default up to 1 GiB.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 from flask import Flask, Response, request
 
 import bank
-from tppkit.web import Answer, WsgiSealMiddleware
+from tppkit.seals import VerifiedRequest
+from tppkit.web import Answer, WsgiSealMiddleware, WsgiSource
+from tppkit.web.flask import sealed
 
 app = Flask(__name__)
 app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=bank.gate)  # type: ignore[method-assign]  # as Flask says to do it
@@ -22,12 +24,13 @@ def response(answer: Answer) -> Response:
 
 
 @app.post("/psd2/v1/payments/<product>")
-def initiate(product: str) -> Response:
+@sealed
+def initiate(product: str, verified: VerifiedRequest) -> Response:
     """A payment."""
-    return response(bank.initiate(request.environ, product))
+    return response(bank.initiate(WsgiSource(request.environ), verified, product))
 
 
 @app.errorhandler(404)
 def unknown(error: Exception) -> Response:
     """Every other request."""
-    return response(bank.unknown(request.environ))
+    return response(bank.unknown(WsgiSource(request.environ)))

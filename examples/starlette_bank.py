@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 import bank
-from tppkit.web import Answer, SealMiddleware
+from tppkit.web import Answer, AsgiSource, SealMiddleware, verified_request
 
 
 def response(answer: Answer) -> Response:
@@ -22,12 +22,13 @@ def response(answer: Answer) -> Response:
 
 async def initiate(request: Request) -> Response:
     """A payment."""
-    return response(bank.initiate(request.scope, request.path_params["product"]))
+    verified = verified_request(request.scope)
+    return response(bank.initiate(AsgiSource(request.scope), verified, request.path_params["product"]))
 
 
 async def unknown(request: Request, error: Exception) -> Response:
     """Every other request."""
-    return response(bank.unknown(request.scope))
+    return response(bank.unknown(AsgiSource(request.scope)))
 
 
 app = Starlette(

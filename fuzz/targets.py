@@ -81,7 +81,7 @@ from tppkit.testpki.services import parse_ocsp_request
 from tppkit.testpki.timestamps import parse_timestamp_request
 from tppkit.trust.trusted_list.names import parse_listed_name
 from tppkit.trust.trusted_list.reader import UnverifiedList
-from tppkit.web import ProxyForm, TrustedProxy, peer_certificate
+from tppkit.web import AsgiSource, ProxyForm, TrustedProxy, peer_certificate
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -449,7 +449,8 @@ def read_forwarded(data: bytes) -> None:
     form = tuple(ProxyForm)[data[0] % len(ProxyForm)] if data else ProxyForm.NGINX
     proxy = TrustedProxy("unix", form=form)
     with suppress(FormatError, CertificateRejected):
-        peer_certificate({"headers": [(proxy.header.encode(), data[1:])], "client": None}, trusted_proxies=[proxy])
+        source = AsgiSource({"headers": [(proxy.header.encode(), data[1:])], "client": None})
+        peer_certificate(source, trusted_proxies=[proxy])
 
 
 def forwarded() -> list[bytes]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tppkit._clock import as_utc, format_time, parse_time, shift, utc_now
+from tppkit._clock import as_utc, format_time, from_microseconds, parse_time, shift, to_microseconds, utc_now
 from tppkit.errors import ConfigurationError, FormatError
 
 ZONES = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -19,6 +19,11 @@ MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29), timezones=ZONE
 @given(MOMENTS)
 def test_a_written_time_is_read_as_the_same_moment(at):
     assert parse_time(format_time(at)) == at
+
+
+@given(MOMENTS)
+def test_a_time_as_a_number_of_microseconds_is_the_same_moment(at):
+    assert from_microseconds(to_microseconds(at)) == at
 
 
 @given(MOMENTS)

@@ -34,7 +34,8 @@ def test_the_toolkit_loads_only_cryptography_and_asn1crypto(room):
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn", "OpenSSL", "sqlalchemy", "jinja2"])
-def test_an_absent_package_names_the_extra_to_install(package):
+def test_an_absent_package_names_the_extra_to_install(package, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     # None in sys.modules is how Python itself marks a module that must not be found
     done = _python(
         f"import sys; sys.modules['{package}'] = None; sys.argv = ['tppkit', 'demo']; from tppkit.cli.main import run; run()"
@@ -43,6 +44,16 @@ def test_an_absent_package_names_the_extra_to_install(package):
     assert "tppkit[sandbox]" in done.stderr
     assert "extra.missing" in done.stderr
     assert "Traceback" not in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("command", [[], ["sandbox"], ["sandbox", "up"], ["sandbox", "clock", "advance"], ["demo"]])
+def test_help_needs_no_extra(command):
+    absent = "sys.modules |= dict.fromkeys(['OpenSSL', 'httptools', 'jinja2', 'rich', 'segno', 'sqlalchemy', 'starlette', 'uvicorn'])"
+    arguments = ["tppkit", *command, "--help"]
+    done = _python(f"import sys; {absent}; sys.argv = {arguments}; from tppkit.cli.main import run; run()")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Usage: " in done.stdout
 
 
 def test_the_demo_tells_its_story_without_rich():

@@ -20,7 +20,6 @@ from tppkit.sandbox import SandboxSettings
 from tppkit.seals import load_profile
 from tppkit.testpki import Pki, key_pem, open_pki, write_pki
 from tppkit.trust import PathVerifier, load_anchors, load_revocation, load_trusted_lists
-from tppkit.web.replay_stores.sqlite import SqliteReplayStore
 
 PASSWORD = "žodis"
 PROFILE = b'based_on = "berlin-group"\nname = "our-bank"\nsource = "letter from the bank"\n'
@@ -62,7 +61,6 @@ PATHS: dict[str, Callable[[str, Pki], Any]] = {
         audit_archive(f"{at}/archive", paths=PathVerifier(load_anchors(f"{at}/pki/root.pem")))
     ),
     "SqliteStore": lambda at, pki: SqliteStore(f"{at}/inbox.sqlite").close(),
-    "SqliteReplayStore": lambda at, pki: SqliteReplayStore(f"{at}/replay.sqlite"),
     "SandboxSettings": lambda at, pki: SandboxSettings(f"{at}/sandbox", pki=f"{at}/pki").directory / "x",
 }  # fmt: skip
 

@@ -18,8 +18,8 @@ from tppkit.certificates.rules import RULES
 from tppkit.cli.main import main as root_command
 from tppkit.codes import CODES
 from tppkit.protocol.assumptions import ASSUMPTIONS
-from tppkit.protocol.psd2.endpoints import ENDPOINTS
-from tppkit.protocol.psd2.errors import REFUSALS
+from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.payment import PAYMENT
 from tppkit.seals import PROFILES, KeyIdForm, KeyIdStyle, Order
 from tppkit.seals.diagnose import ALL_MISTAKES
@@ -48,15 +48,16 @@ def psd2() -> Iterator[str]:
     """The PSD2 interface."""
     yield "# PSD2 interface\n\n## Endpoints\n"
     yield "| name | method | path | signed | role | success |\n|---|---|---|---|---|---|"
-    for row in ENDPOINTS.values():
-        yield f"| `{row.name}` | {row.method} | `{row.path}` | {'yes' if row.signed else 'no'} | {row.role or '-'} | {row.success} |"
+    for row in PSD2.endpoints:
+        signed = "yes" if row.auth is Auth.SEAL else "no"
+        yield f"| `{row.name}` | {row.method} | `{row.path}` | {signed} | {row.role or '-'} | {row.success} |"
     yield "\n## Payment\n\n| from | trigger | to |\n|---|---|---|"
     for (state, trigger), after in PAYMENT.moves.items():
         yield f"| {state} | {trigger} | {after} |"
     yield f"\nInitial: {PAYMENT.initial}. Final: {', '.join(sorted(PAYMENT.final))}.\n"
     yield "## Refusals\n\nA code that ends with a dot stands for every code that begins so; the longest fit counts.\n"
     yield "| code | HTTP | tppMessages code |\n|---|---|---|"
-    for code, status, peer_code in REFUSALS:
+    for code, status, peer_code in PSD2.refusals.rows:
         yield f"| `{code}` | {status} | {peer_code} |"
 
 

@@ -9,6 +9,9 @@ from tppkit.errors import ConfigurationError, FormatError
 
 Clock = Callable[[], datetime]
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
 
 def utc_now() -> datetime:
     """The present, aware UTC."""
@@ -39,6 +42,16 @@ def shift(at: datetime, by: timedelta) -> datetime:
         return at + by
     except OverflowError:
         return (datetime.max if by > timedelta(0) else datetime.min).replace(tzinfo=UTC)
+
+
+def to_microseconds(at: datetime) -> int:
+    """Microseconds since 1970, as tables store a time."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def from_microseconds(microseconds: int) -> datetime:
+    """The time of a number of microseconds since 1970, in UTC."""
+    return _EPOCH + microseconds * _MICROSECOND
 
 
 def format_time(at: datetime) -> str:

@@ -16,6 +16,10 @@ class Code(NamedTuple):
 
 CODES: Mapping[str, Code] = MappingProxyType(
     {
+        "answer.no-end": Code(
+            "a streamed answer has neither a Content-Length nor chunks, so a lost connection would look like its end",
+            "report it to the service, or look for a proxy that speaks HTTP/1.0",
+        ),
         "answer.redirect": Code(
             "the bank answered a request with a redirect",
             "check the base address; sealed requests are never sent elsewhere",
@@ -73,6 +77,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "base64.noncanonical": Code(
             "the base64 has stray bits or lacks padding",
             "encode canonically (RFC 4648 section 4)",
+        ),
+        "body.unexpected": Code(
+            "the request has a body, and its endpoint takes none",
+            "send the request without a body",
         ),
         "callback-cause.body-changed": Code(
             "the signature fits another body",
@@ -491,6 +499,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "the Host of a request to the control host is not a loopback name",
             "use localhost, an address in 127.0.0.0/8 or [::1]; another name may be an attempt at DNS rebinding",
         ),
+        "credentials.malformed": Code(
+            "the Authorization header is not in the form that the endpoint takes, or a key cannot be sent in it",
+            "send the key alone, or with Basic as user name with an empty password; a key is printable ASCII without spaces",
+        ),
+        "credentials.missing": Code(
+            "the request has no Authorization header",
+            "send the key that you were given",
+        ),
+        "credentials.unknown": Code(
+            "the key is none of a caller",
+            "check the key, and that it is the one of this environment",
+        ),
         "crl.critical-extension": Code(
             "the CRL, or an entry of it, has a critical extension that is not processed",
             "use another CRL, or OCSP",
@@ -535,6 +555,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "crl.weak-signature": Code(
             "the CRL is signed with a weak or unknown algorithm",
             "report it to the authority; use OCSP",
+        ),
+        "csv.cut-off": Code(
+            "a report has no line of column names, or ends in the middle of a line",
+            "discard the rows, and fetch the report again",
+        ),
+        "csv.malformed": Code(
+            "a report is not CSV with the expected columns",
+            "check the columns that the service documents; report it to the service",
+        ),
+        "csv.too-long": Code(
+            "a row of a report is longer than is read",
+            "report it to the service",
         ),
         "curl.file": Code(
             "a curl command takes data or headers from a file",
@@ -591,6 +623,10 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "endpoint.method": Code(
             "the path does not take this method",
             "see the endpoint table",
+        ),
+        "endpoint.streamed": Code(
+            "a streamed endpoint is used as one with a whole answer, or the reverse",
+            "use StreamMethod and StreamHandler for rows whose answer is streamed, and only for those",
         ),
         "endpoint.unknown": Code(
             "no endpoint has this path",
@@ -671,6 +707,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "header.redirect-uri": Code(
             "TPP-Redirect-URI is no usable https address",
             "send an https address, or http on localhost, 127.0.0.1 or [::1], of at most 2048 characters",
+        ),
+        "host.failed": Code(
+            "a request met a fault of the sandbox",
+            "see the sandbox's log, and report it",
+        ),
+        "host.handlers": Code(
+            "a host has no handler for a row, or no authenticator for the proof that a row requires",
+            "give one handler for each row and one authenticator for each kind",
         ),
         "identity.environment": Code(
             "an environment variable of the identity cannot be used",
@@ -1046,6 +1090,14 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "origin.malformed": Code(
             "the origin is not scheme://host with an optional port",
             "write it like https://bank.example",
+        ),
+        "outbox.damaged": Code(
+            "a row of the evidence outbox cannot be read as a record",
+            "compare with a backup of the database; the other rows wait until this one is repaired or moved away",
+        ),
+        "outbox.misused": Code(
+            "the evidence outbox is used in a way that could archive a record whose payment is not committed, or archive it twice",
+            "see the message; drain on a connection of its own, in the process that opened the archive",
         ),
         "pair.authority-name": Code(
             "QWAC and QSealC name one competent authority in two ways",
@@ -1574,6 +1626,18 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "qr.unknown": Code(
             "the text begins as none of the known codes, or not as the one that was asked for",
             "give a LOGIN: code, a TX: code or a scan link",
+        ),
+        "query.duplicate": Code(
+            "the query names a parameter more than once",
+            "send each query parameter once",
+        ),
+        "query.malformed": Code(
+            "the query cannot be read as name=value pairs",
+            "percent-encode names and values as UTF-8 and join the pairs with &",
+        ),
+        "query.missing": Code(
+            "a required query parameter is absent",
+            "add the parameter that the message names",
         ),
         "record.body": Code(
             "the kept body is not the body that was received",
@@ -2198,10 +2262,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
         "usage.wrong": Code(
             "the command line cannot be understood",
             "see the command's --help",
-        ),
-        "web.awaited-sink": Code(
-            "the sink for evidence is asynchronous, and a WSGI server cannot wait for it",
-            "pass an ordinary function",
         ),
         "web.scope": Code(
             "an ASGI server opens a scope of a type that the middleware does not know",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +13,7 @@ import pytest
 
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.seals import Message, Seal, SealPolicy, sign_request, verify_request
-from tppkit.testpki import Pki, certificate_pem
+from tppkit.testpki import Pki, certificate_pem, write_pki
 from tppkit.trust import PathVerifier
 
 RECEIVED = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -70,6 +70,37 @@ def test_a_number_of_failures_that_is_none_is_wrong_usage(number: str, fill: Fil
     fill(1)
     result = tppkit_here(*AUDIT, f"--failures={number}")
     assert (result.exit_code, result.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("head", ["", "5a", "g" * 64, "0" * 63, "0" * 65, "\uff10" * 64, " " + "0" * 64])
+def test_an_expected_head_that_is_no_leaf_is_wrong_usage(head: str, fill: Fill, tppkit_here: Tppkit) -> None:
+    fill(1)
+    result = tppkit_here(*AUDIT, f"--expect-head={head}")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "64 hexadecimal digits" in result.stderr
+
+
+def test_an_expected_head_may_be_written_in_capitals(fill: Fill, tppkit_here: Tppkit) -> None:
+    (leaf,) = fill(1)
+    assert tppkit_here(*AUDIT, "--expect-head", leaf.upper()).exit_code == 0
+
+
+def test_records_with_findings_only_are_listed(
+    tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier, fill: Fill, tppkit_here: Tppkit
+) -> None:
+    fill(0)
+    message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
+    sealed = sign_request(message, seal=seal)
+    with EvidenceArchive(tmp_path / "archive", stream_id="5a" * 16) as archive:
+        for second in (1, 0):
+            at = RECEIVED + timedelta(seconds=second)
+            verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=SealPolicy(paths))
+            archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
+    text, limited = tppkit_here(*AUDIT), tppkit_here(*AUDIT, "--failures", "0")
+    line = "  archive line 2: notice: received at 2026-06-01T12:00:00Z, 0:00:01 before an earlier record"
+    assert (text.exit_code, line in text.stdout, line in limited.stdout) == (0, True, False)
+    (row,) = tppkit_here(*AUDIT, "--json").json["first_failures"]
+    assert (row["verdict"], row["line"], row["findings"][0]["code"]) == ("holds", 2, "log.time-back")
 
 
 def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tppkit: Tppkit) -> None:
@@ -138,3 +169,14 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill
         in result.stderr
     )
     assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr
+
+
+def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fill: Fill, tppkit_here: Tppkit) -> None:
+    fill(2)
+    write_pki(pki, tmp_path / "pki")
+    lists = [tmp_path / "pki" / f"{name}.crl" for name in ("issuing-ca-qwac", "issuing-ca-qseal", "root")]
+    good = lists[1].read_bytes()
+    (tmp_path / "forged.crl").write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    options = [option for path in (*lists, tmp_path / "forged.crl") for option in ("--crl", str(path))]
+    result = tppkit_here(*AUDIT, *options, "--json")
+    assert (result.exit_code, result.json["passed"], result.json["by_code"]) == (0, 2, {"crl.signature": 2})

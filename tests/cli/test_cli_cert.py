@@ -9,6 +9,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import ocsp
 
 from tppkit.certificates import der, oids
 from tppkit.testpki import certificate_pem
@@ -215,8 +216,8 @@ def test_lists_and_ocsp_answers_are_shown(tppkit, answers, pki):
         "file": "a.crl", "sha256": hashlib.sha256(answers["a.crl"]).hexdigest(), "kind": "crl",
         "issuer": str(pki.qwac_ca.certificate.subject), "this_update": "2026-06-01T00:00:00Z", "next_update": None, "number": 7,
         "base_number": 3, "distribution_point": None, "signature_algorithm": "ecdsa-with-SHA256", "revoked": [
-            {"serial_hex": "AB", "revoked_at": "2026-06-01T00:00:00Z", "reason": "key_compromise"},
-            {"serial_hex": "CD", "revoked_at": "2026-06-01T00:00:00Z", "reason": None},
+            {"serial_hex": "AB", "revoked_at": "2026-06-01T00:00:00Z", "reason": "key_compromise", "certificate_issuer": None},
+            {"serial_hex": "CD", "revoked_at": "2026-06-01T00:00:00Z", "reason": None, "certificate_issuer": None},
         ], "extensions": ["2.5.29.35", "2.5.29.20", "2.5.29.27"], "critical_extensions": ["2.5.29.27"],
         "findings": crl["findings"],
     }  # fmt: skip
@@ -244,6 +245,55 @@ def test_lists_and_ocsp_answers_are_shown_as_text(tppkit, answers):
     ):
         assert told in shown
     assert shown.count("not checked") == 4  # signatures: nothing here says who must have signed
+
+
+def test_a_responder_that_is_only_named_is_shown(tppkit, tmp_path, pki):
+    at, issued, ca = datetime(2026, 6, 1, tzinfo=UTC), pki.qwac, pki.qwac_ca
+    answer = (
+        ocsp.OCSPResponseBuilder()
+        .add_response(
+            issued.certificate.x509,
+            ca.certificate.x509,
+            hashes.SHA256(),
+            ocsp.OCSPCertStatus.GOOD,
+            at,
+            None,
+            None,
+            None,
+        )
+        .responder_id(ocsp.OCSPResponderEncoding.NAME, ca.certificate.x509)
+        .sign(ca.key, hashes.SHA256())
+    )
+    (tmp_path / "named.ocsp").write_bytes(answer.public_bytes(Encoding.DER))
+    (entry,) = tppkit("cert", "show", "--json", "named.ocsp").json
+    name = str(ca.certificate.subject)
+    assert (entry["responder_name"], entry["responder_key_hash"], entry["certificates"]) == (name, None, [])
+    (line,) = [line for line in tppkit("cert", "show", "named.ocsp").stdout.splitlines() if "responder" in line]
+    assert line.split(maxsplit=1)[1] == name
+
+
+def test_entries_of_an_indirect_crl_are_shown_with_their_issuer(tppkit, tmp_path, pki):
+    at, ca, other = datetime(2026, 6, 1, tzinfo=UTC), pki.qwac_ca, pki.qseal_ca.certificate
+    nameless = [x509.DNSName("ca.example")]
+    named = (None, [x509.DirectoryName(other.x509.subject)], None, nameless, None)
+    entries = []
+    for serial, names in enumerate(named, start=1):
+        builder = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(at)
+        if names:
+            builder = builder.add_extension(x509.CertificateIssuer(names), critical=True)
+        entries.append(builder.build())
+    point = x509.IssuingDistributionPoint(None, None, False, False, None, True, False)
+    extensions = [x509.Extension(point.oid, True, point)]
+    draft = x509.CertificateRevocationListBuilder(
+        ca.certificate.x509.subject, at, at + timedelta(days=1), extensions, entries
+    )
+    (tmp_path / "i.crl").write_bytes(draft.sign(ca.key, hashes.SHA256()).public_bytes(Encoding.DER))
+    (entry,) = tppkit("cert", "show", "--json", "i.crl").json
+    own, theirs = str(ca.certificate.subject), str(other.subject)
+    assert [one["certificate_issuer"] for one in entry["revoked"]] == [own, theirs, theirs, None, None]
+    lines = tppkit("cert", "show", "i.crl").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith(f"issued by {theirs}")] == ["2", "3"]
+    assert [line.split()[0] for line in lines if line.endswith("issued by an unreadable name")] == ["4", "5"]
 
 
 def test_damaged_lists_and_answers_hide_nothing_else(tppkit, tmp_path, answers):

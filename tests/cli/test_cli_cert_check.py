@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import timeit
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from time import process_time
 
 import pytest
 from cryptography import x509
@@ -15,6 +18,9 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509 import ocsp
 
 from tppkit._clock import utc_now
+from tppkit.certificates import Use
+from tppkit.cli.cert_trust import load_trust
+from tppkit.cli.certificates import read_bundle
 from tppkit.testpki import Pki, certificate_pem, make_provider
 from tppkit.testpki.issued import sign_draft
 
@@ -368,3 +374,34 @@ def test_where_the_password_of_a_file_belongs_is_told(tppkit, folder, pki) -> No
     (folder / "qwac.p12").write_bytes(bundle)
     result = tppkit("cert", "check", "qwac.p12", "--as", "qwac")
     assert (result.exit_code, "--password-file" in result.stderr) == (3, True)
+
+
+def test_the_signature_of_a_long_crl_is_not_verified_for_every_file(folder, pki) -> None:
+    when, issuer = datetime.fromisoformat(AT), pki.qwac_ca
+    entries = [x509.RevokedCertificateBuilder().serial_number(n).revocation_date(NOW).build() for n in range(1, 40_001)]
+    builder = x509.CertificateRevocationListBuilder(
+        issuer.certificate.x509.subject, NOW, NOW + timedelta(days=1), revoked_certificates=entries
+    )
+    crl = builder.sign(issuer.key, hashes.SHA256())
+    (folder / "ca.crl").write_bytes(crl.public_bytes(Encoding.DER))
+    options = load_trust(folder / "trust", None, [folder / "ca.crl"], now=when, as_json=False)
+    assert options is not None
+    bundle = read_bundle(str(folder / "qwac-chain.pem"), None)
+
+    def seconds(action: Callable[[], object]) -> float:
+        return min(timeit.repeat(action, number=1, repeat=5, timer=process_time))
+
+    belief = options.judge(bundle, as_=Use.QWAC, at=when)
+    assert belief.path is not None
+    assert [status.state for status in belief.path.revocation] == ["good", "unknown"]
+    one_file = seconds(lambda: options.judge(bundle, as_=Use.QWAC, at=when))
+    assert one_file < 0.5 * seconds(lambda: crl.is_signature_valid(issuer.key.public_key()))
+
+
+@pytest.mark.parametrize("files", [("qwac-chain.pem", "qwac.pem"), ("qwac.pem", "qwac-chain.pem")])
+def test_a_file_is_not_trusted_by_the_intermediates_of_another(tppkit, folder, files: tuple[str, ...]) -> None:
+    result = tppkit("cert", "check", *files, *JUDGED[1:])
+    assert {Path(one["file"]).name: one["code"] for one in result.json} == {
+        "qwac-chain.pem": None,
+        "qwac.pem": "trust.no-path",
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,58 @@ def test_every_help_has_examples_that_parse_and_the_exit_codes(
             assert found is not None
             command = found
         command.make_context(name, list(words))
+
+
+@pytest.fixture(scope="module")
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+_LISTEN = "callback listen --base-url https://tpp.example/back --public-key"
+
+
+@pytest.mark.parametrize(
+    ("line", "exit_code", "stated"),
+    [
+        ("cert check certs/qwac.pem --as qwac --trust absent", 2, "trust material cannot be read"),
+        ("seal verify request.http --trust absent", 2, "trust material cannot be read"),
+        ("trust lists certs", 2, "trust material cannot be read"),
+        ("cert check absent --as qwac --trust certs", 3, "input cannot be read"),
+        ("callback verify callback.http --address https://tpp.example/back/ --public-key absent", 3, "input cannot be read"),
+        ("qr login https://tpp.example/login/1a2b --png /proc/x.png", 2, "output cannot be written"),
+        ("pki create /proc/x", 2, "output cannot be written"),
+        ("pki create certs", 2, "output cannot be written"),
+        ("pki csr /proc/x.csr", 2, "output cannot be written"),
+        ("pki csr x.csr --repair absent", 3, "input cannot be read"),
+        ("seal sign --key absent --cert certs/qseal.pem --method POST --url https://bank.example/x", 3, "input cannot be read"),
+        ("pki issue qwac absent", 2, "no test PKI in the folder"),
+        ("pki renew absent", 2, "no test PKI in the folder"),
+        ("pki revoke certs/absent.pem", 3, "input cannot be read"),
+        ("pki issue csr certs --csr absent", 3, "input cannot be read"),
+        ("pki serve certs --port {taken}", 2, "port taken"),
+        ("pki serve absent --port 0", 2, "no test PKI in the folder"),
+        ("sandbox up --port {taken}", 2, "port taken"),
+        ("sandbox up --port 0 --dir /proc/x", 2, "output cannot be written"),
+        (_LISTEN + " certs/callback-test.pub --port {taken}", 2, "port taken"),
+        (_LISTEN + " absent", 3, "input cannot be read"),
+        ("demo --dir /proc/x", 2, "output cannot be written"),
+        ("trust fetch /proc/x", 2, "output cannot be written"),
+        ("trust fetch lists --url http://127.0.0.1:1/ --allow-private", 3, "cannot be fetched"),
+    ],
+)  # fmt: skip
+def test_a_failure_ends_with_the_exit_code_that_the_help_states_for_it(
+    line: str, exit_code: int, stated: str, taken_port: int, example_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(example_folder)
+    monkeypatch.setattr(sys, "argv", ["tppkit", *shlex.split(line.format(taken=taken_port))])
+    with pytest.raises(SystemExit) as done:
+        run()
+    assert done.value.code == exit_code
+    path = max((path for path in COMMANDS if f"{line} ".startswith(f"{path} ")), key=len)
+    codes = " ".join(help_of(path).rpartition("Exit: ")[2].split())
+    of_code = codes.partition(f" {exit_code} ")[2].partition(f", {exit_code + 1} ")[0]
+    assert stated in of_code
 
 
 def test_every_example_that_needs_no_server_runs(

@@ -67,6 +67,24 @@ def test_the_start_names_the_dialect_and_each_request_has_a_line_at_once(tmp_pat
         assert output.read_text().splitlines()[-1] == "GET /clock 200"
 
 
+def test_a_reader_that_does_not_read_stops_neither_the_sandbox_nor_its_end(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    command = [str(TPPKIT), "sandbox", "up", "--port", "0", "--dir", "bank", "--ready-file", str(ready)]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        while not ready.exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        with httpx.Client(base_url=json.loads(ready.read_bytes())["control_url"], trust_env=False) as control:
+            for _ in range(200):  # a pipe holds 64 lines of this length
+                assert control.get("/clock?" + "x" * 1000, timeout=5).status_code == 200
+        process.terminate()
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_with_json_standard_output_is_one_object(tmp_path: Path) -> None:
     with running(tmp_path, "--json") as (output, ready):
         httpx.get(ready["control_url"] + "/clock", trust_env=False)

@@ -13,24 +13,25 @@ from rogue_bank import Answer, as_json, http, rogue_bank, server_context, zipped
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity
-from tppkit.client.calls import MAX_ANSWER_BYTES
+from tppkit.client.answers import MAX_ANSWER_BYTES
 from tppkit.errors import FormatError, OutcomeUnknown, RemoteProtocolError, RequestRefused, TppkitError, TransportError
 from tppkit.testpki import make_pki, write_pki
 
 STATUS = {"transactionStatus": "RCVD"}
 
 
-def status(client: Any) -> Any:
-    return client.payment_status("any")
+def cancel(client: Any) -> Any:
+    """A call that is sent once, whatever becomes of it."""
+    return client.cancel_payment("any")
 
 
 @pytest.fixture
 def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
-    """The error that a status request ends with when the bank answers so; exactly one request was sent."""
+    """The error that a request ends with when the bank answers like that; exactly one request was sent."""
 
     def failed(answer: Answer, **options: Any) -> TppkitError:
         with rogue_bank(server_context(bank_pki_folder), answer) as bank, pytest.raises(TppkitError) as caught:
-            driver.run(bank.url, identity, status, **options)
+            driver.run(bank.url, identity, cancel, **options)
         assert len(bank.requests) == 1
         return caught.value
 
@@ -39,13 +40,13 @@ def failure(driver: Any, identity: Identity, bank_pki_folder: Path) -> Any:
 
 def test_a_good_answer_is_read(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS)) as bank:
-        (result,) = driver.run(bank.url, identity, status)
+        (result,) = driver.run(bank.url, identity, cancel)
     assert result.transaction_status == "RCVD"
 
 
 def test_fields_that_are_not_known_are_kept(driver: Any, identity: Identity, bank_pki_folder: Path) -> None:
     with rogue_bank(server_context(bank_pki_folder), as_json(200, STATUS | {"fundsAvailable": True})) as bank:
-        (result,) = driver.run(bank.url, identity, status)
+        (result,) = driver.run(bank.url, identity, cancel)
     assert result.to_object() == STATUS | {"fundsAvailable": True}
 
 
@@ -73,7 +74,7 @@ def test_an_echo_in_another_case_is_taken(driver: Any, identity: Identity, bank_
         return as_json(200, STATUS)(request.upper())
 
     with rogue_bank(server_context(bank_pki_folder), shouted) as bank:
-        assert driver.run(bank.url, identity, status)
+        assert driver.run(bank.url, identity, cancel)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_what_is_no_whole_http_answer_is_a_failed_connection(
         rogue_bank(server_context(bank_pki_folder), answer, then_close=True) as bank,
         pytest.raises(TransportError) as caught,
     ):
-        driver.run(bank.url, identity, status)
+        driver.run(bank.url, identity, cancel)
     assert caught.value.code == "transport.failed"
     assert len(bank.requests) == 1
 
@@ -169,7 +170,7 @@ def test_a_bank_that_does_not_answer_is_given_up(driver: Any, identity: Identity
     with rogue_bank(server_context(bank_pki_folder), silent) as bank:
         try:
             with pytest.raises(TransportError) as caught:
-                driver.run(bank.url, identity, status, timeout_s=0.3)
+                driver.run(bank.url, identity, cancel, timeout_s=0.3)
         finally:
             ended.set()
     assert caught.value.code == "transport.timeout"
@@ -177,7 +178,7 @@ def test_a_bank_that_does_not_answer_is_given_up(driver: Any, identity: Identity
 
 def test_a_bank_that_does_not_finish_the_handshake_is_given_up(driver: Any, identity: Identity) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute, pytest.raises(TransportError) as caught:
-        driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, status, timeout_s=0.3)
+        driver.run(f"https://localhost:{mute.getsockname()[1]}", identity, cancel, timeout_s=0.3)
     assert caught.value.code == "transport.timeout"
 
 
@@ -185,13 +186,13 @@ def test_a_port_that_nobody_listens_on_is_a_failed_connection(driver: Any, ident
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with pytest.raises(TransportError) as caught:
-        driver.run(f"https://localhost:{port}", identity, status)
+        driver.run(f"https://localhost:{port}", identity, cancel)
     assert caught.value.code == "transport.failed"
 
 
 def test_a_name_that_does_not_exist_is_a_failed_connection(driver: Any, identity: Identity) -> None:
     with pytest.raises(TransportError) as caught:
-        driver.run("https://bank.invalid", identity, status)
+        driver.run("https://bank.invalid", identity, cancel)
     assert caught.value.code == "transport.failed"
 
 
@@ -203,7 +204,7 @@ def test_a_server_of_an_unknown_authority_is_not_called(
         rogue_bank(server_context(tmp_path / "other"), as_json(200, STATUS)) as bank,
         pytest.raises(TransportError) as caught,
     ):
-        driver.run(bank.url, identity, status)
+        driver.run(bank.url, identity, cancel)
     assert caught.value.code == "transport.failed"
     assert "certificate" in caught.value.message.lower()
     assert bank.requests == []
@@ -216,7 +217,7 @@ def test_a_server_of_another_name_is_not_called(driver: Any, identity: Identity,
         rogue_bank(context, answer, address="127.0.0.2", name="127.0.0.2") as bank,
         pytest.raises(TransportError) as caught,
     ):
-        driver.run(bank.url, identity, status)
+        driver.run(bank.url, identity, cancel)
     assert caught.value.code == "transport.failed"
     assert bank.requests == []
 
@@ -234,7 +235,7 @@ def test_a_server_without_tls_is_not_called(driver: Any, identity: Identity) -> 
         serving = threading.Thread(target=answer)
         serving.start()
         with pytest.raises(TransportError) as caught:
-            driver.run(f"https://localhost:{plain.getsockname()[1]}", identity, status)
+            driver.run(f"https://localhost:{plain.getsockname()[1]}", identity, cancel)
         serving.join(10)
     assert caught.value.code == "transport.failed"
 
@@ -245,6 +246,6 @@ def test_a_server_that_refuses_our_certificate_is_a_failed_connection(
     write_pki(make_pki(at=utc_now(), seed=23), tmp_path / "other")
     context = server_context(bank_pki_folder, client_anchors=tmp_path / "other" / "root.pem")
     with rogue_bank(context, as_json(200, STATUS)) as bank, pytest.raises(TransportError) as caught:
-        driver.run(bank.url, identity, status)
+        driver.run(bank.url, identity, cancel)
     assert caught.value.code == "transport.failed"
     assert bank.requests == []

@@ -44,8 +44,8 @@ def payment(bank: SandboxServer, identity: Identity) -> Any:
 
 
 def wait(driver: Any, url: str, identity: Identity, payment_id: str, time: Time, **options: Any) -> Any:
-    further = {"sleep": driver.waiting(time.sleep), "clock": time.clock, **options}
-    (status,) = driver.run(url, identity, lambda client: client.wait_for_payment(payment_id, **further))
+    timing = {"sleep": driver.waiting(time.sleep), "clock": time.clock}
+    (status,) = driver.run(url, identity, lambda client: client.wait_for_payment(payment_id, **options), **timing)
     return status
 
 

@@ -53,6 +53,30 @@ def test_append_gives_the_record_as_it_is_kept(tmp_path: Path, make_verified: Ca
     assert records(tmp_path) == [placed]
 
 
+def test_a_batch_is_placed_as_its_records_one_by_one(
+    tmp_path: Path, make_verified: Callable[..., VerifiedRequest]
+) -> None:
+    unplaced = [make_record(make_verified(number), http_status=201) for number in range(3)]
+    with EvidenceArchive(tmp_path / "single", stream_id=STREAM) as archive:
+        single = [archive.append(record) for record in unplaced]
+    with EvidenceArchive(tmp_path / "batch", stream_id=STREAM) as archive:
+        assert archive.append_many(unplaced) == tuple(single)
+        assert archive.append_many([]) == ()
+        assert list(archive.newest()) == single[::-1]
+    assert (tmp_path / "batch/records.jsonl").read_bytes() == (tmp_path / "single/records.jsonl").read_bytes()
+
+
+def test_of_a_batch_with_an_unreadable_record_nothing_is_kept(
+    filled: Path, make_verified: Callable[..., VerifiedRequest], append: Callable[..., None]
+) -> None:
+    good = make_record(make_verified(3))
+    with EvidenceArchive(filled, stream_id=STREAM) as archive:
+        with pytest.raises(FormatError):
+            archive.append_many([good, replace(good, http_status=-1)])
+        append(archive, 3)
+    assert [record.seq for record in records(filled)] == [0, 1, 2, 3]
+
+
 def test_a_record_can_be_read_as_soon_as_append_returns(tmp_path: Path, append: Callable[..., None]) -> None:
     with EvidenceArchive(tmp_path, stream_id=STREAM) as archive:
         append(archive, 0)

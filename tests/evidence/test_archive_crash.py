@@ -103,6 +103,47 @@ def test_a_full_disk_costs_only_the_record_that_did_not_fit(room: int, tmp_path:
     assert (counted.records, counted.exit_code) == (3, 0)
 
 
+MANY = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+archive.append(record, *certificates)
+size = (folder / "records.jsonl").stat().st_size
+resource.setrlimit(resource.RLIMIT_FSIZE, (size * 5 // 2, resource.RLIM_INFINITY))
+try:
+    archive.append_many([record] * 3)
+except ArchiveError as e:
+    print(e.code, (folder / "records.jsonl").stat().st_size == size)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print([placed.seq for placed in archive.append_many([record] * 3)])
+"""
+
+
+def test_of_a_batch_that_does_not_fit_the_disk_nothing_is_kept(tmp_path: Path, paths: PathVerifier) -> None:
+    command = [sys.executable, "-c", WRITER + MANY, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "archive.unusable True\n[1, 2, 3]\n")
+    assert summary(tmp_path, paths).exit_code == 0
+
+
+FORKED = """
+import os
+if os.fork() == 0:
+    try:
+        archive.append(record)
+    except ArchiveError as e:
+        print(e.code, flush=True)
+    os._exit(0)
+os.wait()
+print(archive.append(record, *certificates).seq)
+"""
+
+
+def test_a_forked_process_does_not_write_to_its_parents_archive(tmp_path: Path, paths: PathVerifier) -> None:
+    command = [sys.executable, "-c", WRITER + FORKED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "archive.locked\n0\n")
+    assert summary(tmp_path, paths).exit_code == 0
+
+
 SET_ASIDE = """
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 archive.append(record, *certificates)

@@ -111,6 +111,7 @@ def test_a_time_without_a_zone_is_refused(filled: Path, paths: PathVerifier) -> 
         ({"body_sha256": "0" * 64}, "record.body"),
         ({"body_sha512": "0" * 128}, "record.body"),
         ({"signing_input_sha256": "0" * 64}, "record.signing-input"),
+        ({"verdict": "fails"}, "record.malformed"),
         ({"x_request_id": "00000000-0000-0000-0000-000000000001"}, "record.malformed"),
         ({"target": "/psd2/v1/payments/instant-sepa-credit-transfers"}, "signature.invalid"),
         ({"method": "PUT"}, "signature.invalid"),
@@ -264,13 +265,17 @@ def test_authorities_that_were_lost_leave_a_record_unproved(
     assert (counted.exit_code, counted.by_code) == (3, Counter({"trust.no-path": 1}))
 
 
-def test_an_authority_that_was_swapped_leaves_a_record_unproved(
-    with_chains: Path, root_only: PathVerifier, pki: Pki
+@pytest.mark.parametrize("damage", ["another", "flipped", "empty", "no certificate"])
+def test_an_authority_that_was_damaged_counts_as_lost(
+    damage: str, with_chains: Path, root_only: PathVerifier, paths: PathVerifier, pki: Pki
 ) -> None:
+    der = pki.qwac_ca.certificate.der
+    content = {"another": pki.qseal_ca.certificate.der, "flipped": der[:-1] + bytes([der[-1] ^ 1]), "empty": b""}
     file = with_chains / "certs" / f"{pki.qwac_ca.certificate.sha256}.der"
-    file.write_bytes(pki.qseal_ca.certificate.der)
+    file.write_bytes(content.get(damage, b"no certificate"))
     counted = summary(with_chains, root_only)
-    assert (counted.exit_code, counted.by_code) == (3, {"record.certificate": 1})
+    assert (counted.exit_code, counted.by_code) == (3, {"trust.no-path": 1})
+    assert summary(with_chains, paths).exit_code == 0  # the trust material has it
 
 
 def test_an_authority_that_nobody_believes_proves_nothing(with_chains: Path) -> None:

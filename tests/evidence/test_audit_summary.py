@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tppkit.errors import Finding, Severity
 from tppkit.evidence import AuditSummary, RecordVerdict, Verdict
 from tppkit.evidence.audit import Head
 
@@ -52,6 +53,14 @@ def test_the_first_failures_are_kept_and_the_others_counted(limit: dict[str, int
         counted.add(replace(FAILED if line % 2 else ROW, line=line))
     assert [row.line for row in counted.first_failures] == list(range(1, 2 * listed, 2))
     assert counted.not_listed == 25 - listed
+
+
+def test_rows_with_findings_only_are_listed_behind_the_failures_under_the_same_limit() -> None:
+    noted = replace(ROW, findings=(Finding("log.time-back", Severity.NOTICE, "back"),))
+    counted = AuditSummary(max_failures=3)
+    for line, row in enumerate([noted, ROW, noted, FAILED, noted, FAILED], start=1):
+        counted.add(replace(row, line=line))
+    assert ([row.line for row in counted.first_failures], counted.not_listed) == ([4, 6, 1], 2)
 
 
 def test_the_head_of_every_stream_is_known_at_its_end() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tppkit.errors import FormatError
-from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive
+from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, Verdict, audit_archive
 from tppkit.evidence.audit import Head
 from tppkit.trust import PathVerifier
 
@@ -133,6 +134,51 @@ def test_a_line_that_nobody_can_read_hides_no_gap(kept: Kept) -> None:
     assert kept.stream_codes(kept.lines[0], b"{}\n", kept.lines[2]) == [None, None, None]
     assert kept.stream_codes(b"{}\n", kept.lines[2]) == [None, "log.gap"]
     assert kept.audit(kept.lines[0], b"{}\n", kept.lines[2]).exit_code == 5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seq": 999},
+        {"received_at": "2099-01-01T00:00:00Z"},
+        {"previous": "f" * 64},
+        {"stream_id": "c3" * 16},
+        {"profile": "another-bank"},
+        {"leaf": "0" * 64},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_record_whose_own_hash_differs_neither_moves_the_stream_nor_ends_it(
+    change: dict[str, object], place: int, kept: Kept
+) -> None:
+    lines = list(kept.lines)
+    lines[place] = json.dumps(json.loads(lines[place]) | change).encode() + b"\n"
+    summary = kept.audit(*lines)
+    assert (summary.exit_code, summary.inconsistent, summary.by_code) == (4, 1, {"record.leaf": 1})
+    end = EvidenceRecord.from_line(lines[1 if place == 2 else 2])
+    assert summary.heads[kept.folder] == Head(STREAM, end.seq + 1, end.leaf)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2, 3])
+@pytest.mark.parametrize("inserted", [[b"\n"], [b"{}\n", b"\xff\n"]], ids=str)
+def test_lines_inserted_that_cannot_be_read_leave_the_records_in_place(
+    inserted: list[bytes], place: int, kept: Kept
+) -> None:
+    summary = kept.audit(*kept.lines[:place], *inserted, *kept.lines[place:])
+    assert (summary.exit_code, summary.inconsistent, summary.verdicts[Verdict.PASSED]) == (5, 0, 3)
+    assert summary.heads[kept.folder] == Head(STREAM, 3, kept.head)
+
+
+def test_a_line_inserted_that_cannot_be_read_hides_no_broken_chain(kept: Kept) -> None:
+    moved = replace(EvidenceRecord.from_line(kept.lines[2]), seq=1)
+    assert kept.stream_codes(kept.lines[0], b"\n", moved.to_line()) == [None, None, "log.chain-broken"]
+
+
+def test_a_gap_behind_lines_that_cannot_be_read_says_how_many_records_are_missing_at_least(kept: Kept) -> None:
+    later = replace(EvidenceRecord.from_line(kept.lines[2]), seq=5)
+    row = kept.audit(kept.lines[0], b"\n", later.to_line()).first_failures[-1]
+    assert row.stream_message == "at least 3 of records 1 to 4 are missing; 1 line before this one may hold the others"
 
 
 @pytest.mark.parametrize(

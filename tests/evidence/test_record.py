@@ -84,6 +84,13 @@ def test_only_format_error_escapes_when_the_message_is_made(record: EvidenceReco
         record.to_message(pki.qseal.certificate, profile=PSD2_V1)
 
 
+@given(RECORDS)
+def test_an_unplaced_record_is_read_without_its_place(record):
+    read = EvidenceRecord.from_unplaced(record.to_unplaced())
+    assert read.placed(stream_id=record.stream_id, seq=record.seq, previous=record.previous) == record
+    assert (read.stream_id, read.seq, read.previous) == ("0" * 32, 0, "0" * 64)
+
+
 @given(st.binary(max_size=2000))
 def test_only_format_error_escapes_from_random_bytes(raw: bytes) -> None:
     with suppress(FormatError):

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2 import ENDPOINTS
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Query
+from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
+from tppkit.protocol.wire import Nothing
 
 # Parameters that every reader of the path takes for the same.
 UNRESERVED = "".join(map(chr, range(0x21, 0x7F))).translate(dict.fromkeys(map(ord, "!\"#$%&'()*+,/:;<=>?@[\\]^`{|}")))
 SAFE = st.text(st.sampled_from(UNRESERVED), min_size=1).filter(lambda text: text not in {".", ".."})
-ROW = Endpoint("name", "GET", "/v1/{first}/x/{second_part}", False, None, 200, "nowhere")
+
+
+def row(path: str, method: str = "GET", *query: Query) -> Endpoint[None, None]:
+    return Endpoint(
+        name="name", method=method, path=path, source="nowhere", auth=Auth.NONE, request=Nothing(), answer=Nothing(), query=query
+    )  # fmt: skip
+
+
+ROW = row("/v1/{first}/x/{second_part}")
 
 
 def test_each_parameter_takes_its_place() -> None:
@@ -93,13 +104,12 @@ def test_a_long_path_matches_nothing() -> None:
 
 
 def test_what_stands_between_parameters_is_taken_as_it_is() -> None:
-    row = Endpoint("name", "GET", "/v1.0/{first}", False, None, 200, "nowhere")
-    assert row.match("/v1.0/a") == {"first": "a"}
-    assert row.match("/v1x0/a") is None
+    assert row("/v1.0/{first}").match("/v1.0/a") == {"first": "a"}
+    assert row("/v1.0/{first}").match("/v1x0/a") is None
 
 
 def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:
-    rows = {(row.method, row.path, row.signed, row.success) for row in ENDPOINTS.values()}
+    rows = {(row.method, row.path, row.auth is Auth.SEAL, row.success) for row in PSD2.endpoints}
     assert rows == {
         ("POST", "/psd2/v1/payments/{product}", True, 201),
         ("GET", "/psd2/v1/payments/{product}/{payment_id}/status", False, 200),
@@ -109,11 +119,54 @@ def test_the_rows_of_the_psd2_interface_are_those_of_the_document() -> None:
 
 
 def test_every_payment_row_needs_the_payment_initiation_role() -> None:
-    assert {row.role for row in ENDPOINTS.values()} == {"PSP_PI"}
+    assert {row.role for row in PSD2.endpoints} == {"PSP_PI"}
 
 
-def test_every_row_stands_under_its_name() -> None:
-    assert all(row.name == name for name, row in ENDPOINTS.items())
+def test_each_row_has_its_own_name() -> None:
+    assert len({row.name for row in PSD2.endpoints}) == len(PSD2.endpoints)
+
+
+LIST = row("/list/{id}", "GET", Query("from", required=True), Query("to"))
+REPORT = row("/orders", "POST")
+REPORT_CSV = row("/orders", "POST", Query("format", only="csv"))
+ROWS = Interface(name="test", endpoints=(LIST, REPORT, REPORT_CSV), refusals=PSD2.refusals, default_auth=Auth.NONE)
+
+
+def test_a_route_has_the_parameters_of_path_and_query_and_the_unused_names() -> None:
+    route = ROWS.find("GET", "/list/a%2Db?from=2026-01-01&to=%C5%BE&x=1")
+    assert route == (LIST, {"id": "a-b"}, {"from": "2026-01-01", "to": "ž"}, ("x",))
+
+
+@pytest.mark.parametrize(
+    ("target", "found"),
+    [("/orders", REPORT), ("/orders?format=json", REPORT), ("/orders?format=csv", REPORT_CSV)],
+)
+def test_a_constant_in_the_query_selects_the_row(target: str, found: Endpoint[None, None]) -> None:
+    assert ROWS.find("POST", target).row is found
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "code"),
+    [
+        ("GET", "/unknown", "endpoint.unknown"),
+        ("GET", "/orders", "endpoint.method"),
+        ("GET", "/list/a", "query.missing"),
+        ("GET", "/list/a?from=1&from=2", "query.duplicate"),
+        ("GET", "/list/a?from=%FF", "query.malformed"),
+        ("GET", "/list/a?from", "query.malformed"),
+        ("GET", "/list/a?" + "&".join(f"{number}=" for number in range(33)), "query.malformed"),
+    ],
+)
+def test_a_request_without_a_route_is_rejected(method: str, target: str, code: str) -> None:
+    with pytest.raises((FormatError, LocalProtocolError)) as caught:
+        ROWS.find(method, target)
+    assert caught.value.code == code
+
+
+@given(st.text(max_size=60))
+def test_only_typed_errors_escape_the_search_for_a_route(query: str) -> None:
+    with suppress(FormatError, LocalProtocolError):
+        ROWS.find("GET", f"/list/a?{query}")
 
 
 def test_a_status_target_is_what_the_document_shows() -> None:

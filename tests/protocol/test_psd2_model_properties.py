@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tppkit.errors import FormatError
 from tppkit.protocol.psd2 import PaymentDetails, PaymentInitiated, PaymentInitiation, PaymentStatus
-from tppkit.protocol.psd2.models import AccountReference, InstructedAmount, WireModel
+from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
+from tppkit.protocol.wire import WireModel
 
 PAYMENT: dict[str, Any] = {
     "instructedAmount": {"currency": "EUR", "amount": "12.50"},

@@ -16,7 +16,8 @@ from tppkit.protocol.psd2 import (
     PaymentStatus,
     TransactionStatus,
 )
-from tppkit.protocol.psd2.models import MAX_BODY_BYTES, AccountReference, InstructedAmount, WireModel
+from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
+from tppkit.protocol.wire import MAX_BODY_BYTES, WireModel
 
 PAYMENT: dict[str, Any] = {
     "instructedAmount": {"currency": "EUR", "amount": "12.50"},
@@ -230,6 +231,14 @@ def test_a_model_cannot_be_changed() -> None:
     payment = PaymentInitiation.from_wire(wire(PAYMENT))
     with pytest.raises(ValidationError):
         payment.creditor_name = "B"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("name", "value"), [("creditorName", "A" * 200), ("instructedAmount.currency", "USD"),
+                                             ("creditorAccount.iban", "GB-no-iban"), ("instructedAmount.amount", "0.001")])  # fmt: skip
+def test_a_value_beyond_the_rules_is_kept_in_an_answer_and_rejected_in_a_request(name: str, value: str) -> None:
+    raw = with_field(name, value)
+    assert json.loads(PaymentInitiation.from_wire(raw, tolerant=True).to_wire()) == json.loads(raw)
+    assert fault(raw).code == "model.invalid"
 
 
 def test_the_products_are_those_of_the_document() -> None:

@@ -11,19 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
-from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2 import PaymentInitiation, PaymentProduct
-from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT, PAYMENT_STATUS
+from tppkit.errors import FormatError, LocalProtocolError
+from tppkit.protocol.psd2 import PSD2, PaymentInitiation, PaymentProduct
+from tppkit.protocol.psd2.endpoints import PAYMENT_STATUS
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
 from tppkit.protocol.psd2.rules import (
-    allowed_methods,
-    find_endpoint,
     parse_request_id,
-    request_fingerprint,
     require_product,
-    require_role,
-    same_request,
 )
 
 REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"
@@ -72,15 +66,9 @@ def test_only_format_error_escapes_the_reader_of_request_ids(text: str) -> None:
         assert parse_request_id(text) == text
 
 
-def test_a_refusal_tells_the_first_of_a_thousand_roles() -> None:
-    with pytest.raises(CertificateRejected) as refused:
-        require_role(PAYMENT_STATUS, [f"2.999.{number}" for number in range(1000)])
-    assert len(refused.value.message) < 400
-
-
 def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
-    found = find_endpoint("GET", "/psd2/v1/payments/sepa-credit-transfers/a%2Db/status")
-    assert found == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a-b"})
+    found = PSD2.find("GET", "/psd2/v1/payments/sepa-credit-transfers/a%2Db/status")
+    assert found[:2] == (PAYMENT_STATUS, {"product": "sepa-credit-transfers", "payment_id": "a-b"})
 
 
 @pytest.mark.parametrize(
@@ -93,25 +81,9 @@ def test_the_endpoint_of_a_path_is_found_with_its_parameters() -> None:
 )
 def test_no_other_method_or_path_is_found(method: str, path: str, code: str, methods: tuple[str, ...]) -> None:
     with pytest.raises(LocalProtocolError) as caught:
-        find_endpoint(method, path)
+        PSD2.find(method, path)
     assert caught.value.code == code
-    assert allowed_methods(path) == methods
-
-
-def test_the_role_of_the_endpoint_is_enough() -> None:
-    require_role(INITIATE_PAYMENT, ("PSP_AI", "PSP_PI"))
-
-
-@pytest.mark.parametrize("roles", [(), ("PSP_AI",), ("psp_pi",), ("PSP_AS", "PSP_IC")])
-def test_a_certificate_without_the_endpoints_role_is_refused(roles: tuple[str, ...]) -> None:
-    with pytest.raises(CertificateRejected) as caught:
-        require_role(INITIATE_PAYMENT, roles)
-    assert caught.value.code == "role.missing"
-    assert "PSP_PI" in caught.value.message
-
-
-def test_an_endpoint_without_a_role_takes_every_certificate() -> None:
-    require_role(Endpoint("open", "GET", "/", False, None, 200, "nowhere"), ())
+    assert PSD2.methods(path) == methods
 
 
 def payment(amount: str, iban: str = "LT601010012345678901") -> PaymentInitiation:
@@ -147,42 +119,3 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused() -> 
 
 def test_a_normal_transfer_is_never_refused_for_what_instant_cannot_do() -> None:
     assert product_fault("999999999.99", PaymentProduct.SEPA, "LT") is None
-
-
-def again(fingerprint: str, now: datetime) -> bool:
-    return same_request(fingerprint=fingerprint, first="a", first_at=START, now=now)
-
-
-@pytest.mark.parametrize("now", [START, START + TICK, START + HOUR - TICK])
-def test_the_same_request_within_the_hour_is_a_replay(now: datetime) -> None:
-    assert again("a", now) is True
-
-
-@pytest.mark.parametrize("now", [START, START + HOUR - TICK])
-def test_another_request_within_the_hour_is_refused(now: datetime) -> None:
-    with pytest.raises(LocalProtocolError) as caught:
-        again("b", now)
-    assert caught.value.code == "request-id.reuse"
-
-
-@pytest.mark.parametrize("fingerprint", ["a", "b"])
-def test_after_the_hour_the_id_counts_as_new(fingerprint: str) -> None:
-    assert again(fingerprint, START + HOUR) is False
-
-
-PARTS = st.tuples(
-    st.sampled_from(["POST", "DELETE"]),
-    st.text(alphabet=[chr(code) for code in range(0x21, 0x7F)], min_size=1, max_size=20),
-    st.binary(max_size=20),
-)
-
-
-@given(PARTS, PARTS)
-def test_two_requests_have_one_fingerprint_when_method_target_and_body_are_the_same(
-    one: tuple[str, str, bytes], other: tuple[str, str, bytes]
-) -> None:
-    assert (request_fingerprint(*one) == request_fingerprint(*other)) is (one == other)
-
-
-def test_a_fingerprint_does_not_run_target_and_body_together() -> None:
-    assert request_fingerprint("POST", "/a", b"b") != request_fingerprint("POST", "/ab", b"")

@@ -37,8 +37,14 @@ def ended(connection: socket.socket) -> bool:
         return True
 
 
-def test_an_endless_header_ends_the_connection(connection: socket.socket) -> None:
-    connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ")
+CHUNKED = b"POST /approve/x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
+
+
+@pytest.mark.parametrize(
+    "begin", [b"GET / HTTP/1.1\r\nHost: x\r\nX-A: ", CHUNKED + b"X-A: ", CHUNKED + b"X"], ids=["header", "trailer", "its name"]
+)  # fmt: skip
+def test_an_endless_header_or_trailer_ends_the_connection(begin: bytes, connection: socket.socket) -> None:
+    connection.sendall(begin)
     sent = 0
     try:
         while sent < 16 * MAX_HEAD_BYTES:

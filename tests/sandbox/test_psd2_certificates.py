@@ -14,9 +14,11 @@ from raw_provider import PAYMENTS, RawProvider, advance, assert_refused
 from sealing import ORGANIZATIONS, WITHOUT_STATEMENT, issue_for
 
 from tppkit._clock import utc_now
-from tppkit.protocol.psd2 import ENDPOINTS
+from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
+
+ROWS = {row.name: row for row in PSD2.endpoints}
 
 TARGET = f"{PAYMENTS}/unknown/status"
 
@@ -52,9 +54,9 @@ def test_no_client_certificate_is_refused(anonymous: RawProvider) -> None:
     assert_refused(anonymous.request("GET", TARGET), 401, "CERTIFICATE_MISSING")
 
 
-@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+@pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_endpoint_asks_for_a_client_certificate(name: str, anonymous: RawProvider) -> None:
-    row = ENDPOINTS[name]
+    row = ROWS[name]
     target = row.target(product="sepa-credit-transfers", payment_id="any")
     assert_refused(anonymous.request(row.method, target), 401, "CERTIFICATE_MISSING")
 
@@ -114,13 +116,13 @@ def test_a_seal_without_a_psd2_statement_is_judged_by_its_identifier(
     assert expected == "holds" or expected in response.text
 
 
-@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+@pytest.mark.parametrize("name", sorted(ROWS))
 def test_every_payment_endpoint_asks_for_the_role(
     name: str, bank: SandboxServer, bank_pki: Pki, connect: Callable[..., RawProvider]
 ) -> None:
     provider = make_provider(roles=("PSP_AI",))
     caller = connect(bank, qwac=bank_pki.issue_qwac(provider, label="ai-qwac"))
-    row = ENDPOINTS[name]
+    row = ROWS[name]
     target = row.target(product="sepa-credit-transfers", payment_id="any")
     assert_refused(caller.request(row.method, target), 403, "ROLE_INVALID")
 

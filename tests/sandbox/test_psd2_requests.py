@@ -11,11 +11,13 @@ from uuid import uuid4
 import pytest
 from raw_provider import INSTANT, PAYMENT, PAYMENTS, RawProvider, altered, assert_refused
 
-from tppkit.protocol.psd2 import ENDPOINTS
-from tppkit.protocol.psd2.models import MAX_BODY_BYTES
+from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.wire import MAX_BODY_BYTES
 from tppkit.sandbox import SandboxSettings, run_sandbox
 from tppkit.sandbox.psd2.payments import PaymentRules
 from tppkit.seals import Message
+
+ROWS = {row.name: row for row in PSD2.endpoints}
 
 ID = "0b4d6a3e-6c58-4f0e-9a55-8a3a4f2f7c11"
 STATUS = f"{PAYMENTS}/unknown/status"
@@ -149,19 +151,19 @@ def test_an_unknown_path_is_not_found(target: str, tpp: RawProvider) -> None:
     assert_refused(tpp.request("GET", target), 404, "RESOURCE_UNKNOWN")
 
 
-@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+@pytest.mark.parametrize("name", sorted(ROWS))
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 def test_another_method_than_the_rows_is_refused(method: str, name: str, tpp: RawProvider) -> None:
-    path = ENDPOINTS[name].path
-    if method in {row.method for row in ENDPOINTS.values() if row.path == path}:
+    path = ROWS[name].path
+    if method in {row.method for row in PSD2.endpoints if row.path == path}:
         return
-    target = ENDPOINTS[name].target(product="sepa-credit-transfers", payment_id="any")
+    target = ROWS[name].target(product="sepa-credit-transfers", payment_id="any")
     assert_refused(tpp.request(method, target), 405, "SERVICE_INVALID")
 
 
-@pytest.mark.parametrize("name", sorted(ENDPOINTS))
+@pytest.mark.parametrize("name", sorted(ROWS))
 def test_head_is_refused(name: str, tpp: RawProvider) -> None:
-    response = tpp.request("HEAD", ENDPOINTS[name].target(product="sepa-credit-transfers", payment_id="any"))
+    response = tpp.request("HEAD", ROWS[name].target(product="sepa-credit-transfers", payment_id="any"))
     assert (response.status_code, response.content) == (405, b"")
 
 
@@ -196,13 +198,16 @@ def test_an_instant_payment_to_a_country_that_cannot_be_reached_is_refused(
         "http://tpp.example/back", "javascript:alert(1)", "https://" + "x" * 2048, "back", "https://tpp.example/\xe9",
         "http://localhost.tpp.example/", "http://127.0.0.1.tpp.example/", "http://localhost@tpp.example/",
         "http://localhost:80@tpp.example/", "http://localhost\\@tpp.example/", "http://127.0.0.1:0x50/", "http://0.0.0.0/",
+        "http://127.9.9.256/", "http://[127.0.0.1]/", "http://[::2]/", "http://128.0.0.1/",
     ],
 )  # fmt: skip
 def test_a_return_address_that_is_neither_https_nor_on_loopback_is_refused(uri: str, tpp: RawProvider) -> None:
     assert_refused(tpp.initiate(headers=[("TPP-Redirect-URI", uri)]), 400, "FORMAT_ERROR")
 
 
-@pytest.mark.parametrize("host", ["localhost", "localhost:5000", "127.0.0.1:8000", "[::1]", "[::1]:3000"])
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:5000", "127.0.0.1:8000", "127.9.9.9", "[::1]", "[0:0::1]:3000"]
+)
 @pytest.mark.parametrize("rest", ["", "/back?x=1", "?x=1"])
 def test_a_return_address_on_loopback_may_be_http(host: str, rest: str, tpp: RawProvider) -> None:
     assert tpp.initiate(headers=[("TPP-Redirect-URI", f"http://{host}{rest}")]).status_code == 201

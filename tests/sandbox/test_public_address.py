@@ -83,8 +83,10 @@ def test_the_server_certificate_has_the_names_that_clients_use(
         assert names_of(server, bank_pki_folder) == {"localhost", "127.0.0.1", "0:0:0:0:0:0:0:1", *names}
 
 
-@pytest.mark.parametrize("name", ["", "a b", "https://bank.example.com", "-", "a" * 64, "bank.example.com:8443"])
-def test_a_name_that_is_no_dns_name_is_refused(name: str, tmp_path: Path, bank_pki_folder: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "a b", "https://bank.example.com", "-", "a" * 64, "bank.example.com:8443", "0.0.0.0", "::", "0::0"]
+)
+def test_a_name_that_no_client_can_use_is_refused(name: str, tmp_path: Path, bank_pki_folder: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         SandboxServer(SandboxSettings(tmp_path, pki=bank_pki_folder, dns=(name,)))
     assert caught.value.code == "pki.dns-name"

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from test_store import PAYMENT
+from sqlalchemy import text
 
-from tppkit.errors import ConfigurationError
-from tppkit.sandbox.clock import MAX_ADVANCE, SandboxClock
-from tppkit.sandbox.store import Store
+from tppkit.errors import ConfigurationError, TransportError
+from tppkit.protocol.psd2 import PAYMENT, PaymentProduct
+from tppkit.protocol.psd2.payment import Progress
+from tppkit.sandbox.clock import MAX_ADVANCE, TABLES, SandboxClock
+from tppkit.sandbox.database import Database
+from tppkit.sandbox.psd2 import tables
 
 BASE = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store(f"sqlite:///{tmp_path / 'store.sqlite'}")
+def database(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(f"sqlite:///{tmp_path / 'clock.sqlite'}", TABLES, tables.TABLES)
     yield opened
-    opened.close()
+    asyncio.run(opened.close())
 
 
 @pytest.fixture
-def clock(store: Store) -> SandboxClock:
-    return SandboxClock(store, base=lambda: BASE)
+def clock(database: Database) -> SandboxClock:
+    return make_clock(database, base=lambda: BASE)
+
+
+def make_clock(database: Database, *, base: Callable[[], datetime]) -> SandboxClock:
+    return SandboxClock(database, latest=database.run_at_start(tables.latest_time), base=base)
 
 
 def at(*times: datetime) -> Callable[[], datetime]:
@@ -46,31 +52,32 @@ def test_it_is_ahead_by_what_it_was_advanced(clock: SandboxClock) -> None:
     assert clock.now() == BASE + timedelta(minutes=5, seconds=1)
 
 
-def test_it_goes_on_with_the_clock_below(store: Store) -> None:
-    times = at(BASE, BASE + HOUR)
-    clock = SandboxClock(store, base=times)
+def test_it_goes_on_with_the_clock_below(database: Database) -> None:
+    times = at(BASE, BASE, BASE + HOUR)
+    clock = make_clock(database, base=times)
     asyncio.run(clock.advance(timedelta(days=1)))
     assert clock.now() == BASE + timedelta(days=1, hours=1)
 
 
-def test_it_goes_on_from_where_it_was_when_the_machines_clock_is_set_back(store: Store) -> None:
-    clock = SandboxClock(store, base=at(BASE, BASE - HOUR, BASE - HOUR + timedelta(seconds=5)))
+def test_it_goes_on_from_where_it_was_when_the_machines_clock_is_set_back(database: Database) -> None:
+    clock = make_clock(database, base=at(BASE, BASE - HOUR, BASE - HOUR + timedelta(seconds=5)))
     assert [clock.now() for _ in range(3)] == [BASE, BASE, BASE + timedelta(seconds=5)]
 
 
 @pytest.mark.parametrize("restarted", [BASE + HOUR, BASE - HOUR])
 def test_it_is_kept_in_the_database_and_never_moves_back(
-    restarted: datetime, clock: SandboxClock, store: Store
+    restarted: datetime, clock: SandboxClock, database: Database
 ) -> None:
     ahead = asyncio.run(clock.advance(timedelta(days=1)))
-    assert SandboxClock(store, base=lambda: restarted).now() == max(ahead, restarted + timedelta(days=1))
+    assert make_clock(database, base=lambda: restarted).now() == max(ahead, restarted + timedelta(days=1))
 
 
 @pytest.mark.parametrize("field", ["active_at", "approved_at"])
-def test_it_never_moves_back_behind_what_happened(field: str, store: Store) -> None:
-    with store.transaction() as tx:
-        tx.add_payment(replace(PAYMENT, progress=replace(PAYMENT.progress, **{"active_at": BASE, field: BASE + HOUR})))
-    assert SandboxClock(store, base=lambda: BASE).now() == BASE + HOUR
+def test_it_never_moves_back_behind_what_happened(field: str, database: Database) -> None:
+    progress = Progress(PAYMENT.initial, **{"active_at": BASE, field: BASE + HOUR})
+    payment = tables.StoredPayment("p-1", "A", PaymentProduct.SEPA, b"{}", "t-1", None, progress)
+    database.run_at_start(lambda db: tables.add_payment(db, payment))
+    assert make_clock(database, base=lambda: BASE).now() == BASE + HOUR
 
 
 @pytest.mark.parametrize(
@@ -80,6 +87,14 @@ def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, 
     with pytest.raises(ConfigurationError) as caught:
         asyncio.run(clock.advance(step))
     assert caught.value.code == "clock.backwards"
+    assert clock.now() == BASE
+
+
+def test_an_advance_that_is_not_stored_moves_nothing(clock: SandboxClock, database: Database) -> None:
+    refuse = text("CREATE TRIGGER full BEFORE INSERT ON clock BEGIN SELECT RAISE(ABORT, 'full'); END")
+    database.run_at_start(lambda db: db.execute(refuse))
+    with pytest.raises(TransportError):
+        asyncio.run(clock.advance(timedelta(days=2)))
     assert clock.now() == BASE
 
 

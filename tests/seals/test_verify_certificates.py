@@ -16,7 +16,7 @@ from tppkit.certificates import EidasCertificate, oids
 from tppkit.certificates.write_qcstatements import write_qc_statements
 from tppkit.errors import FormatError
 from tppkit.httpsig import Message
-from tppkit.protocol.psd2.errors import refusal_for
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import Seal, SealPolicy, sign_request
 from tppkit.seals.key_id import make_key_id
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
@@ -218,7 +218,7 @@ def test_a_name_that_only_a_lenient_reader_can_read_is_refused_as_the_peers_faul
     spoilt = der[:place] + bytes([0x1F, 0x1F, der[place + 1] - 1]) + der[place + 3 :]
     code = verdict(with_value(sealed, HEADER, encode_base64(spoilt)), policy)
     assert code in {"der.malformed", "certificate.malformed"}
-    assert refusal_for(FormatError(code, "")).status == 401
+    assert PSD2.refusals.refusal_for(FormatError(code, "")).status == 401
 
 
 def test_nothing_is_remembered_of_a_refused_certificate(pki: Pki) -> None:

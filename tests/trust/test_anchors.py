@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -134,7 +137,14 @@ def test_one_broken_file_makes_the_trust_material_unreadable(pki, tmp_path, cont
     assert refusal(load_anchors, path).code == "trust.unreadable"
 
 
-def test_a_folder_with_the_suffix_of_a_certificate_is_not_silently_passed_over(pki, tmp_path):
-    (tmp_path / "root.pem").write_bytes(certificate_pem(pki.root.certificate))
-    (tmp_path / "more.pem").mkdir()
-    assert refusal(load_anchors, tmp_path).code == "trust.unreadable"
+def test_entries_of_a_folder_that_are_no_regular_files_are_passed_over(pki, tmp_path):
+    (tmp_path / "kept").write_bytes(certificate_pem(pki.root.certificate))
+    (tmp_path / "root.pem").symlink_to("kept")
+    (tmp_path / "folder.pem").mkdir()
+    os.mkfifo(tmp_path / "fifo.pem")
+    (tmp_path / "link.pem").symlink_to("fifo.pem")
+    (tmp_path / "zeros.pem").symlink_to("/dev/zero")
+    code = "import sys; from tppkit.trust import load_anchors; print(len(load_anchors(sys.argv[1]).roots))"
+    # In a process of its own: one that waits for a FIFO can only be killed.
+    done = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, timeout=20, check=True)
+    assert done.stdout == b"1\n"

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 from uuid import uuid4
 
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import Message, Seal, sign_request
 from tppkit.testpki import certificate_pem
 from tppkit.testpki.issued import Issued
+from tppkit.web import seal_every_request
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+EVERY_PATH = seal_every_request(PSD2)
 TARGET = "/psd2/v1/payments/sepa-credit-transfers?x=%2F"
 BODY = b'{"creditorName":"A",\r\n "amount":"12.50"}'
 REQUEST_ID = "7f9c24e8-3b12-4f6b-9d3a-0c1f1e9b6a55"

@@ -11,9 +11,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import ProxyForm, QwacPolicy, ReplayGuard, SealGate, SealMiddleware, TrustedProxy, verified_request
+from tppkit.web import (
+    ProxyForm,
+    QwacPolicy,
+    ReplayGuard,
+    SealGate,
+    SealMiddleware,
+    TrustedProxy,
+    seal_every_request,
+    verified_request,
+)
 from tppkit.web.replay_stores.memory import MemoryReplayStore
 
 
@@ -39,6 +49,7 @@ proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
 app = SealMiddleware(
     answer,
     gate=SealGate(
+        seal_every_request(PSD2),
         qwacs=QwacPolicy(paths),
         seals=SealPolicy(paths),
         trusted_proxies=[proxy],
@@ -47,7 +58,13 @@ app = SealMiddleware(
     ),
 )
 replaying = SealMiddleware(
-    answer, gate=SealGate(qwacs=QwacPolicy(paths), seals=SealPolicy(paths), replay=ReplayGuard(MemoryReplayStore()))
+    answer,
+    gate=SealGate(
+        seal_every_request(PSD2),
+        qwacs=QwacPolicy(paths),
+        seals=SealPolicy(paths),
+        replay=ReplayGuard(MemoryReplayStore()),
+    ),
 )
 
 

@@ -2,7 +2,8 @@
 
 What they need to know is in the environment: `CALLBACK_KEY` (the service's public key), `CALLBACK_KEPT` (a file that gets one line
 for each acknowledged callback: what was proven), `CALLBACK_TOLD` (one that gets a line for each refused one, which takes its time),
-`CALLBACK_PREFIX` (what is taken off the front of paths), `CALLBACK_PROXIES` (a trusted proxy of `guarded`).
+`CALLBACK_PREFIX` (what is taken off the front of paths), `CALLBACK_PROXIES` (a trusted proxy of `guarded`),
+`CALLBACK_RAW` (its address comes from no header).
 """
 
 from __future__ import annotations
@@ -89,5 +90,9 @@ def telling() -> CallbackMiddleware:
 
 def guarded() -> CallbackMiddleware:
     proxies = os.environ.get("CALLBACK_PROXIES", "").split()
-    peers = CallbackPeers(parse_networks(["203.0.113.0/28"]), trusted_proxies=parse_networks(proxies))
+    peers = CallbackPeers(
+        parse_networks(["203.0.113.0/28"]),
+        trusted_proxies=parse_networks(proxies),
+        address_is_raw=bool(os.environ.get("CALLBACK_RAW")),
+    )
     return CallbackMiddleware(asgi_rest, gate=CallbackGate(Inbox(receiver(), MemoryStore()), peers=peers))

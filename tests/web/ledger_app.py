@@ -7,9 +7,10 @@ from pathlib import Path
 
 from flask import Flask
 
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import ProxyForm, QwacPolicy, SealGate, TrustedProxy, WsgiSealMiddleware, psd2_requirement
+from tppkit.web import ProxyForm, QwacPolicy, SealGate, TrustedProxy, WsgiSealMiddleware
 
 app = Flask(__name__)
 
@@ -26,9 +27,9 @@ def cancel(product: str, payment_id: str) -> str:
 
 paths = PathVerifier(load_anchors(Path(os.environ["TPPKIT_ANCHORS"])))
 gate = SealGate(
+    PSD2,
     qwacs=QwacPolicy(paths),
     seals=SealPolicy(paths),
-    requirement=psd2_requirement,
     trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)],
 )
 app.wsgi_app = WsgiSealMiddleware(app.wsgi_app, gate=gate)  # type: ignore[method-assign]

@@ -9,8 +9,8 @@ from callback_apps import ORIGIN
 from callback_servers import Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from serving import free_port, program, run_program
 
+from serving import free_port, program, run_program
 from tppkit.callbacks import sign_callback
 
 _UVICORN = ("-m", "uvicorn", "--factory", "callback_apps:guarded", "--port", "{port}", "--http", "httptools")
@@ -18,8 +18,11 @@ _UVICORN = ("-m", "uvicorn", "--factory", "callback_apps:guarded", "--port", "{p
 SERVERS = {
     "replaced": Server(_UVICORN),
     "replaced, proxies": Server(_UVICORN, environment={"CALLBACK_PROXIES": "10.0.0.1"}),
+    "replaced by the proxy's": Server(_UVICORN, environment={"CALLBACK_PROXIES": "198.51.100.1"}),
     "as it is": Server((*_UVICORN, "--no-proxy-headers")),
-    "as it is, proxies": Server((*_UVICORN, "--no-proxy-headers"), environment={"CALLBACK_PROXIES": "127.0.0.1"}),
+    "as it is, proxies": Server(
+        (*_UVICORN, "--no-proxy-headers"), environment={"CALLBACK_PROXIES": "127.0.0.1", "CALLBACK_RAW": "1"}
+    ),
 }
 NGINX = """
 daemon off; master_process off; pid {folder}/nginx.pid; error_log stderr warn;

@@ -20,7 +20,7 @@ from tppkit.certificates import EidasCertificate, OrganizationPolicy
 from tppkit.errors import CertificateRejected, FormatError, TppkitError
 from tppkit.testpki import Issued, Pki, certificate_pem, make_pki, make_provider, profiles
 from tppkit.trust import PathVerifier, make_anchors
-from tppkit.web import PeerCertificate, QwacPolicy, peer_certificate
+from tppkit.web import AsgiSource, PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.peer import MAX_CHAIN
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -75,18 +75,18 @@ def issue(pki: Pki) -> Callable[..., EidasCertificate]:
 )
 def test_a_connection_without_a_certificate_has_no_peer(without: dict[str, Any]) -> None:
     with pytest.raises(CertificateRejected) as caught:
-        peer_certificate(without)
+        peer_certificate(AsgiSource(without))
     assert caught.value.code == "certificate.missing"
 
 
 def test_the_peer_is_what_the_server_put_into_the_scope(pki: Pki) -> None:
     chain = (pem(pki.qwac.certificate), pem(pki.qwac_ca.certificate))
-    found = peer_certificate(scope(client_cert_chain=chain, client_cert_error="certificate has expired"))
+    found = peer_certificate(AsgiSource(scope(client_cert_chain=chain, client_cert_error="certificate has expired")))
     assert found == PeerCertificate(chain, "certificate has expired", "asgi-tls")
 
 
 def test_a_long_chain_is_cut(pki: Pki) -> None:
-    found = peer_certificate(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100))
+    found = peer_certificate(AsgiSource(scope(client_cert_chain=[pem(pki.qwac.certificate)] * 100)))
     assert len(found.chain_pem) == MAX_CHAIN
 
 

@@ -13,14 +13,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tppkit import web
 from tppkit._encoding import encode_base64
 from tppkit.certificates import EidasCertificate
 from tppkit.errors import CertificateRejected, ConfigurationError, FormatError
 from tppkit.testpki import Pki, certificate_pem
-from tppkit.web import PeerCertificate, ProxyForm, TrustedProxy, peer_certificate
+from tppkit.web import PeerCertificate, ProxyForm, TrustedProxy
+from tppkit.web.sources import source_of
 
 PROXY = "10.0.0.5"
 STRANGER = "203.0.113.9"
+
+
+def peer_certificate(request: Any, **settings: Any) -> PeerCertificate:
+    return web.peer_certificate(source_of(request), **settings)
 
 
 def pem(certificate: EidasCertificate) -> str:
@@ -196,7 +202,7 @@ def test_an_address_that_may_come_from_a_header_is_believed_only_where_the_serve
     source = make(*forwarded[ProxyForm.NGINX], (name, "10.0.0.5:4444"))
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX))
-    assert f"the word of {name.lower()}: see address_is_raw" in caught.value.message
+    assert f"an address that may come from {name.lower()}: see address_is_raw" in caught.value.message
     believed = peer_certificate(source, trusted_proxies=proxy(ProxyForm.NGINX), address_is_raw=True)
     assert believed.source == "nginx"
 
@@ -225,7 +231,7 @@ def test_an_address_that_reads_unix_is_a_strangers_word(forwarded: Forwarded) ->
     for source in (scope(*headers, address="unix"), environ(*headers, address="unix"), fixed):
         with pytest.raises(CertificateRejected) as caught:
             peer_certificate(source, trusted_proxies=named, address_is_raw=True)
-        assert caught.value.message.endswith("not believed: x-ssl-client-cert from ?")
+        assert caught.value.message.endswith("ignored: x-ssl-client-cert from ?")
 
 
 def test_a_unix_socket_is_trusted_only_by_name(forwarded: Forwarded) -> None:
@@ -278,7 +284,7 @@ def test_a_header_of_another_name_is_reported_from_elsewhere(make: Callable[...,
     ((_, value),) = forwarded[ProxyForm.HAPROXY]
     with pytest.raises(CertificateRejected) as caught:
         peer_certificate(make(("X-TPP-Cert", value), address=STRANGER), trusted_proxies=configured)
-    assert f"not believed: x-tpp-cert from {STRANGER}" in caught.value.message
+    assert f"ignored: x-tpp-cert from {STRANGER}" in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from asgi import Recorder, sealed
+from asgi import EVERY_PATH, Recorder, sealed
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from serving import client_context, free_port, program, run_program, run_uvicorn, send
 
+from serving import client_context, free_port, program, run_program, run_uvicorn, send
 from tppkit._clock import utc_now
 from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem
@@ -28,7 +28,7 @@ from tppkit.web import (
     SealGate,
     SealMiddleware,
     TrustedProxy,
-    admitted_request,
+    caller_of,
     verified_request,
 )
 
@@ -160,6 +160,7 @@ def door(app: Recorder, form: ProxyForm, live_paths: PathVerifier) -> SealMiddle
     return SealMiddleware(
         app,
         gate=SealGate(
+            EVERY_PATH,
             qwacs=QwacPolicy(live_paths),
             seals=SealPolicy(live_paths),
             trusted_proxies=[TrustedProxy("127.0.0.1", form=form)],
@@ -175,8 +176,8 @@ def test_a_sealed_request_arrives_through_the_proxy(
     message = sealed(live_seal, target=target)
     with run_uvicorn(door) as upstream, front(upstream) as url:
         assert send(url, message, verify=client_context(live_pki, live_pki.qwac)).status_code == 201
-    admitted = admitted_request(app.scopes[0])
-    assert (admitted.peer.source, admitted.qwac) == (form.value, live_pki.qwac.certificate)
+    caller = caller_of(app.scopes[0])
+    assert (caller.peer.source, caller.qwac_chain[0]) == (form.value, live_pki.qwac.certificate)
     assert verified_request(app.scopes[0]).target == target
 
 
@@ -192,7 +193,7 @@ def test_a_client_cannot_tell_the_proxy_its_certificate(
     assert (refused.status_code, refused.json()["tppMessages"][0]["code"]) == (401, "CERTIFICATE_MISSING")
     assert accepted.status_code == 201
     ignored = {"client-cert", "x-forwarded-client-cert", "x-ssl-client-cert"} - {TrustedProxy("::", form=form).header}
-    assert set(admitted_request(app.scopes[0]).peer.ignored) == ignored
+    assert set(caller_of(app.scopes[0]).peer.ignored) == ignored
 
 
 @pytest.mark.parametrize("form", [ProxyForm.NGINX], ids=["nginx"])
@@ -215,7 +216,7 @@ def test_the_server_block_in_the_readme_of_a_pki_fits_the_middleware(
             accepted = send(url, message, verify=client_context(live_pki, live_pki.qwac))
             stranger = send(url, message, verify=client_context(live_pki, None))
     assert accepted.status_code == 201, accepted.text
-    assert admitted_request(app.scopes[0]).qwac == live_pki.qwac.certificate
+    assert caller_of(app.scopes[0]).qwac_chain[0] == live_pki.qwac.certificate
     assert (stranger.status_code, len(app.scopes)) == (400, 1)  # nginx's own: No required SSL certificate was sent
 
 

@@ -10,24 +10,25 @@ from typing import Any
 import asgi
 import pytest
 import wsgi
-from asgi import AT, sealed
+from asgi import AT, EVERY_PATH, sealed
 from callback_servers import Server, request, running
 from fastapi import FastAPI, Request
 from werkzeug.middleware.dispatcher import DispatcherMiddleware
 
-from tppkit.errors import ConfigurationError
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
+from tppkit.protocol.endpoint import Interface
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
 from tppkit.web import (
+    AsgiSource,
     ProxyForm,
     QwacPolicy,
-    Requirement,
     SealGate,
     SealMiddleware,
     TrustedProxy,
     WsgiSealMiddleware,
-    psd2_requirement,
     verified_request,
 )
 
@@ -89,9 +90,11 @@ def test_a_configured_mount_is_let_through(server: str, ports: dict[str, int], l
 
 @pytest.fixture
 def gate(paths: PathVerifier, policy: SealPolicy) -> Callable[..., SealGate]:
-    def made(**settings: Any) -> SealGate:
+    def made(interface: Interface = EVERY_PATH, **settings: Any) -> SealGate:
         proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
-        return SealGate(qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[proxy], **settings)
+        return SealGate(
+            interface, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[proxy], **settings
+        )
 
     return made
 
@@ -164,14 +167,6 @@ def test_a_stranger_learns_nothing_of_the_mount(gate: Gate) -> None:
     assert asgi.call(SealMiddleware(asgi.Recorder(), gate=gate()), scope, [b""]).code == "CERTIFICATE_MISSING"
 
 
-def test_what_passes_unlooked_at_is_routed_as_it_was_sent(gate: Gate, pki: Pki) -> None:
-    app = asgi.Recorder()
-    door = SealMiddleware(app, gate=gate(requirement=lambda method, path: None))
-    scope = asgi.scope_of(Message("GET", "/health"), pki.qwac)
-    assert asgi.call(door, scope, [b""]).status == 201
-    assert asgi.call(door, scope | {"path": "/psd2/v1/payments"}, [b""]).status == 400
-
-
 def test_an_application_under_a_dispatcher_of_werkzeug_has_its_mount(gate: Gate, pki: Pki, seal: Seal) -> None:
     app = Seen()
     environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
@@ -216,25 +211,22 @@ def test_the_table_of_the_interface_holds_below_the_mount(
     async def initiate(product: str, request: Request) -> str:
         return verified_request(request.scope).target
 
-    outer.mount("/bank", SealMiddleware(inner, gate=gate(mount="/bank", requirement=psd2_requirement)))
+    outer.mount("/bank", SealMiddleware(inner, gate=gate(PSD2, mount="/bank")))
     message = sealed(seal, method=method, target=path)
     told = asgi.call(outer, asgi.scope_of(message, pki.qwac, app=outer), [message.body])
     assert (told.status, dict(told.headers).get("allow")) == (status, allow), told.body
 
 
-def test_a_requirement_gets_the_path_below_the_mount_as_on_the_wire(gate: Gate, pki: Pki, seal: Seal) -> None:
-    seen: list[str] = []
+def test_a_route_is_found_below_the_mount_with_parameters_and_query(gate: Gate) -> None:
+    def found(path: str, **scope: Any) -> Any:
+        message = Message("GET", f"{path}{PAYMENTS}/sepa-credit-transfers/7?from=%C5%BE")
+        return gate(PSD2, mount="/bank").route(AsgiSource(asgi.scope_of(message, None, **scope)))
 
-    def note(method: str, path: str) -> Requirement:
-        seen.append(path)
-        return Requirement()
-
-    for mount in ("/bank", ""):
-        environ = wsgi.environ_of(wsgi.forwarded(sealed(seal, target=TARGET), pki))
-        door = WsgiSealMiddleware(Seen(), gate=gate(mount=mount, requirement=note))
-        behind = {"SCRIPT_NAME": "/bank", "PATH_INFO": "/psd2/v1/payments/a/b"} if mount else {}
-        assert wsgi.call(door, environ | behind)[0] == 201
-    assert seen == ["/psd2/v1/payments/a%2Fb", "/bank/psd2/v1/payments/a%2Fb"]
+    route = found("/bank", root_path="/bank")
+    assert (route.row.name, dict(route.parameters)["payment_id"], route.unused) == ("payment_details", "7", ("from",))
+    for wrong in ("/bank2", "/bank/bank", "/other"):
+        with pytest.raises((FormatError, LocalProtocolError)):
+            found(wrong, root_path="/bank")
 
 
 def test_the_forced_script_name_of_django_needs_no_mount(ports: dict[str, int], live_pki: Pki, live_seal: Seal) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from asgi import AT, Recorder, call, scope_of
+from asgi import AT, EVERY_PATH, Recorder, call, scope_of
 from sealing import policy_of, request_for, seal_of
 
-from tppkit.protocol.psd2.errors import refusal_for
 from tppkit.seals import PROFILES, SealProfile, sign_request
 from tppkit.testpki import Pki
 from tppkit.web import QwacPolicy, SealGate, SealMiddleware, verified_request
@@ -20,7 +19,7 @@ def test_every_dialect_is_let_through_whole_and_refused_when_its_body_was_change
     row: SealProfile, body: bytes, rsa_pki: Pki
 ) -> None:
     app, seals = Recorder(), policy_of(row, rsa_pki)
-    door = SealMiddleware(app, gate=SealGate(qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT))
+    door = SealMiddleware(app, gate=SealGate(EVERY_PATH, qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT))
     sealed = sign_request(request_for(row, body=body), seal=seal_of(row, rsa_pki.qseal), at=AT)
     scope = scope_of(sealed, rsa_pki.qwac)
     for _ in range(2):  # the second time from memory
@@ -37,7 +36,7 @@ def test_a_request_without_the_id_that_its_dialect_demands_is_told_the_headers_n
 ) -> None:
     row = PROFILES[name]
     seals = policy_of(row, rsa_pki)
-    gate = SealGate(qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT, tell=refusal_for)
+    gate = SealGate(EVERY_PATH, qwacs=QwacPolicy(seals.paths), seals=seals, now=lambda: AT, brief=False)
     message = request_for(row)
     fields = tuple(header for header in message.headers if header[0].lower() != field.lower())
     told = call(

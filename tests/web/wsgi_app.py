@@ -8,9 +8,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+from tppkit.protocol.psd2 import PSD2
 from tppkit.seals import SealPolicy
 from tppkit.trust import PathVerifier, load_anchors
-from tppkit.web import ProxyForm, QwacPolicy, SealGate, TrustedProxy, WsgiSealMiddleware, verified_request
+from tppkit.web import (
+    ProxyForm,
+    QwacPolicy,
+    SealGate,
+    TrustedProxy,
+    WsgiSealMiddleware,
+    seal_every_request,
+    verified_request,
+)
 
 
 def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -24,6 +33,7 @@ def answer(environ: dict[str, Any], start_response: Any) -> list[bytes]:
 def make_gate(anchors: Path, *, max_body_bytes: int = 1000) -> SealGate:
     paths = PathVerifier(load_anchors(anchors))
     return SealGate(
+        seal_every_request(PSD2),
         qwacs=QwacPolicy(paths),
         seals=SealPolicy(paths),
         trusted_proxies=[TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)],

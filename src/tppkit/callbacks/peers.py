@@ -62,7 +62,7 @@ def real_peer(peer: str, *, trusted_proxies: Sequence[IpNetwork] = (), forwarded
     for hop in reversed(hops[-_MAX_HOPS:]):
         if not _is_in(address, trusted_proxies):
             return address
-        address = _read_address(_without_port(hop))
+        address = _read_address(without_port(hop))
     if len(hops) > _MAX_HOPS and _is_in(address, trusted_proxies):
         raise CallbackRejected("callback.peer", f"the request came over more than {_MAX_HOPS} proxies")
     return address
@@ -99,7 +99,8 @@ def verify_peer(
     return address
 
 
-def _without_port(hop: str) -> str:
+def without_port(hop: str) -> str:
+    """An address as proxies write it, without its port and brackets."""
     found = _PORT.fullmatch(hop)
     return hop if found is None else found[1] or found[2]
 

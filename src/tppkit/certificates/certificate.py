@@ -78,7 +78,7 @@ class Subject:
         """The QcStatements; without the extension, one that states nothing."""
         return self.extensions.qc
 
-    @property
+    @cached_property
     def roles(self) -> tuple[str, ...]:
         """The PSD2 roles as in TS 119 495, for example `("PSP_PI", "PSP_AI")`; empty without a PSD2 statement."""
         return self.qc.psd2.role_names if self.qc.psd2 else ()

@@ -25,7 +25,7 @@ class OrganizationPolicy:
     Give the same policy to the gate and to the seals. Open Banking UK writes `PSDGB-OB-...` beside the NCAId `GB-FCA`:
 
         uk = OrganizationPolicy(match_authority=False)
-        gate = SealGate(qwacs=QwacPolicy(paths, organizations=uk), seals=SealPolicy(paths, organizations=uk))
+        gate = SealGate(PSD2, qwacs=QwacPolicy(paths, organizations=uk), seals=SealPolicy(paths, organizations=uk))
 
     Attributes:
         schemes: accepted schemes, of `PSD`, `VAT`, `NTR`, `LEI` and national ones with their colon (`xx:`).

@@ -6,6 +6,7 @@ Exit: 0 all passed and complete, 1 any failed, 2 wrong usage, 3 none failed but 
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -32,6 +33,13 @@ _PROGRESS_S = 1.0
 
 def _read_at(ctx: click.Context, param: click.Parameter, value: str) -> datetime | None:
     return None if value == "recorded" else read_time(ctx, param, value)
+
+
+def _read_heads(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> frozenset[str]:
+    for head in value:
+        if not re.fullmatch("[0-9A-Fa-f]{64}", head):
+            raise click.BadParameter(f"{head!r} is not 64 hexadecimal digits", ctx, param)
+    return frozenset(head.lower() for head in value)
 
 
 def _read_count(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
@@ -67,6 +75,7 @@ def audit() -> None:
     "heads",
     multiple=True,
     metavar="LEAF",
+    callback=_read_heads,
     help="A head kept elsewhere; that it is not the end of an archive is inconsistent.",
 )
 @click.option(
@@ -75,13 +84,13 @@ def audit() -> None:
     show_default=True,
     metavar="all|N",
     callback=_read_count,
-    help="How many records that failed or are out of place to list.",
+    help="How many records that failed, are out of place or have findings to list.",
 )
 @organization_options
 @json_option
 def verify(
     archives: tuple[Path, ...], trust: Path | None, crls: tuple[Path, ...], responses: tuple[Path, ...],
-    at: datetime | None, heads: tuple[str, ...], failures: int | None, as_json: bool,
+    at: datetime | None, heads: frozenset[str], failures: int | None, as_json: bool,
     organizations: OrganizationPolicy,
 ) -> int:  # fmt: skip
     """Verify every retained signature of each ARCHIVE again, and that no record is missing or moved."""
@@ -92,7 +101,7 @@ def verify(
     except (ConfigurationError, FormatError) as e:
         say_error(e)
         return _NO_TRUST
-    summary = AuditSummary(max_failures=failures, expected_heads=frozenset(heads))
+    summary = AuditSummary(max_failures=failures, expected_heads=heads)
     begin = time.perf_counter()
     unreadable = set()
     try:
@@ -190,6 +199,8 @@ def _print(result: dict[str, Any], summary: AuditSummary) -> None:
             click.echo(f"  {where}: {row.verdict}: {printable(row.message or '')} [{row.code}]")
         if row.stream_code:
             click.echo(f"  {where}: {printable(row.stream_message or '')} [{row.stream_code}]")
+        for finding in row.findings:
+            click.echo(f"  {where}: {finding.severity}: {printable(finding.message)} [{finding.code}]")
     if summary.not_listed:
         click.echo(f"  {summary.not_listed} more are not listed; list them with --failures all")
     for finding in summary.findings:

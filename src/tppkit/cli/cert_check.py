@@ -70,7 +70,9 @@ def check(
     where --trust is not given. The worst exit code of all files counts.
     """
     require_one_stdin(*files)
-    options = load_trust(trust, trusted_lists, (*crls, *responses), as_json=as_json)
+    now = present(None)
+    at = at or now
+    options = load_trust(trust, trusted_lists, (*crls, *responses), now=max(now, at), as_json=as_json)
     if options is None:
         return UNREADABLE
     try:
@@ -78,8 +80,7 @@ def check(
     except FormatError as e:
         tell_unreadable(str(password_file), e, as_json=as_json)
         return UNREADABLE
-    now = present(None)
-    task = _Task(Use(use), at or now, max(now, at or now), edition, options)
+    task = _Task(Use(use), at, edition, options)
     entries: list[Mapping[str, Any]] = []
     worst = HOLDS
     for name in files:
@@ -106,14 +107,13 @@ class _Task(NamedTuple):
 
     as_: Use
     at: datetime
-    now: datetime
     edition: str | None
     options: TrustOptions
 
     def judge(self, bundle: Bundle, *, as_json: bool) -> tuple[Mapping[str, Any], int]:
         """The verdict as JSON and its exit code; printed unless it is asked for as JSON."""
         findings = check_certificate(bundle.leaf, as_=self.as_, at=self.at, edition=self.edition)
-        belief = self.options.judge(bundle, as_=self.as_, at=self.at, now=self.now)
+        belief = self.options.judge(bundle, as_=self.as_, at=self.at)
         known = {(finding.code, finding.severity) for finding in findings}
         findings += tuple(finding for finding in belief.findings if (finding.code, finding.severity) not in known)
         if not as_json:
@@ -154,7 +154,7 @@ def _facts(leaf: EidasCertificate) -> list[tuple[str, str]]:
 def _belief_facts(belief: Belief, options: TrustOptions) -> list[tuple[str, str]]:
     if not options.has_anchors:
         return []
-    facts = [*_chain(belief.path), *revocation_facts(belief.path, asked=options.evidence is not None)]
+    facts = [*_chain(belief.path), *revocation_facts(belief.path, asked=options.checker is not None)]
     if belief.status is not None:
         listing = belief.status.listing
         service = f", {listing.instance.name} ({listing.issuer.trusted_list.territory})" if listing else ""

@@ -18,6 +18,7 @@ from tppkit.trust import (
     PathVerifier,
     Purpose,
     QualifiedStatus,
+    RevocationChecker,
     RevocationEvidence,
     TrustedLists,
     TrustedPath,
@@ -61,26 +62,26 @@ class TrustOptions:
     Attributes:
         anchors: the authorities of --trust; None without it.
         lists: the trusted lists; None without them.
-        evidence: answers about revocation; None without any.
+        checker: Checks revocation by the given CRLs and OCSP responses; None without any. All files share it, so that
+            the signature of a long list is verified once.
     """
 
     anchors: Anchors | None
     lists: TrustedLists | None
-    evidence: RevocationEvidence | None
+    checker: RevocationChecker | None
 
     @property
     def has_anchors(self) -> bool:
         """Whether authorities were given, so that a chain is checked."""
         return self.anchors is not None or self.lists is not None
 
-    def judge(self, bundle: Bundle, *, as_: Use, at: datetime, now: datetime) -> Belief:
+    def judge(self, bundle: Bundle, *, as_: Use, at: datetime) -> Belief:
         """Ask everything that was given about a certificate, at a time.
 
         Args:
             bundle: the certificate, and what may stand above it.
             as_: what it is used as.
             at: the time to judge at, aware.
-            now: the present, or `at` where that is later: answers from after it are refused.
         """
         status, findings = self._ask_lists(bundle, as_, at)
         path: TrustedPath | None = None
@@ -89,17 +90,15 @@ class TrustOptions:
             try:
                 anchors = self.anchors or self._listed_authorities(as_, at)
                 passed_over = tuple(f for f in anchors.findings if f.severity is Severity.WARNING)
-                path = self._verify(anchors, bundle, at, now)
+                # A verifier remembers chains: a shared one would accept a file by the intermediates of another file.
+                verifier = PathVerifier(anchors, revocation=self.checker)
+                path = verifier.verify(bundle.leaf, at=at, intermediates=bundle.others)
                 findings += path.findings
             except CertificateRejected as e:
                 findings = _with_refusal((*findings, *e.findings, *passed_over), e)
             except ConfigurationError as e:  # no list grants an authority for this use at the time
                 findings = _with_refusal(findings, e)
-        return Belief(findings, path, status, self.evidence is not None)
-
-    def _verify(self, anchors: Anchors, bundle: Bundle, at: datetime, now: datetime) -> TrustedPath:
-        checker = make_checker(self.evidence, now=now)
-        return PathVerifier(anchors, revocation=checker).verify(bundle.leaf, at=at, intermediates=bundle.others)
+        return Belief(findings, path, status, self.checker is not None)
 
     def _listed_authorities(self, as_: Use, at: datetime) -> Anchors:
         lists = self.lists or TrustedLists(())
@@ -126,7 +125,7 @@ def _with_refusal(
 
 
 def load_trust(
-    trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path], *, as_json: bool
+    trust: Path | None, trusted_lists: Path | None, answers: Iterable[Path], *, now: datetime, as_json: bool
 ) -> TrustOptions | None:
     """Read what the options name; None when an answer cannot be read, which has been told then.
 
@@ -134,6 +133,7 @@ def load_trust(
         trust: authorities, a file or folder.
         trusted_lists: a folder of trusted lists.
         answers: CRLs and OCSP responses.
+        now: the present, or the time to judge at if that is later; newer answers are refused.
         as_json: tell it as JSON.
 
     Raises:
@@ -154,7 +154,7 @@ def load_trust(
     return TrustOptions(
         None if trust is None else load_anchors(trust),
         None if trusted_lists is None else load_trusted_lists(trusted_lists),
-        evidence if paths else None,
+        make_checker(evidence if paths else None, now=now),
     )
 
 

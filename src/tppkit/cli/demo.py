@@ -6,9 +6,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import click
@@ -23,14 +24,15 @@ from tppkit.client import Identity, Psd2Client
 from tppkit.errors import ConfigurationError
 from tppkit.evidence import AuditSummary, Verdict, audit_archive
 from tppkit.evidence.archive import RECORDS
-from tppkit.protocol.psd2 import PaymentInitiated, PaymentInitiation, PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2 import PSD2, PaymentInitiated, PaymentInitiation, PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.endpoints import INITIATE_PAYMENT
-from tppkit.protocol.psd2.errors import parse_refusal
 from tppkit.protocol.psd2.models import AccountReference, InstructedAmount
-from tppkit.sandbox import SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Message, Seal, sign_request
 from tppkit.testpki import Issued, Pki, make_pki, make_provider, write_pki
 from tppkit.trust import PathVerifier, load_anchors
+
+if TYPE_CHECKING:
+    from tppkit.sandbox import SandboxServer
 
 _PAYMENT = PaymentInitiation(
     instructed_amount=InstructedAmount(currency="EUR", amount="12.50"),
@@ -59,12 +61,15 @@ class _Cast:
 @json_option
 def demo(directory: Path | None, as_json: bool) -> int:
     """Make a test PKI, pay through a sandbox bank over mutual TLS, be refused four times, and audit what was kept."""
+    from tppkit.sandbox import SandboxSettings, run_sandbox
+
     folder = _folder(directory)
+    bank = run_sandbox(SandboxSettings(folder, pki=folder / "pki"))
     story = Story(on_stderr=as_json)
     story.say("tppkit demo: a sealed SEPA payment over mutual TLS, kept, and re-verified by an auditor")
     story.say("")
     with suppress(StoryOver):
-        _play(story, folder)
+        _play(story, folder, bank)
     exit_code = _end(story, folder)
     if as_json:
         kept = {name: str(folder / name.replace("_", "-")) for name in ("pki", "archive", "archive_altered")}
@@ -72,9 +77,9 @@ def demo(directory: Path | None, as_json: bool) -> int:
     return exit_code
 
 
-def _play(story: Story, folder: Path) -> None:
+def _play(story: Story, folder: Path, bank: AbstractContextManager[SandboxServer]) -> None:
     cast = _make_certificates(story, folder)
-    with run_sandbox(SandboxSettings(folder, pki=folder / "pki")) as server:
+    with bank as server:
         identity = _identity(cast.pki.qwac, cast.pki)
         with Psd2Client(server.addresses.psd2_url, identity=identity) as client:
             initiated = _pay(story, client, server.addresses.psd2_url)
@@ -157,7 +162,7 @@ def _be_refused(story: Story, cast: _Cast, identity: Identity, url: str) -> None
     for title, sender, request, status, code in cases:
         with story.step(title) as told:
             answer = _send(sender, url, request)
-            got, text = parse_refusal(answer.status_code, answer.content)
+            got, text = PSD2.refusals.read(answer.content)
             told.append(f"{answer.status_code} {got}: {text}")
             expect((answer.status_code, got) == (status, code), f"expected {status} {code}")
 

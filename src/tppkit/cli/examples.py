@@ -7,9 +7,13 @@ from types import MappingProxyType
 
 import click
 
-_CHECKS = "0 holds, 1 does not hold, 2 wrong usage, 3 input cannot be read."
-_MAKES = "0 done, 2 wrong usage, 3 input cannot be read or output cannot be written."
-_SERVES = "0 stopped by Ctrl-C or SIGTERM, 2 wrong usage, 3 input cannot be read or the port is taken."
+_CHECKS = "0 holds, 1 does not hold, 2 wrong usage or trust material cannot be read, 3 input cannot be read."
+_MAKES = "0 done, 2 wrong usage or output cannot be written, 3 input cannot be read."
+_CHANGES_PKI = "0 done, 2 wrong usage, no test PKI in the folder or output cannot be written, 3 input cannot be read."
+_SERVES = (
+    "0 stopped by Ctrl-C or SIGTERM, 2 wrong usage, port taken, no test PKI in the folder or output cannot be written,"
+    " 3 input cannot be read."
+)
 _AUDITS = (
     "0 all passed and complete, 1 any failed, 2 wrong usage, 3 none failed but some indeterminate, 4 log or sequence inconsistent,"
     " 5 archive cannot be read, 6 interrupted, 7 trust material missing."
@@ -68,26 +72,26 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         "cert renewal": (("tppkit cert renewal certs/qwac.pem certs/other-qwac.pem",), _CHECKS),
         "demo": (
             ("tppkit demo", "tppkit demo --dir kept --json"),
-            "0 every step as expected, 1 a step was not, 2 wrong usage, 3 files cannot be written.",
+            "0 every step as expected, 1 a step was not, 2 wrong usage or output cannot be written.",
         ),
         "pki create": (
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,
         ),
         "pki csr": (
             ("tppkit pki csr my.csr --org-id PSDDE-BAFIN-123456 --name 'Zahlgut GmbH'", "tppkit pki csr new.csr --repair certs/qwac.csr"),
-            "0 done, 1 --repair left something that only the holder can change, 2 wrong usage, 3 input cannot be read or output"
-            " cannot be written.",
+            "0 done, 1 --repair left something that only the holder can change, 2 wrong usage or output cannot be written,"
+            " 3 input cannot be read.",
         ),
         "pki faults": (("tppkit pki faults", "tppkit pki faults --json"), _MAKES),
-        "pki issue": (("tppkit pki issue qwac certs --roles PSP_AI", "tppkit pki issue csr certs --csr my.csr"), _MAKES),
-        "pki renew": (("tppkit pki renew certs",), _MAKES),
+        "pki issue": (("tppkit pki issue qwac certs --roles PSP_AI", "tppkit pki issue csr certs --csr my.csr"), _CHANGES_PKI),
+        "pki renew": (("tppkit pki renew certs",), _CHANGES_PKI),
         "pki revoke": (
             (
                 "tppkit pki revoke certs/other-qseal.pem --reason keyCompromise",
                 "tppkit pki revoke certs/qwac.pem --reason certificateHold",
                 "tppkit pki revoke certs/qwac.pem --lift",
             ),
-            _MAKES,
+            _CHANGES_PKI,
         ),
         "pki serve": (("tppkit pki serve certs --port 8448",), _SERVES),
         "qr login": (("tppkit qr login https://tpp.example/login/1a2b --png login.png",), _MAKES),
@@ -119,7 +123,10 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
             "0 explained, or it verifies, 1 not explained, 2 wrong usage, 3 input cannot be read.",
         ),
         "trust status": (("tppkit trust status certs/qseal.pem --trusted-lists certs/trusted-lists",), _CHECKS),
-        "trust fetch": (("tppkit trust fetch trusted-lists", "tppkit trust fetch trusted-lists --territory LT --territory DE"), _CHECKS),
+        "trust fetch": (
+            ("tppkit trust fetch trusted-lists", "tppkit trust fetch trusted-lists --territory LT --territory DE"),
+            "0 holds, 1 does not hold, 2 wrong usage or output cannot be written, 3 a list cannot be fetched or read.",
+        ),
         "trust lists": (("tppkit trust lists certs/trusted-lists",), _CHECKS),
     }
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -10,12 +10,14 @@ from cryptography.x509 import IssuingDistributionPoint, ocsp
 from cryptography.x509.extensions import ReasonFlags
 
 from tppkit._clock import format_time
-from tppkit.certificates import EidasCertificate, oids
+from tppkit.certificates import DistinguishedName, EidasCertificate, der, oids
+from tppkit.certificates.names import read_name
 from tppkit.cli.output import finding_object
 from tppkit.errors import FormatError
 from tppkit.trust import Crl, OcspResponse
 from tppkit.trust.revocation.crl import check_dates, read_reason
 from tppkit.trust.revocation.ocsp_response import UNREADABLE
+from tppkit.trust.revocation.revocation_list import issuer_named_by
 
 _SHOWN = 10  # entries of a list that are printed as text
 _NOT_CHECKED = "not checked: cert check --trust does that"
@@ -44,13 +46,30 @@ def crl_object(file: str, crl: Crl) -> dict[str, Any]:
                 "serial_hex": f"{entry.serial_number:X}",
                 "revoked_at": format_time(entry.revocation_date_utc),
                 "reason": read_reason(entry),
+                "certificate_issuer": issuer and str(issuer),
             }
-            for entry in crl.x509
+            for entry, issuer in zip(crl.x509, _issuers(crl), strict=True)
         ],
         "extensions": list(crl.extensions),
         "critical_extensions": [oid for oid, extension in crl.extensions.items() if extension.critical],
         "findings": [finding_object(finding) for finding in check_dates(crl)],
     }
+
+
+def _issuers(crl: Crl) -> Iterator[DistinguishedName | None]:
+    """For each entry of an indirect list the issuer of its certificate, the one that was named last (RFC 5280 section 5.3.3).
+
+    None from an unreadable name on, until the next name; None for each entry of a direct list.
+    """
+    is_indirect = crl.is_indirect
+    issuer = crl.issuer_name if is_indirect else None
+    for entry in crl.x509:
+        if is_indirect:
+            try:
+                issuer = issuer_named_by(entry) or issuer
+            except FormatError:
+                issuer = None
+        yield issuer
 
 
 def _point_object(point: IssuingDistributionPoint) -> dict[str, Any]:
@@ -66,7 +85,7 @@ def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
     """An OCSP response as JSON.
 
     Raises:
-        FormatError: `ocsp.malformed`.
+        FormatError: `ocsp.malformed`; `der.*`, the name of the responder is malformed.
     """
     parsed, is_answer = response.x509, response.status == "successful"
     try:
@@ -79,6 +98,7 @@ def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
             "nonce": None if response.nonce is None else response.nonce.hex(),
             "signature_algorithm": _algorithm(parsed.signature_algorithm_oid.dotted_string) if is_answer else None,
             "responder_key_hash": parsed.responder_key_hash.hex() if is_answer and parsed.responder_key_hash else None,
+            "responder_name": _responder_name(parsed) if is_answer else None,
             "certificates": [
                 str(EidasCertificate.from_der(one.public_bytes(Encoding.DER)).subject)
                 for one in (parsed.certificates if is_answer else ())
@@ -88,6 +108,13 @@ def ocsp_object(file: str, response: OcspResponse) -> dict[str, Any]:
         }
     except UNREADABLE as e:
         raise FormatError("ocsp.malformed", f"the OCSP response cannot be read: {str(e)[:120]}") from e
+
+
+def _responder_name(parsed: ocsp.OCSPResponse) -> str | None:
+    if parsed.responder_name is None:
+        return None
+    encoded = parsed.responder_name.public_bytes()
+    return str(read_name(encoded, der.read_whole(encoded, tag=der.SEQUENCE)))
 
 
 def _single_object(single: ocsp.OCSPSingleResponse) -> dict[str, Any]:
@@ -109,7 +136,7 @@ def crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
     """A CRL as lines, the first entries only."""
     revoked, point = entry["revoked"], entry["distribution_point"] or {}
     scope = [*(text for flag, text in _FLAGS.items() if point.get(flag)), *point.get("only_some_reasons", ())]
-    lines = [" ".join((one["serial_hex"], one["revoked_at"], one["reason"] or "")) for one in revoked[:_SHOWN]]
+    lines = [_entry_text(one, is_indirect=bool(point.get("indirect_crl"))) for one in revoked[:_SHOWN]]
     if len(revoked) > _SHOWN:
         lines.append(f"and {len(revoked) - _SHOWN} more (--json shows all)")
     return [
@@ -126,6 +153,11 @@ def crl_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
+def _entry_text(one: dict[str, Any], *, is_indirect: bool) -> str:
+    issuer = f"issued by {one['certificate_issuer'] or 'an unreadable name'}" if is_indirect else ""
+    return " ".join(part for part in (one["serial_hex"], one["revoked_at"], one["reason"], issuer) if part)
+
+
 def ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
     """An OCSP response as lines."""
     return [
@@ -133,7 +165,7 @@ def ocsp_facts(entry: dict[str, Any]) -> list[tuple[str, str]]:
         ("produced", entry["produced_at"] or ""),
         ("nonce", entry["nonce"] or ""),
         ("signature", entry["signature_algorithm"] and f"{entry['signature_algorithm']}, {_NOT_CHECKED}"),
-        ("responder", ", ".join(entry["certificates"]) or entry["responder_key_hash"] or ""),
+        ("responder", ", ".join(entry["certificates"]) or entry["responder_name"] or entry["responder_key_hash"] or ""),
         *(("certificate", _single_text(one)) for one in entry["responses"]),
         ("sha256", entry["sha256"]),
     ]

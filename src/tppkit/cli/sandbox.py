@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import logging
+import select
 import signal
+import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -21,6 +24,8 @@ from tppkit.cli.sandbox_curl import curl_line
 from tppkit.cli.seal_profile import PROFILE_NAME
 from tppkit.errors import TppkitError
 from tppkit.seals import PROFILES, SealProfile
+
+_PIECE = 1024  # characters, at most 4 bytes each: what a pipe takes at once
 
 
 @click.group()
@@ -91,15 +96,35 @@ def up(
     """
     from tppkit.sandbox import SandboxServer, SandboxSettings
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=_Lines(sys.stderr))
     for noisy in ("uvicorn", "uvicorn.error"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     settings = SandboxSettings(
         directory, pki=pki, host=host, port=port, strict=strict, database=database, seed=seed, profile=profile,
         public_url=public_url, dns=dns, roots_only=roots_only, organizations=organizations,
     )  # fmt: skip
-    server = SandboxServer(settings, log=partial(click.echo, err=as_json))
+    server = SandboxServer(settings, log=partial(print, file=_Lines(sys.stderr if as_json else sys.stdout), flush=True))
     asyncio.run(_serve(server, ready_file, as_json))
+
+
+class _Lines(io.TextIOBase):
+    """Writes to a stream without waiting: what the reader of a full pipe does not take is lost, and the sandbox goes on.
+
+    Args:
+        stream: stdout or stderr.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        """Write what the stream takes now; a pipe that is ready takes PIPE_BUF bytes at once."""
+        for begin in range(0, len(text), _PIECE):
+            if not select.select([], [self._stream], [], 0)[1]:
+                break
+            self._stream.write(text[begin : begin + _PIECE])
+            self._stream.flush()
+        return len(text)
 
 
 async def _serve(server: Any, ready_file: Path | None, as_json: bool) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from tppkit._files import write_new
 from tppkit.certificates import load_certificates
-from tppkit.sandbox.dialect import key_id_of
 from tppkit.seals import SealProfile
 
 _PATH = "/psd2/v1/payments/sepa-credit-transfers"
@@ -33,6 +32,8 @@ def curl_line(server: Any) -> str:
         FormatError: the PKI has no QSealC, or none whose key the dialect takes: `file.unreadable`, `profile.key`, `certificate.*`.
         ConfigurationError: `file.unwritable`.
     """
+    from tppkit.sandbox.dialect import key_id_of
+
     settings = server.sandbox.settings
     profile, folder, pki = settings.profile, settings.directory.resolve(), server.sandbox.pki.resolve()
     certificate = load_certificates(pki / "qseal.pem")[0]

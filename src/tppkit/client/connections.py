@@ -14,6 +14,7 @@ import httpx
 
 from tppkit.client.deadline import deadline
 from tppkit.client.identity import Identity
+from tppkit.client.tls_context import NoCertificate
 
 DEFAULT_TIMEOUT_S = 30.0
 KEEP_ALIVE_S = 120.0
@@ -24,7 +25,7 @@ _STEP = 0.3
 
 
 def make_client(
-    identity: Identity,
+    identity: Identity | NoCertificate,
     *,
     base_url: str = "",
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -35,7 +36,7 @@ def make_client(
     """A client for threads; close it, or use it in a `with` statement.
 
     Args:
-        identity: shown to the bank on every connection.
+        identity: shown to the bank on every connection; `NoCertificate` where callers are known by a key.
         base_url: put before relative addresses.
         timeout_s: for a whole call, in seconds, however slowly the answer comes. Of an answer that is streamed, until its body.
         auth: for every request; a `SealAuth` that seals all of them.
@@ -48,7 +49,7 @@ def make_client(
 
 
 def make_async_client(
-    identity: Identity,
+    identity: Identity | NoCertificate,
     *,
     base_url: str = "",
     timeout_s: float = DEFAULT_TIMEOUT_S,
@@ -62,7 +63,7 @@ def make_async_client(
 
 
 def _options(
-    identity: Identity, base_url: str, timeout_s: float, auth: Any, proxy: Any, library: Any
+    identity: Identity | NoCertificate, base_url: str, timeout_s: float, auth: Any, proxy: Any, library: Any
 ) -> dict[str, Any]:
     step_s = _STEP * timeout_s
     return {

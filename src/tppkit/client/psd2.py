@@ -1,36 +1,36 @@
-"""The PSD2 interface from the provider's side: one method an endpoint row, for threads and for asyncio.
+"""The PSD2 interface from the provider's side: one builder and one line for each endpoint.
 
     with Psd2Client("https://psd2.bank.example", identity=identity) as client:
         initiated = client.initiate_payment(payment)
         final = client.wait_for_payment(initiated.payment_id)
 
-Requests keep their connection alive beyond the polling interval, never follow a redirect, and ignore proxy settings of the
-environment. Source: PSD2 document, part A.
+Source: PSD2 document, part A.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
-from types import MappingProxyType, TracebackType
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 import httpx
 
-from tppkit.client.calls import MAX_ANSWER_BYTES, Call, ServerAnswer
-from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
-from tppkit.client.deadline import deadline
-from tppkit.client.http_libraries import FAILURES, TIMEOUTS
+from tppkit._clock import utc_now
+from tppkit.client.calls import Call, Calls, Polling, split_base_url
+from tppkit.client.connections import DEFAULT_TIMEOUT_S
+from tppkit.client.credentials import SealCredentials
+from tppkit.client.driver import AsyncClient, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.client.psd2_calls import Model, Psd2Calls
-from tppkit.errors import LocalProtocolError, OutcomeUnknown, RemoteProtocolError, TransportError
+from tppkit.client.methods import Method
+from tppkit.errors import TransportError
+from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
     PAYMENT,
+    PSD2,
     PaymentDetails,
     PaymentInitiated,
     PaymentInitiation,
@@ -38,74 +38,50 @@ from tppkit.protocol.psd2 import (
     PaymentStatus,
     TransactionStatus,
 )
+from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_DETAILS, PAYMENT_STATUS
+from tppkit.protocol.psd2.rules import parse_redirect_uri
 
 POLL_INTERVAL_S = 3.0  # the document suggests 2 to 5 seconds
 WAIT_S = 600.0
 
-_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
+_REPEAT = (
+    "it may have been carried out: to find out, send it again within the hour with the same X-Request-ID {id}, which returns the "
+    "first answer and does nothing twice"
+)
+_ASK_STATUS = "it may have been carried out: to find out, ask for the payment's status"
 
-# Whatever a client that is passed in does with its own requests.
-_AS_IT_IS: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
+_NO_HEADERS: Mapping[str, str | None] = MappingProxyType({})
 
-
-class _Client:
-    """What both drivers share."""
-
-    def __init__(self, base_url: str, identity: Identity, timeout_s: float, new_request_id: Callable[[], UUID]) -> None:
-        self._calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
-        self._timeout_s = timeout_s
-
-    def _request(self, client: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
-        message = call.message
-        request = client.build_request(
-            message.method,
-            self._calls.origin + message.target,
-            headers=list(message.headers),
-            content=message.body or None,
-        )
-        if request.url.raw_path != message.target.encode("ascii"):
-            raise LocalProtocolError("client.target", "the HTTP library would send another target than the sealed one")
-        return request
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
-class Psd2Client(_Client):
-    """A bank's PSD2 interface, for threads.
+class Psd2Calls(Calls):
+    """Builds the requests of the PSD2 interface; sends nothing.
 
     Args:
-        base_url: `https://host[:port][/prefix]`.
-        identity: QWAC and seal.
-        timeout_s: for a whole call, in seconds, however slowly the answer comes.
+        base_url: `https://host[:port]`, with a path prefix where a gateway needs one.
+        identity: its seal signs what must be signed.
         new_request_id: makes X-Request-IDs.
-        http: a client to use instead of an own one, as `make_client` gives it; it is not closed. Its own `auth` and its
-            following of redirects are left aside.
+        now: the present time, aware.
+
+    Raises:
+        ConfigurationError: `client.base-url`, `seal.other-origin`.
     """
 
     def __init__(
-        self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
-        new_request_id: Callable[[], UUID] = uuid4, http: httpx.Client | None = None,
+        self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:  # fmt: skip
-        super().__init__(base_url, identity, timeout_s, new_request_id)
-        self._own = http is None
-        self._http = make_client(identity, timeout_s=timeout_s) if http is None else http
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        if self._own:
-            self._http.close()
+        credentials = SealCredentials(identity, origin=split_base_url(base_url)[0], now=now)
+        super().__init__(PSD2, base_url, credentials=credentials)
+        self._new_request_id = new_request_id
 
     def initiate_payment(
         self, payment: PaymentInitiation, *, product: PaymentProduct = PaymentProduct.SEPA, request_id: UUID | None = None,
         psu_ip_address: str | None = None, redirect_uri: str | None = None,
-    ) -> PaymentInitiated:  # fmt: skip
-        """Initiate a payment.
+    ) -> Call[PaymentInitiated]:  # fmt: skip
+        """Initiate a payment: POST /payments/{payment-product}.
 
         Args:
             payment: what to pay.
@@ -119,186 +95,123 @@ class Psd2Client(_Client):
 
         Raises:
             RequestRefused: the bank's answer is an error.
-            OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: give the
+            OutcomeUnknown: the answer is not of this request (`answer.request-id`), so the payment may have been initiated: pass the
                 error's `request_id` again to find out.
-            TransportError, RemoteProtocolError, FormatError: there is no answer, or not one of this interface.
-            FormatError: `header.control-character`, an address that cannot stand in a header; nothing was sent.
+            TransportError: there is no answer, so the payment may have been initiated; the message says how to find out.
+            RemoteProtocolError, FormatError: the answer is not one of this interface.
+            FormatError: `header.control-character`, an address that cannot be sent in a header; nothing was sent.
         """
-        call = self._calls.initiate_payment(
-            payment, product=product, request_id=request_id, psu_ip_address=psu_ip_address, redirect_uri=redirect_uri
+        redirect_uri = None if redirect_uri is None else parse_redirect_uri(redirect_uri)
+        further = {"PSU-IP-Address": psu_ip_address, "TPP-Redirect-URI": redirect_uri}
+        return self._call(
+            INITIATE_PAYMENT, payment, request_id, to_find_out=_REPEAT, further=further, product=product.value
         )
-        return self._send(call)
 
-    def payment_status(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
-        """The payment's state. Raises as `initiate_payment`."""
-        return self._send(self._calls.payment_status(payment_id, product=product))
+    def payment_status(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> Call[PaymentStatus]:
+        """The payment's state: GET /payments/{payment-product}/{paymentId}/status. Raises as `initiate_payment`."""
+        return self._call(PAYMENT_STATUS, None, product=product.value, payment_id=payment_id)
 
-    def payment_details(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentDetails:
-        """The payment as submitted, and its state. Raises as `initiate_payment`."""
-        return self._send(self._calls.payment_details(payment_id, product=product))
+    def payment_details(
+        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA
+    ) -> Call[PaymentDetails]:
+        """The payment as submitted, and its state: GET /payments/{payment-product}/{paymentId}. Raises as `initiate_payment`."""
+        return self._call(PAYMENT_DETAILS, None, product=product.value, payment_id=payment_id)
 
-    def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
-        """Cancel a payment that the customer has not opened. Raises as `initiate_payment`; 409 when it is too late."""
-        return self._send(self._calls.cancel_payment(payment_id, product=product))
+    def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> Call[PaymentStatus]:
+        """Cancel a payment that the customer has not opened: DELETE /payments/{payment-product}/{paymentId}.
+
+        Raises as `initiate_payment`; RequestRefused has status 409 when it is too late.
+        """
+        return self._call(
+            CANCEL_PAYMENT, None, to_find_out=_ASK_STATUS, product=product.value, payment_id=payment_id
+        )  # fmt: skip
 
     def wait_for_payment(
         self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
-        wait_s: float = WAIT_S, sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
-    ) -> TransactionStatus:  # fmt: skip
-        """Poll until the payment is final.
+        wait_s: float = WAIT_S,
+    ) -> Call[TransactionStatus]:  # fmt: skip
+        """Poll until the payment is final, and return its state.
 
         Args:
             payment_id: the payment.
             product: its product.
             interval_s: seconds between polls; the document suggests 2 to 5.
             wait_s: give up after this many seconds.
-            sleep: waits a number of seconds.
-            clock: monotonic seconds.
 
         Raises:
-            TransportError: `payment.not-final` after `wait_s`; else as `initiate_payment`.
+            TransportError: `payment.not-final` after `wait_s`; otherwise as `initiate_payment`.
         """
-        end = clock() + wait_s
-        while True:
-            status = self.payment_status(payment_id, product=product).transaction_status
-            if status in PAYMENT.final:
-                return status
-            if clock() + interval_s > end:
-                raise _not_final(payment_id, status, wait_s)
-            sleep(interval_s)
 
-    def _send(self, call: Call[Model]) -> Model:
-        call = self._calls.seal(call)
-        with _transport_errors(), deadline(self._timeout_s):
-            response = self._http.send(self._request(self._http, call), **_AS_IT_IS)
-            try:
-                call.check_echo(response.status_code, response.headers)
-                body = bytearray()
-                if response.is_stream_consumed:
-                    _extend(body, response.content)  # a hook or transport of the caller's has read it
-                else:
-                    for chunk in response.iter_raw():
-                        _extend(body, chunk)
-            except OutcomeUnknown:
-                if stream := response.extensions.get("network_stream"):
-                    stream.close()  # the body may have been read, and the connection be free for the next request
-                raise
-            finally:
-                response.close()
-        return call.read(ServerAnswer(response.status_code, bytes(body)))
+        def not_final(status: TransactionStatus) -> TransportError:
+            return TransportError(
+                "payment.not-final", f"payment {payment_id} is still {status} after {wait_s:g} seconds"
+            )
+
+        call = self.payment_status(payment_id, product=product)
+        polling = Polling(PAYMENT.final.__contains__, interval_s, wait_s, not_final)
+        return Call(
+            call.row, call.message, lambda raw: call.result(raw).transaction_status, call.request_id, polling=polling
+        )
+
+    def _call(
+        self, row: Endpoint[Q, A], content: Q, request_id: UUID | None = None, *, to_find_out: str = "",
+        further: Mapping[str, str | None] = _NO_HEADERS, **parameters: str,
+    ) -> Call[A]:  # fmt: skip
+        rid = str(request_id or self._new_request_id())
+        headers = [("X-Request-ID", rid), *[(name, value) for name, value in further.items() if value is not None]]
+        advice = to_find_out.format(id=rid)
+        return self.call(row, content, headers=headers, request_id=rid, to_find_out=advice, **parameters)
 
 
-class AsyncPsd2Client(_Client):
-    """A bank's PSD2 interface, for asyncio. Arguments, methods and errors as `Psd2Client`."""
+class _Methods:
+    initiate_payment = Method(Psd2Calls.initiate_payment)
+    payment_status = Method(Psd2Calls.payment_status)
+    payment_details = Method(Psd2Calls.payment_details)
+    cancel_payment = Method(Psd2Calls.cancel_payment)
+    wait_for_payment = Method(Psd2Calls.wait_for_payment)
+
+
+class Psd2Client(_Methods, SyncClient[Psd2Calls]):
+    """A bank's PSD2 interface, for threads.
+
+    Args:
+        base_url: `https://host[:port][/prefix]`.
+        identity: QWAC and seal.
+        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        new_request_id: makes X-Request-IDs.
+        http: a client to use instead of an own one, as `make_client` gives it; it is not closed. Its own `auth` and its
+            following of redirects are not used.
+        sleep: waits a number of seconds, between polls and before a request is repeated.
+        clock: monotonic seconds.
+
+    Example:
+        with Psd2Client("https://psd2.bank.example", identity=identity) as client:
+            initiated = client.initiate_payment(payment)
+            final = client.wait_for_payment(initiated.payment_id)
+    """
+
+    def __init__(
+        self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
+        new_request_id: Callable[[], UUID] = uuid4, http: httpx.Client | None = None,
+        sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
+        super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)
+
+
+class AsyncPsd2Client(_Methods, AsyncClient[Psd2Calls]):
+    """A bank's PSD2 interface, for asyncio. Arguments, methods and errors are those of `Psd2Client`.
+
+    Example:
+        async with AsyncPsd2Client("https://psd2.bank.example", identity=identity) as client:
+            initiated = await client.initiate_payment(payment)
+            final = await client.wait_for_payment(initiated.payment_id)
+    """
 
     def __init__(
         self, base_url: str, *, identity: Identity, timeout_s: float = DEFAULT_TIMEOUT_S,
         new_request_id: Callable[[], UUID] = uuid4, http: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        super().__init__(base_url, identity, timeout_s, new_request_id)
-        self._own = http is None
-        self._http = make_async_client(identity, timeout_s=timeout_s) if http is None else http
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        if self._own:
-            await self._http.aclose()
-
-    async def initiate_payment(
-        self, payment: PaymentInitiation, *, product: PaymentProduct = PaymentProduct.SEPA, request_id: UUID | None = None,
-        psu_ip_address: str | None = None, redirect_uri: str | None = None,
-    ) -> PaymentInitiated:  # fmt: skip
-        """As `Psd2Client.initiate_payment`."""
-        call = self._calls.initiate_payment(
-            payment, product=product, request_id=request_id, psu_ip_address=psu_ip_address, redirect_uri=redirect_uri
-        )
-        return await self._send(call)
-
-    async def payment_status(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
-        """As `Psd2Client.payment_status`."""
-        return await self._send(self._calls.payment_status(payment_id, product=product))
-
-    async def payment_details(
-        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA
-    ) -> PaymentDetails:
-        """As `Psd2Client.payment_details`."""
-        return await self._send(self._calls.payment_details(payment_id, product=product))
-
-    async def cancel_payment(self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA) -> PaymentStatus:
-        """As `Psd2Client.cancel_payment`."""
-        return await self._send(self._calls.cancel_payment(payment_id, product=product))
-
-    async def wait_for_payment(
-        self, payment_id: str, *, product: PaymentProduct = PaymentProduct.SEPA, interval_s: float = POLL_INTERVAL_S,
-        wait_s: float = WAIT_S, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
-    ) -> TransactionStatus:  # fmt: skip
-        """As `Psd2Client.wait_for_payment`."""
-        end = clock() + wait_s
-        while True:
-            status = (await self.payment_status(payment_id, product=product)).transaction_status
-            if status in PAYMENT.final:
-                return status
-            if clock() + interval_s > end:
-                raise _not_final(payment_id, status, wait_s)
-            await sleep(interval_s)
-
-    async def _send(self, call: Call[Model]) -> Model:
-        call = await self._calls.seal_async(call)
-        with _transport_errors():
-            async with asyncio.timeout(self._timeout_s):
-                response = await self._http.send(self._request(self._http, call), **_AS_IT_IS)
-                try:
-                    call.check_echo(response.status_code, response.headers)
-                    body = bytearray()
-                    if response.is_stream_consumed:
-                        _extend(body, response.content)
-                    else:
-                        async for chunk in response.aiter_raw():
-                            _extend(body, chunk)
-                except OutcomeUnknown:
-                    if stream := response.extensions.get("network_stream"):
-                        await stream.aclose()
-                    raise
-                finally:
-                    await response.aclose()
-        return call.read(ServerAnswer(response.status_code, bytes(body)))
-
-
-def _extend(body: bytearray, chunk: bytes) -> None:
-    # Raw chunks: `identity` was asked for, and unpacking what was not asked for could fill the memory in one step.
-    body += chunk
-    if len(body) > MAX_ANSWER_BYTES:
-        raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
-
-
-def _not_final(payment_id: str, status: TransactionStatus, wait_s: float) -> TransportError:
-    return TransportError("payment.not-final", f"payment {payment_id} is still {status} after {wait_s:g} seconds")
-
-
-@contextmanager
-def _transport_errors() -> Iterator[None]:
-    try:
-        yield
-    except TIMEOUTS as e:
-        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
-    except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {_reason(e)}") from e
-
-
-def _reason(failure: BaseException) -> str:
-    # OpenSSL gives the name that was asked for, but not that names in subjectAltName alone count.
-    cause: BaseException | None = failure
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    found = _OTHER_NAME.search(str(cause)) if cause is not None else None
-    if found:
-        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
-    return str(failure)[:200] or type(failure).__name__
+        calls = Psd2Calls(base_url, identity=identity, new_request_id=new_request_id)
+        super().__init__(calls, identity, timeout_s=timeout_s, http=http, sleep=sleep, clock=clock)

@@ -44,7 +44,7 @@ class IdentityContexts:
     def __init__(
         self,
         chain: Sequence[EidasCertificate],
-        key: PrivateKeyTypes,
+        key: PrivateKeyTypes | None,
         *,
         server_anchors: Sequence[EidasCertificate] | None,
     ) -> None:
@@ -110,9 +110,32 @@ class IdentityContext(ssl.SSLContext):
         return self._current.get_ciphers()
 
 
+class NoCertificate:
+    """TLS without a certificate of the client, for interfaces that authenticate by key. Use it in place of an `Identity`.
+
+    Args:
+        server_anchors: authorities that the server's certificate must chain to; None takes the system's.
+
+    Raises:
+        ConfigurationError: `trust.no-anchors` when `server_anchors` is empty.
+
+    Example:
+        make_client(NoCertificate())
+    """
+
+    def __init__(self, *, server_anchors: Sequence[EidasCertificate] | None = None) -> None:
+        anchors = None if server_anchors is None else tuple(server_anchors)
+        self._contexts = IdentityContexts((), None, server_anchors=anchors)
+
+    @property
+    def tls_context(self) -> IdentityContext:
+        """Give it to an HTTP library; take another one for each client."""
+        return IdentityContext(lambda: self._contexts)
+
+
 def make_context(
     chain: Sequence[EidasCertificate],
-    key: PrivateKeyTypes,
+    key: PrivateKeyTypes | None,
     *,
     server_anchors: Sequence[EidasCertificate] | None,
 ) -> ResumingContext:
@@ -120,7 +143,7 @@ def make_context(
 
     Args:
         chain: the certificate to show, and the authorities to send with it.
-        key: its private key.
+        key: its private key; None shows no certificate.
         server_anchors: authorities that the server's certificate must chain to; None takes the system's.
 
     Raises:
@@ -137,6 +160,8 @@ def make_context(
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
         context.load_verify_locations(cadata="".join(ssl.DER_cert_to_PEM_cert(anchor.der) for anchor in server_anchors))
+    if key is None:
+        return context
     with _as_file(chain, key) as (path, password):
         try:
             context.load_cert_chain(path, password=password)

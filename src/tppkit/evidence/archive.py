@@ -3,7 +3,7 @@
     records.jsonl          one record a line, in sequence
     certs/<sha256>.der     certificates that records name
 
-One writer at a time (a lock on the file); a record is on disk when `append` returns, with the certificates it names. What
+One process appends (a lock on the file); a record is on disk when `append` returns, with the certificates it names. What
 could not be read again is not written. A line that a crash cut off is set aside in `records.torn-N` when the archive is
 opened again, never dropped. Records hold bodies, so a new archive's are readable by their owner only.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -30,6 +30,55 @@ RECORDS = "records.jsonl"
 CERTIFICATES = "certs"
 
 
+class CertificateFolder:
+    """The certificates of an archive, each in a file named by its SHA-256. Any number of processes may add to it.
+
+    Raises:
+        ArchiveError: `archive.unusable`.
+
+    Example:
+        CertificateFolder("evidence").keep(*verified.chain)
+    """
+
+    def __init__(self, archive: FilePath) -> None:
+        self._folder = as_path(archive) / CERTIFICATES
+        self._one_at_a_time = Lock()
+        try:
+            for path in (self._folder.parent, self._folder):
+                path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
+            self._kept = {path.stem for path in self._folder.glob("*.der")}
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"the archive {archive} cannot be opened: {e.strerror}") from e
+
+    def keep(self, *certificates: EidasCertificate) -> None:
+        """Write the certificates that are not here yet, and wait until they are on disk.
+
+        Raises:
+            ArchiveError: `archive.unusable`.
+        """
+        if all(certificate.sha256 in self._kept for certificate in certificates):
+            return  # without waiting for a thread that writes
+        with self._one_at_a_time:
+            for certificate in certificates:
+                if certificate.sha256 not in self._kept:
+                    self._write(certificate)
+
+    def _write(self, certificate: EidasCertificate) -> None:
+        path = self._folder / f"{certificate.sha256}.der"
+        partial = path.with_suffix(f".{os.getpid()}.part")
+        try:
+            partial.unlink(missing_ok=True)
+            write_new(partial, certificate.der)
+            _sync(partial)
+            partial.replace(path)
+            _sync(path.parent)
+        except ConfigurationError as e:
+            raise ArchiveError("archive.unusable", e.message) from e
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"{path.name} cannot be written: {e.strerror}") from e
+        self._kept.add(certificate.sha256)
+
+
 class EvidenceArchive:
     """The one writer of an archive.
 
@@ -39,30 +88,33 @@ class EvidenceArchive:
 
     Raises:
         ArchiveError: `archive.locked`, `archive.unusable`, `archive.damaged` when its last whole line is no record.
+
+    Attributes:
+        certificates: where the certificates are kept.
     """
 
     def __init__(self, folder: FilePath, *, stream_id: str) -> None:
         self.folder = folder = as_path(folder)
         self._one_at_a_time = Lock()
+        self._process = os.getpid()
+        self.certificates = CertificateFolder(folder)
         try:
-            for path in (folder, folder / CERTIFICATES):
-                path.mkdir(mode=FOLDER, parents=True, exist_ok=True)
             # Unbuffered: what could not be written must not linger in a buffer and be written later.
             self._file = open(folder / RECORDS, "ab+", buffering=0, opener=_private)  # noqa: SIM115  # closed by close()
+            os.fsync(self._file.fileno())  # a writer that was killed may have left records that are not on disk yet
             _sync(folder)
         except OSError as e:
             raise ArchiveError("archive.unusable", f"the archive {folder} cannot be opened: {e.strerror}") from e
         try:
             self._lock()
             self._mend_last_line()
-            last = self._last_record()
+            last = next(self.newest(), None)
         except BaseException:
             self._file.close()
             raise
         self.stream_id = last.stream_id if last else stream_id
         self._seq = last.seq + 1 if last else 0
         self._previous = last.leaf if last else FIRST_PREVIOUS
-        self._kept = {path.stem for path in (folder / CERTIFICATES).glob("*.der")}
 
     def __enter__(self) -> Self:
         return self
@@ -89,29 +141,78 @@ class EvidenceArchive:
             FormatError: the record is not one that `EvidenceRecord.from_line` would read again.
             ArchiveError: `archive.unusable`; the archive holds what it held before.
         """
-        with self._one_at_a_time:
-            return self._append(record, certificates)
+        self.certificates.keep(*certificates)
+        return self.append_many((record,))[0]
 
-    def _append(self, record: EvidenceRecord, certificates: tuple[EidasCertificate, ...]) -> EvidenceRecord:
-        placed = record.placed(stream_id=self.stream_id, seq=self._seq, previous=self._previous)
-        line = placed.to_line()
-        EvidenceRecord.from_line(line)
-        if self._file.closed:
-            raise ArchiveError("archive.unusable", f"the archive {self.folder} is closed")
+    def append_many(self, records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
+        """Place records at the end of the stream, and wait once until all are on disk. The certificates they name must be kept.
+
+        Returns:
+            The records as they were placed.
+
+        Raises:
+            FormatError: one of them is not one that `EvidenceRecord.from_line` would read again.
+            ArchiveError: `archive.unusable`, `archive.locked` in a process forked from the one that opened the archive. In every
+                case the archive holds what it held before.
+        """
+        with self._one_at_a_time:
+            return self._append(records)
+
+    def _append(self, records: Iterable[EvidenceRecord]) -> tuple[EvidenceRecord, ...]:
+        seq, previous = self._seq, self._previous
+        placed, lines = [], []
+        for record in records:
+            placed.append(record.placed(stream_id=self.stream_id, seq=seq, previous=previous))
+            seq, previous = seq + 1, placed[-1].leaf
+            lines.append(placed[-1].to_line(leaf=previous))
+            EvidenceRecord.from_line(lines[-1])
+        if not lines:
+            return ()
+        self._require_open()
         size = self._file.seek(0, os.SEEK_END)
         try:
-            for certificate in certificates:
-                self._keep(certificate)
-            self._write(line)
+            self._write(b"".join(lines))
             os.fsync(self._file.fileno())
         except OSError as e:
             self._undo(size)
-            raise ArchiveError(
-                "archive.unusable", f"the record cannot be written to {self.folder}: {e.strerror}"
-            ) from e
-        self._seq += 1
-        self._previous = placed.leaf
-        return placed
+            raise ArchiveError("archive.unusable", f"{self.folder} cannot be written: {e.strerror}") from e
+        self._seq, self._previous = seq, previous
+        return tuple(placed)
+
+    def newest(self) -> Iterator[EvidenceRecord]:
+        """The records from the newest back to the first.
+
+        Raises:
+            ArchiveError: `archive.unusable`, `archive.damaged` at a line that is no record.
+        """
+        end = None
+        while end != 0:
+            with self._one_at_a_time:
+                end, line = self._line_before(end)
+            if line:
+                yield self._read(line)
+
+    def _line_before(self, end: int | None) -> tuple[int, bytes]:
+        self._require_open()
+        try:
+            end = self._file.seek(0, os.SEEK_END) if end is None else end
+            start = _last_line_start(self._file, max(end - 1, 0))
+            self._file.seek(start)
+            return start, self._file.read(min(end - start, MAX_LINE_BYTES + 1))
+        except OSError as e:
+            raise ArchiveError("archive.unusable", f"{self.folder} cannot be read: {e.strerror}") from e
+
+    def _read(self, line: bytes) -> EvidenceRecord:
+        try:
+            return EvidenceRecord.from_line(line)
+        except FormatError as e:
+            raise ArchiveError("archive.damaged", f"a record of {self.folder} cannot be read: {e.message}") from e
+
+    def _require_open(self) -> None:
+        if self._process != os.getpid():  # it shares the lock, and would place records where the parent places others
+            raise ArchiveError("archive.locked", f"the archive {self.folder} was opened before this process was forked")
+        if self._file.closed:
+            raise ArchiveError("archive.unusable", f"the archive {self.folder} is closed")
 
     def _write(self, line: bytes) -> None:
         rest = memoryview(line)
@@ -123,21 +224,6 @@ class EvidenceArchive:
             self._file.truncate(size)
         except OSError:
             self._file.close()  # nothing may follow half a line; when opened again, it is set aside
-
-    def _keep(self, certificate: EidasCertificate) -> None:
-        if certificate.sha256 in self._kept:
-            return
-        path = self.folder / CERTIFICATES / f"{certificate.sha256}.der"
-        partial = path.with_suffix(f".{os.getpid()}.part")
-        partial.unlink(missing_ok=True)
-        try:
-            write_new(partial, certificate.der)
-        except ConfigurationError as e:
-            raise ArchiveError("archive.unusable", e.message) from e
-        _sync(partial)
-        partial.replace(path)
-        _sync(path.parent)
-        self._kept.add(certificate.sha256)
 
     def _lock(self) -> None:
         try:
@@ -176,19 +262,6 @@ class EvidenceArchive:
             self._file.truncate(start)
         except (OSError, ConfigurationError) as e:
             raise ArchiveError("archive.unusable", f"a cut-off line of {self.folder} cannot be set aside: {e}") from e
-
-    def _last_record(self) -> EvidenceRecord | None:
-        end = self._file.seek(0, os.SEEK_END)
-        if end == 0:
-            return None
-        start = _last_line_start(self._file, end - 1)
-        self._file.seek(start)
-        try:
-            return EvidenceRecord.from_line(self._file.read(min(end - start, MAX_LINE_BYTES + 1)))
-        except FormatError as e:
-            raise ArchiveError(
-                "archive.damaged", f"the last record of {self.folder} cannot be read: {e.message}"
-            ) from e
 
 
 def _private(path: str, flags: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -67,11 +68,11 @@ class RecordVerdict:
         message: None, or that failure in words.
         stream_code: None, or what is wrong with its place in the stream (`log.*`).
         stream_message: None, or that in words.
-        findings: notices, which leave the verdict and the exit code alone.
+        findings: warnings and notices, which leave the verdict and the exit code alone.
         organization_identifier: whose seal it is, None unless passed.
         at: the time it was judged at, None when the line cannot be read.
         stream_id: the stream it belongs to, None when the line cannot be read.
-        leaf: the record's leaf hash, None when the line cannot be read.
+        leaf: the record's leaf hash, None when the line cannot be read or the hash written beside the record differs.
     """
 
     archive: Path
@@ -96,8 +97,8 @@ class Head:
 
     Attributes:
         stream_id: the stream.
-        records: how many records it has.
-        leaf: leaf hash of the last one.
+        records: how many records it has, up to the last one that is intact.
+        leaf: leaf hash of that record.
     """
 
     stream_id: str
@@ -110,14 +111,12 @@ class AuditSummary:
     """Counts over any number of records.
 
     Attributes:
-        max_failures: how many rows `first_failures` keeps; None keeps all.
+        max_failures: how many rows `first_failures` has at most; None for all.
         expected_heads: leaf hashes that were kept elsewhere as the last of a stream.
         records: lines seen.
         verdicts: how many of each verdict.
         by_code: how many of each code: failures, places in the stream, notices.
-        inconsistent: how many rows have a stream code, plus expected heads that no archive ends at.
-        first_failures: the first rows that failed or are out of place.
-        not_listed: how many more such rows there are.
+        inconsistent: how many rows have a stream code or `record.leaf`, plus expected heads that no archive ends at.
         heads: the end of each archive's stream.
         findings: what `expect` found about archives as a whole.
     """
@@ -128,10 +127,11 @@ class AuditSummary:
     verdicts: Counter[Verdict] = field(default_factory=Counter)
     by_code: Counter[str] = field(default_factory=Counter)
     inconsistent: int = 0
-    first_failures: list[RecordVerdict] = field(default_factory=list)
-    not_listed: int = 0
     heads: dict[Path, Head] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
+    _failed: list[RecordVerdict] = field(default_factory=list)
+    _noted: list[RecordVerdict] = field(default_factory=list)
+    _to_list: int = 0
     _seen: set[Path] = field(default_factory=set)
     _former_heads: dict[str, RecordVerdict] = field(default_factory=dict)
 
@@ -141,9 +141,11 @@ class AuditSummary:
         self.verdicts[row.verdict] += 1
         self.by_code.update(code for code in (row.code, row.stream_code) if code)
         self.by_code.update(finding.code for finding in row.findings)
-        self.inconsistent += row.stream_code is not None
+        self.inconsistent += row.stream_code is not None or row.code == "record.leaf"
         if row.code or row.stream_code:
-            self._list(row)
+            self._list(row, self._failed)
+        elif row.findings:
+            self._list(row, self._noted)
         self._seen.add(row.archive)
         if row.stream_id is None or row.seq is None or row.leaf is None or row.stream_code in _NOT_IN_STREAM:
             return
@@ -151,11 +153,20 @@ class AuditSummary:
         if row.leaf in self.expected_heads:
             self._former_heads[row.leaf] = row
 
-    def _list(self, row: RecordVerdict) -> None:
-        if self.max_failures is None or len(self.first_failures) < self.max_failures:
-            self.first_failures.append(row)
-        else:
-            self.not_listed += 1
+    def _list(self, row: RecordVerdict, rows: list[RecordVerdict]) -> None:
+        self._to_list += 1
+        if self.max_failures is None or len(rows) < self.max_failures:
+            rows.append(row)
+
+    @property
+    def first_failures(self) -> list[RecordVerdict]:
+        """The first rows that failed or are out of place; if there is room left, the first of those that have findings only."""
+        return [*self._failed, *self._noted][: self.max_failures]
+
+    @property
+    def not_listed(self) -> int:
+        """How many more such rows there are."""
+        return self._to_list - len(self.first_failures)
 
     def expect(self, archives: Iterable[FilePath]) -> None:
         """After the last row: note each archive without a record (`log.empty`) and each expected head that is not one (`log.head`).
@@ -241,28 +252,34 @@ class _Auditor:
         )
         self._stream_id: str | None = None
         self._next_seq = 0
-        self._previous: str | None = FIRST_PREVIOUS
+        self._unusable = 0  # lines since the last record of the stream that may hold records of it
+        self._previous = FIRST_PREVIOUS
         self._latest: datetime | None = None
 
     def judge(self, number: int, line: bytes) -> RecordVerdict:
         try:
             record = EvidenceRecord.from_line(line)
         except FormatError as e:
-            self._previous = None  # what follows cannot be tied to a line that nobody can read
-            self._next_seq += 1
+            self._unusable += 1
             return RecordVerdict(self._folder, number, None, None, Verdict.UNREADABLE, e.code, e.message)
         at, leaf = self._at or record.received_at, record.leaf
         row = RecordVerdict(
-            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED,
-            at=at, stream_id=record.stream_id, leaf=leaf,
-        )  # fmt: skip
+            self._folder, number, record.seq, record.x_request_id, Verdict.PASSED, at=at, stream_id=record.stream_id
+        )
+        if record.kept_leaf not in (None, leaf):  # any column may be wrong, its place and time included
+            self._unusable += 1
+            message = "the record is not the one that was written: its own hash differs"
+            return replace(row, verdict=Verdict.FAILED, code="record.leaf", message=message)
+        row = replace(row, leaf=leaf)
         found = self._check_place(record, leaf)
         if found and found.severity is Severity.NOTICE:
             row = replace(row, findings=(found,))
         elif found:
             row = replace(row, stream_code=found.code, stream_message=found.message)
         try:
-            return replace(row, organization_identifier=self._verify(record, at).organization_identifier)
+            verified, warnings = self._verify(record, at)
+            noted = tuple(dict.fromkeys((*row.findings, *warnings)))
+            return replace(row, organization_identifier=verified.organization_identifier, findings=noted)
         except TppkitError as e:
             is_open = e.code in INDETERMINATE_CODES or e.code.startswith(_INDETERMINATE_ROOM)
             verdict = Verdict.INDETERMINATE if is_open else Verdict.FAILED
@@ -272,6 +289,7 @@ class _Auditor:
         found = self._misplaced(record)
         if found is None or found.code not in _NOT_IN_STREAM:
             self._stream_id, self._next_seq, self._previous = record.stream_id, record.seq + 1, leaf
+            self._unusable = 0
             if found is not None and found.code == "log.time-back" and found.severity is Severity.ERROR:
                 self._latest = record.received_at  # one clock that jumped is one finding, not one for each later record
             else:
@@ -286,9 +304,9 @@ class _Auditor:
         if record.seq < self._next_seq:
             message = f"record {record.seq} comes after record {last}: it is repeated or moved"
             return Finding("log.repeated", Severity.ERROR, message)
-        if record.seq > self._next_seq:
-            return Finding("log.gap", Severity.ERROR, _missing(self._next_seq, record.seq - 1))
-        if self._previous is not None and record.previous != self._previous:
+        if record.seq > self._next_seq + self._unusable:
+            return Finding("log.gap", Severity.ERROR, _missing(self._next_seq, record.seq - 1, self._unusable))
+        if record.seq == self._next_seq and record.previous != self._previous:
             before = f"the leaf of record {last}" if last >= 0 else "zeros, as the first record has"
             message = f"record {record.seq} names {record.previous} as the leaf before it, not {before}"
             return Finding("log.chain-broken", Severity.ERROR, message)
@@ -299,9 +317,10 @@ class _Auditor:
             return Finding("log.time-back", severity, message)
         return None
 
-    def _verify(self, record: EvidenceRecord, at: datetime) -> VerifiedRequest:
+    def _verify(self, record: EvidenceRecord, at: datetime) -> tuple[VerifiedRequest, tuple[Finding, ...]]:
+        """The verified request, and what its certificates' revocation material is not good for."""
         # 1. The record is of a kind and profile that this version knows.
-        # 2. The record is the one that was written, and so is the body.
+        # 2. The body is the one that was received.
         # 3. The certificates are at hand.
         # 4. The QWAC was believed, and the seal holds, at the time.
         # 5. The signing string is the one of the day (a difference is drift in this software).
@@ -313,8 +332,8 @@ class _Auditor:
             raise FormatError(
                 "record.unknown-kind", f"the record is of kind {record.kind}, which this version cannot verify"
             )
-        if record.kept_leaf not in (None, record.leaf) or record.verdict != "holds":
-            raise SignatureRejected("record.leaf", "the record is not the one that was written: its own hash differs")
+        if record.verdict != "holds":
+            raise FormatError("record.malformed", f"the record's verdict is {record.verdict[:40]!r}, not 'holds'")
         _check_body(record)
         if record.qwac_cert is None:
             raise SignatureRejected(
@@ -322,14 +341,15 @@ class _Auditor:
             )
         seal, qwac = self._certificate(record.seal_cert), self._certificate(record.qwac_cert)
         above = self._authorities(record)
-        self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
+        path = self._paths.verify_use(qwac, as_=Use.QWAC, at=at, intermediates=above)
         message = record.to_message(seal, profile=policy.profile)
         verified = verify_request(message, qwac=qwac, at=at, policy=policy, intermediates=above)
         if hashlib.sha256(verified.signing_string).hexdigest() != record.signing_input_sha256:
             raise SignatureRejected("record.signing-input", "the signing string is not the one that was recorded")
         if verified.request_id != record.x_request_id:
             raise FormatError("record.malformed", "the record's x_request_id is not the one that was signed")
-        return verified
+        sealing = self._paths.verify(seal, at=at, intermediates=above)  # remembered since the verification
+        return verified, (*path.findings, *sealing.findings)
 
     def _policy(self, profile: str) -> SealPolicy | None:
         if profile not in self._policies and profile in PROFILES:
@@ -338,14 +358,11 @@ class _Auditor:
         return self._policies.get(profile)
 
     def _authorities(self, record: EvidenceRecord) -> list[EidasCertificate]:
-        """What is at hand of the authorities kept with a record; the trust material may have the others."""
+        """The authorities kept with a record that can be read; the trust material may have the others."""
         authorities = []
         for name in record.chain:
-            try:
+            with suppress(FormatError):
                 authorities.append(self._certificate(name))
-            except FormatError as e:
-                if e.code != "file.unreadable":
-                    raise
         return authorities
 
 
@@ -356,7 +373,11 @@ def _with_certificate(profile: SealProfile) -> SealProfile:
     return replace(profile, certificate_header="TPP-Signature-Certificate")
 
 
-def _missing(first: int, last: int) -> str:
+def _missing(first: int, last: int, unusable: int) -> str:
+    if unusable:
+        lines = "1 line" if unusable == 1 else f"{unusable} lines"
+        missing = f"at least {last - first + 1 - unusable} of records {first} to {last} are missing"
+        return f"{missing}; {lines} before this one may hold the others"
     if first == last:
         return f"record {first} is missing (1 record)"
     return f"records {first} to {last} are missing ({last - first + 1} records)"

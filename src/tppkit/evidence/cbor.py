@@ -13,6 +13,9 @@ Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Valu
 def encode_cbor(value: Value) -> bytes:
     """The one deterministic encoding of a value made of None, bool, int (64 bit), bytes, str, sequences and text-keyed maps."""
     match value:
+        case str():  # first, as most values are
+            raw = value.encode("utf-8")
+            return _head(3, len(raw)) + raw
         case None:
             return b"\xf6"
         case bool():
@@ -21,9 +24,6 @@ def encode_cbor(value: Value) -> bytes:
             return _head(0, value) if value >= 0 else _head(1, -1 - value)
         case bytes():
             return _head(2, len(value)) + value
-        case str():
-            raw = value.encode("utf-8")
-            return _head(3, len(raw)) + raw
         case Mapping():
             pairs = sorted((encode_cbor(key), encode_cbor(item)) for key, item in value.items())
             return _head(5, len(pairs)) + b"".join(key + item for key, item in pairs)

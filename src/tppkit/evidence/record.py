@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import IntEnum
 from types import MappingProxyType
@@ -29,8 +30,9 @@ SCHEMA = 1
 MAX_LINE_BYTES = 8 * 1024 * 1024
 FIRST_PREVIOUS = "0" * 64
 
-_HEX64 = frozenset("0123456789abcdef")
-_NOT_HASHED = ("body", "body_state")  # what redaction changes; body_len and the digests of the body are hashed
+_UNPLACED: Mapping[str, Any] = MappingProxyType({"stream_id": "0" * 32, "seq": 0, "previous": FIRST_PREVIOUS})
+_MAX_UNPLACED_BYTES = MAX_LINE_BYTES - 1024  # leaves room for the place, the leaf and the outbox's id
+_HEX = re.compile("[0-9a-f]*")
 
 
 class Kind(IntEnum):
@@ -127,13 +129,12 @@ class EvidenceRecord:
         """SHA-256 over 0x00 and the deterministic CBOR of every column but body and body_state; hexadecimal."""
         try:
             return hashlib.sha256(b"\x00" + encode_cbor(self._columns())).hexdigest()
-        except (TypeError, OverflowError) as e:
+        except (TypeError, OverflowError, UnicodeEncodeError) as e:
             raise FormatError("record.malformed", "the record holds what cannot be hashed") from e
 
     def _columns(self) -> dict[str, Value]:
         # An absent column and one that a later version adds leave the same hash: only what is there is hashed, all at one level.
-        names = (f.name for f in fields(self) if f.name not in (*_NOT_HASHED, "extra", "kept_leaf", "received_at"))
-        columns = {name: value for name in names if (value := getattr(self, name)) is not None}
+        columns = {name: value for name in _HASHED if (value := getattr(self, name)) is not None}
         return columns | {"received_at": _microseconds(self.received_at)} | dict(self.extra)
 
     def placed(self, *, stream_id: str, seq: int, previous: str) -> EvidenceRecord:
@@ -160,18 +161,37 @@ class EvidenceRecord:
         ]
         return Message(self.method, self.target, tuple(headers), self.body or b"")
 
-    def to_line(self) -> bytes:
-        """One line of JSON, ended by a line feed: bytes as base64, times as ISO 8601, and the leaf hash beside the columns."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+    def to_line(self, *, leaf: str | None = None) -> bytes:
+        """One line of JSON, ended by a line feed: bytes as base64, times as ISO 8601, and the leaf hash beside the columns.
+
+        Args:
+            leaf: the record's leaf hash if the caller has computed it.
+        """
+        return _to_json(self._values() | {"leaf": leaf or self.leaf}) + b"\n"
+
+    def to_unplaced(self) -> bytes:
+        """The columns as JSON, without the place in a stream and without the leaf hash, which covers the place.
+
+        Raises:
+            FormatError: the record is not one that could be placed and read again; `json.too-large` if it is too long for a line.
+        """
+        try:
+            values = {**self._values(), **_UNPLACED}
+            _read_columns(values)
+            raw = _to_json({name: value for name, value in values.items() if name not in _UNPLACED})
+            if self.extra or len(raw) > _MAX_UNPLACED_BYTES:
+                parse_json(raw, what="the record", max_bytes=_MAX_UNPLACED_BYTES)
+        except (AttributeError, TypeError, ValueError, RecursionError) as e:
+            raise FormatError("record.malformed", "the record holds what cannot be written") from e
+        return raw
+
+    def _values(self) -> dict[str, Any]:
+        values: dict[str, Any] = {name: getattr(self, name) for name in _FORMS}
         values["received_at"] = format_time(self.received_at)
+        values["chain"] = list(self.chain)
         for name in _BYTES:
             values[name] = None if values[name] is None else encode_base64(values[name])
-        extra = values.pop("extra")
-        del values["kept_leaf"]
-        present = (
-            {name: value for name, value in values.items() if value is not None} | dict(extra) | {"leaf": self.leaf}
-        )
-        return json.dumps(present, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        return {name: value for name, value in values.items() if value is not None} | dict(self.extra)
 
     @classmethod
     def from_line(cls, line: bytes) -> Self:
@@ -180,18 +200,22 @@ class EvidenceRecord:
         Raises:
             FormatError: `record.malformed`, `record.version`, `json.*`, `base64.*`, `time.malformed`.
         """
-        values = parse_json(line, what="the record", max_bytes=MAX_LINE_BYTES)
-        if not isinstance(values, dict):
-            raise FormatError("record.malformed", "the record is not a JSON object")
-        if values.get("v") != SCHEMA:
-            raise FormatError(
-                "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
-            )
-        kept_leaf = _read_hex("leaf", values.pop("leaf", None), 64)
-        known = {name: _read_column(name, form, values) for name, form in _FORMS.items()}
-        extra = {name: value for name, value in values.items() if name not in _FORMS}
-        _check_extra(extra)
-        return cls(**known, extra=MappingProxyType(extra), kept_leaf=kept_leaf)
+        values = _parse_object(line)
+        leaf = values.pop("leaf", None)
+        return cls(**_read_columns(values), kept_leaf=_read_hex("leaf", leaf, 64))
+
+    @classmethod
+    def from_unplaced(cls, raw: bytes, **extra: str) -> Self:
+        """Read what `to_unplaced` wrote.
+
+        Args:
+            raw: the bytes.
+            extra: further columns, which are added.
+
+        Raises:
+            FormatError: as `from_line`.
+        """
+        return cls(**_read_columns({**_parse_object(raw), **extra, **_UNPLACED}))
 
 
 def make_record(
@@ -223,9 +247,7 @@ def make_record(
     return EvidenceRecord(
         v=SCHEMA,
         kind=int(KINDS[verified.profile.format]),
-        stream_id="0" * 32,
-        seq=0,
-        previous=FIRST_PREVIOUS,
+        **_UNPLACED,
         received_at=verified.at,
         clock_source=clock_source,
         session_id=session_id,
@@ -271,6 +293,7 @@ def _read_block(block: bytes) -> list[Header]:
     return headers
 
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _BYTES = ("header_block", "signature_raw", "body")
 
 # column: (Python type on the line, None allowed, how it is read)
@@ -287,6 +310,33 @@ _FORMS: Mapping[str, tuple[type, bool, str]] = MappingProxyType({
 })  # fmt: skip
 
 
+# Without what redaction changes (body_len and the digests of the body are hashed); received_at is hashed in microseconds.
+_HASHED = tuple(name for name in _FORMS if name not in ("body", "body_state", "received_at"))
+
+
+def _to_json(values: Mapping[str, Any]) -> bytes:
+    return _ENCODER.encode(values).encode()
+
+
+def _parse_object(raw: bytes) -> dict[str, Any]:
+    values = parse_json(raw, what="the record", max_bytes=MAX_LINE_BYTES)
+    if not isinstance(values, dict):
+        raise FormatError("record.malformed", "the record is not a JSON object")
+    return values
+
+
+def _read_columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a record: known columns, and the others as `extra`."""
+    if values.get("v") != SCHEMA:
+        raise FormatError(
+            "record.version", f"the record has schema version {str(values.get('v'))[:20]}, this reads {SCHEMA}"
+        )
+    known = {name: _read_column(name, form, values) for name, form in _FORMS.items()}
+    extra = {name: value for name, value in values.items() if name not in _FORMS}
+    _check_extra(extra)
+    return {**known, "extra": MappingProxyType(extra)}
+
+
 def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, Any]) -> Any:
     kind: Any
     kind, optional, reading = form
@@ -298,14 +348,14 @@ def _read_column(name: str, form: tuple[type, bool, str], values: Mapping[str, A
     if type(value) is not kind or (isinstance(value, int) and not 0 <= value < 1 << 63):
         raise FormatError("record.malformed", f"the record's {name} is not what it should be")
     match reading:
+        case "":
+            return value
         case "bytes":
             return decode_base64(value, what=f"the record's {name}")
         case "time":
             return _read_time(name, value)
         case "chain":
             return tuple(_read_hex(name, link, 64) for link in value)
-        case "":
-            return value
         case _:
             return _read_hex(name, value, int(reading[3:]))
 
@@ -318,7 +368,7 @@ def _read_time(name: str, value: str) -> datetime:
 
 
 def _read_hex(name: str, value: Any, length: int) -> str:
-    if not isinstance(value, str) or len(value) != length or not _HEX64.issuperset(value):
+    if not isinstance(value, str) or len(value) != length or not _HEX.fullmatch(value):
         raise FormatError("record.malformed", f"the record's {name} is not {length} lower-case hexadecimal digits")
     return value
 

@@ -87,7 +87,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "signature-status", "psd2", "the HTTP status of SIGNATURE_MISSING and SIGNATURE_INVALID",
         "401", "guidelines 1.3.8 section 14.11",
-        "protocol.psd2.errors.REFUSALS",
+        "protocol.psd2.errors",
     ),
     Assumption(
         "error-body", "psd2", "the error body's shape",
@@ -99,42 +99,42 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "401 with CERTIFICATE_MISSING, CERTIFICATE_EXPIRED, CERTIFICATE_REVOKED or CERTIFICATE_INVALID; in strict mode the TLS handshake"
         " fails instead, but for a revocation",
         "guidelines 1.3.8 section 14.11; the document says: rejected at the connection level (401)",
-        "sandbox up --strict; protocol.psd2.errors.REFUSALS",
+        "sandbox up --strict; protocol.psd2.errors",
     ),
     Assumption(
         "role-status", "psd2", "the answer to a certificate without the endpoint's role",
         "403 ROLE_INVALID", "the provider is known but not allowed; the guidelines list the code under 401",
-        "protocol.psd2.errors.REFUSALS",
+        "protocol.psd2.errors",
     ),
     Assumption(
         "unknown-payment", "psd2", "the answer to a paymentId that is not the caller's",
         "403 RESOURCE_UNKNOWN, the same for one that does not exist", "guidelines 1.3.8 section 14.11: resource in the path",
-        "protocol.psd2.errors.REFUSALS",
+        "protocol.psd2.errors",
     ),
     Assumption(
         "cancel-code", "psd2", "the code of the 409 to a DELETE that comes too late",
         "CANCELLATION_INVALID", "the guidelines' code for it (there with 405)",
-        "protocol.psd2.errors.REFUSALS",
+        "protocol.psd2.errors",
     ),
     Assumption(
         "request-id-scope", "psd2", "whose X-Request-ID must not be used again",
         "one organisation's, for its sealed POSTs; method, target and body are compared; the hour starts with the first use",
-        "two providers cannot know of each other's ids", "protocol.psd2.rules.same_request",
+        "two providers cannot know of each other's ids", "sandbox.host.Host, web.replay.ReplayGuard",
     ),
     Assumption(
         "request-in-progress", "psd2", "the answer to a repeated request while the first is not answered yet",
         "409 STATUS_INVALID", "it is no reuse of the id, and doing it twice is worse than asking again",
-        "protocol.psd2.errors.REFUSALS",
+        "protocol.psd2.errors",
     ),
     Assumption(
         "not-now", "psd2", "the answer when evidence, the database or the memory of request ids cannot be written",
         "503 SERVICE_UNAVAILABLE", "the request was right and not handled; the guidelines name no code for it",
-        "protocol.psd2.errors.REFUSALS",
+        "protocol.psd2.errors",
     ),
     Assumption(
         "retained-repeats", "psd2", "whether the signature of a repeated request is retained again",
         "once for one request and one answer; repeats are counted",
-        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.store.Transaction.count_answer",
+        "a repeat proves nothing new, and one captured request would fill the archive", "sandbox.evidence.Evidence.keep",
     ),
     Assumption(
         "request-id-form", "psd2", "which UUIDs are taken as X-Request-ID",
@@ -213,17 +213,17 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
         "other-codes", "psd2", "codes and statuses for malformed requests and unknown places",
         "400 FORMAT_ERROR for a malformed or doubled header, body or X-Request-ID (413 when too large), 404 PRODUCT_UNKNOWN for a product,"
         " 404 RESOURCE_UNKNOWN for a path, 405 SERVICE_INVALID for a method, 500 INTERNAL_SERVER_ERROR when the sandbox cannot store",
-        "guidelines 1.3.8 section 14.11 where it has them", "protocol.psd2.errors.REFUSALS",
+        "guidelines 1.3.8 section 14.11 where it has them", "protocol.psd2.errors",
     ),
     Assumption(
         "seal-certificate-codes", "psd2", "the code for a seal certificate that is not believed",
         "401 CERTIFICATE_INVALID, CERTIFICATE_EXPIRED or CERTIFICATE_REVOKED, as for the website certificate; SIGNATURE_INVALID for"
         " everything else of a seal",
-        "guidelines 1.3.8 section 14.11 name certificates apart", "protocol.psd2.errors.REFUSALS",
+        "guidelines 1.3.8 section 14.11 name certificates apart", "protocol.psd2.errors",
     ),
     Assumption(
         "refused-request-id", "psd2", "whether a refused request uses up its X-Request-ID",
-        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.psd2.payments",
+        "no: only a 201 is remembered", "a provider mends the request and sends it again", "sandbox.host.Host",
     ),
     Assumption(
         "path-form", "psd2", "which spellings of a path are an endpoint's",

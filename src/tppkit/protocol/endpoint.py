@@ -1,14 +1,26 @@
-"""One row an endpoint: the client builds requests from it, the sandbox routes by it, documents list it."""
+"""An interface as data: one row for each endpoint. The client builds requests from the rows, the host answers by them.
+
+PSD2.find("GET", "/psd2/v1/payments/sepa-credit-transfers/1234/status").row is PAYMENT_STATUS
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 from functools import lru_cache
-from urllib.parse import quote, unquote
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from tppkit._encoding import shown
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError
+from tppkit.protocol.refusals import Refusals
+from tppkit.protocol.wire import Body, Streamed, is_streamed
 
 MAX_PATH = 4096
+MAX_QUERY_NAMES = 32
 
 _PARAMETER = re.compile(r"\{([a-z_]+)\}")
 # A parameter on the wire, and what it may hold (assumption path-form): the unreserved characters (RFC 3986 section 2.3), which
@@ -16,41 +28,117 @@ _PARAMETER = re.compile(r"\{([a-z_]+)\}")
 _SEGMENT = r"((?:[A-Za-z0-9._~-]|%[0-9A-Fa-f]{2})+)"
 _VALUE = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9._~-]+")
 
+Q = TypeVar("Q")
+A = TypeVar("A")
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+
+class Auth(StrEnum):
+    """What a caller proves before a request is handled."""
+
+    NONE = "none"
+    QWAC = "qwac"
+    SEAL = "seal"  # and a QWAC of the same organisation
+    API_KEY = "api-key"
+    BASIC = "basic"
+
+
+class Query(NamedTuple):
+    """A query parameter of an endpoint.
+
+    Attributes:
+        name: its name.
+        required: a request without it is rejected.
+        only: the row is for requests with this value.
+    """
+
+    name: str
+    required: bool = False
+    only: str | None = None
+
+
+class Once(NamedTuple):
+    """Which id makes a repeated request the same request.
+
+    Attributes:
+        header: the header that holds the id, lower case, or None.
+        parameter: the path parameter that holds the id, or None.
+        window: how long the id is remembered; None for ever.
+    """
+
+    header: str | None = None
+    parameter: str | None = None
+    window: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint(Generic[Q, A]):
     """One endpoint.
 
     Attributes:
-        name: short name, the same in the client's method and the sandbox's handler.
+        name: short name, the same in the client's method and in the host's handler.
         method: HTTP method.
         path: path with `{parameter}` places, from the host's root.
-        signed: the request must carry a seal.
-        role: the PSD2 role the QWAC must have, or None.
-        success: HTTP status of success.
-        source: where the row stands.
+        source: where the document shows the row.
+        auth: what the caller proves.
+        request: the body of a request.
+        answer: the body of a success, whole or row by row.
+        success: HTTP status of a success.
+        role: the PSD2 role that the QWAC must have, or None.
+        query: the query parameters.
+        once: a repeated request gets the first answer again; None where each request counts.
+        safe: a client may repeat it.
     """
 
     name: str
     method: str
     path: str
-    signed: bool
-    role: str | None
-    success: int
     source: str
+    auth: Auth
+    request: Body[Q]
+    answer: Body[A] | Streamed[A]
+    success: int = 200
+    role: str | None = None
+    query: tuple[Query, ...] = ()
+    once: Once | None = None
+    safe: bool = False
 
-    def target(self, **parameters: str) -> str:
-        """The request target with these parameters, each percent-encoded as one path segment."""
-        return _PARAMETER.sub(lambda match: quote(parameters[match.group(1)], safe=""), self.path)
+    @property
+    def whole(self) -> Body[A]:
+        """The answer of a row that is not streamed.
+
+        Raises:
+            ConfigurationError: `endpoint.streamed`.
+        """
+        if is_streamed(self.answer):
+            raise ConfigurationError("endpoint.streamed", f"the answer of {self.name} is streamed")
+        return cast("Body[A]", self.answer)
+
+    @property
+    def rows(self) -> Streamed[A]:
+        """The answer of a row that is streamed.
+
+        Raises:
+            ConfigurationError: `endpoint.streamed`.
+        """
+        if not is_streamed(self.answer):
+            raise ConfigurationError("endpoint.streamed", f"the answer of {self.name} is not streamed")
+        return cast("Streamed[A]", self.answer)
+
+    def target(self, query: Mapping[str, str] | None = None, /, **parameters: str) -> str:
+        """The path with these parameters, each percent-encoded as one path segment, and the query with the row's constants."""
+        path = _PARAMETER.sub(lambda match: quote(parameters[match.group(1)], safe=""), self.path)
+        constants = {wanted.name: wanted.only for wanted in self.query if wanted.only is not None}
+        pairs = {**(query or {}), **constants}
+        return f"{path}?{urlencode(pairs, quote_via=quote, safe='')}" if pairs else path
 
     def match(self, path: str) -> Mapping[str, str] | None:
-        """The parameters of a path that is exactly this row's, each decoded once; None when it is another path.
+        """The parameters of a path that is exactly this row's, each decoded once; None for another path.
 
-        Nothing is forgiven: no other case, no further slash, no dot segment, no encoded letter outside a parameter, no query. A
-        parameter, decoded, has only letters and digits of ASCII and `-._~`, and is no dot segment; any other matches nothing.
+        The match is exact: case, slashes and dot segments count, letters outside a parameter must not be percent-encoded. A decoded
+        parameter has only ASCII letters, digits and `-._~`, and is no dot segment.
 
         Args:
-            path: the path as it stood on the wire, percent-encoding untouched.
+            path: the path as on the wire, without query.
         """
         found = _pattern(self.path).fullmatch(path) if len(path) <= MAX_PATH else None
         if found is None:
@@ -59,6 +147,109 @@ class Endpoint:
         if not all(map(_VALUE.fullmatch, values)):
             return None
         return dict(zip(_PARAMETER.findall(self.path), values, strict=True))
+
+    def takes(self, query: Mapping[str, str]) -> bool:
+        """Whether a request with this query has the values that select this row."""
+        return all(wanted.only is None or query.get(wanted.name) == wanted.only for wanted in self.query)
+
+
+class Route(NamedTuple):
+    """The endpoint of a request.
+
+    Attributes:
+        row: its row.
+        parameters: the parameters of its path, decoded.
+        query: the query parameters that the row names, decoded.
+        unused: names in the query that the row does not name; as they came if it names none.
+    """
+
+    row: Endpoint[Any, Any]
+    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    unused: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interface:
+    """An interface: its endpoints, and how it reports failures.
+
+    Attributes:
+        name: short name.
+        endpoints: the rows.
+        refusals: the error table.
+        default_auth: what a caller proves before it learns that a path is unknown.
+        request_id: the header that names a request and is echoed, lower case, or None.
+        parse_request_id: returns the id, or raises FormatError; gets None where the header is absent.
+
+    Example:
+        route = PSD2.find(method, target)
+        route.row.role, route.parameters["payment_id"]
+    """
+
+    name: str
+    endpoints: tuple[Endpoint[Any, Any], ...]
+    refusals: Refusals
+    default_auth: Auth
+    request_id: str | None = None
+    parse_request_id: Callable[[str | None], str | None] = lambda text: text
+
+    def find(self, method: str, target: str) -> Route:
+        """The endpoint of a request.
+
+        Args:
+            method: HTTP method, upper case.
+            target: path and query as on the wire, from the host's root.
+
+        Raises:
+            LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
+            FormatError: `query.malformed`, `query.duplicate`, `query.missing`.
+        """
+        path, _, text = target.partition("?")
+        rows = [
+            (row, parameters)
+            for row in self.endpoints
+            if row.method == method and (parameters := row.match(path)) is not None
+        ]
+        if not rows:
+            allowed = ", ".join(self.methods(path))
+            if not allowed:
+                raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
+            raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {allowed}")
+        if not any(row.query for row, _ in rows):
+            # What an endpoint does not read need not be well formed.
+            names = {part.partition("=")[0] for part in text.split("&") if part}
+            return Route(*rows[0], {}, tuple(sorted(names)))
+        query = _parse_query(text)
+        # The row with the most constants that fit; rows differ in their constants.
+        fitting = [(row, parameters) for row, parameters in rows if row.takes(query)] or rows
+        row, parameters = max(fitting, key=lambda found: sum(wanted.only is not None for wanted in found[0].query))
+        known = {wanted.name for wanted in row.query}
+        for wanted in row.query:
+            if (wanted.required or wanted.only is not None) and wanted.name not in query:
+                raise FormatError("query.missing", f"{row.method} {row.path} needs the query parameter {wanted.name}")
+        used = {name: value for name, value in query.items() if name in known}
+        return Route(row, parameters, used, tuple(sorted(query.keys() - known)))
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        """The methods of a path, in the order of the rows; empty for an unknown path."""
+        return tuple(dict.fromkeys(row.method for row in self.endpoints if row.match(path) is not None))
+
+
+def _parse_query(text: str) -> Mapping[str, str]:
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(
+            text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=MAX_QUERY_NAMES
+        )
+    except ValueError:
+        raise FormatError(
+            "query.malformed", f"the query is not name=value&name=value in UTF-8, with at most {MAX_QUERY_NAMES} names"
+        ) from None
+    query = dict(pairs)
+    if len(query) != len(pairs):
+        raise FormatError("query.duplicate", "the query names a parameter more than once")
+    return query
 
 
 @lru_cache(maxsize=256)

@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import secrets
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+from sqlalchemy import MetaData
+
 from tppkit._clock import Clock, utc_now
 from tppkit._files import as_path
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
+from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.psd2 import PSD2
 from tppkit.sandbox.approval import ApprovalHost
+from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import SandboxClock
 from tppkit.sandbox.control import ControlHost
+from tppkit.sandbox.database import Database
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
-from tppkit.sandbox.psd2.app import Psd2Host
-from tppkit.sandbox.psd2.payments import PaymentRules, Payments
+from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.host import Host, Services
+from tppkit.sandbox.psd2 import tables
+from tppkit.sandbox.psd2.payments import HANDLERS, PaymentRules, Psd2Settings
 from tppkit.sandbox.public_address import parse_server_name, server_identity
-from tppkit.sandbox.revocations import FolderRevocations
-from tppkit.sandbox.store import Store
+from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls, TlsMode
 from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
+from tppkit.web import SealGate
+from tppkit.web.replay_stores.table import RequestTable
 
 ARCHIVE = "archive"
 DATABASE = "sandbox.sqlite"
+_SETTLE_S = 5.0  # how long a stop waits for the archive; the rest is archived at the next start
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +129,44 @@ class Sandbox:
             organizations=settings.organizations,
         )
         new_token = _token_source(settings.seed)
-        payments = Payments(settings.rules, approval_url=approval_url, new_token=new_token)
+        psd2 = Psd2Settings(settings.rules, approval_url)
+        shared = MetaData()
+        requests = RequestTable(shared, name="request_ids")
         with ExitStack() as opened:
             self.archive = opened.enter_context(
                 EvidenceArchive(settings.directory / ARCHIVE, stream_id=secrets.token_hex(16))
             )
-            store = Store(settings.database or f"sqlite:///{settings.directory / DATABASE}")
-            opened.callback(store.close)
-            self.clock = SandboxClock(store, base=base_clock)
+            self.evidence = Evidence(self.archive, shared)
+            url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
+            self.database = Database(url, shared, tables.TABLES, CLOCK_TABLES)
+            latest = self.database.run_at_start(tables.latest_time)
+            self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
             self._opened = opened.pop_all()
-        self.psd2 = Psd2Host(
-            payments, store=store, archive=self.archive, seals=seals, revocations=revocations,
-            qwac_paths=PathVerifier(trusted, revocation=revocations.checker), real_now=base_clock, virtual_now=self.clock.now,
+        judged = PathVerifier(trusted, revocation=revocations.checker)
+        gate = SealGate(
+            PSD2, qwacs=CurrentQwacs(judged, revocations, settings.organizations), seals=seals, now=base_clock
         )  # fmt: skip
-        self.approval = ApprovalHost(payments, store=store, now=self.clock.now).app
+        services = Services(self.database, requests, self.evidence, self.clock.now, new_token)
+        self.psd2 = Host(
+            interface=PSD2, handlers=HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
+            settings=psd2, request_id=settings.profile.request_id,
+        )  # fmt: skip
+        self.approval = ApprovalHost(psd2, database=self.database, now=self.clock.now).app
         self.control = ControlHost(self.clock).app
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Archive evidence while the hosts serve, and to the end when they stop."""
+        draining = asyncio.create_task(self.evidence.drain(self.database))
+        try:
+            yield
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_SETTLE_S):
+                    await self.evidence.settle()
+            draining.cancel()
+            await asyncio.gather(draining, return_exceptions=True)
+            await self.database.close()
 
     def __enter__(self) -> Self:
         return self

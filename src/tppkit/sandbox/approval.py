@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from importlib.resources import files
 from urllib.parse import parse_qs
 
 from jinja2 import Environment, StrictUndefined
+from sqlalchemy import Connection
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -16,10 +18,13 @@ from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.qr.picture import encode_text
-from tppkit.sandbox.psd2.payments import Payments
-from tppkit.sandbox.store import RETRY_AFTER_S, Store, StoredPayment, Transaction
+from tppkit.sandbox.database import Database
+from tppkit.sandbox.host import RETRY_AFTER_S
+from tppkit.sandbox.psd2.payments import Psd2Settings, decide_payment, look_at_payment, open_payment
+from tppkit.sandbox.psd2.tables import StoredPayment
 from tppkit.web import read_message
 
+_LOGGER = logging.getLogger("tppkit.sandbox.approval")
 _MAX_FORM_BYTES = 1024
 _RENEWAL_S = 30  # an open page loads itself again, which renews the payment's five minutes
 _ACTIONS = {"approve": Trigger.APPROVED, "decline": Trigger.DECLINED}
@@ -42,14 +47,14 @@ class ApprovalHost:
     """Approval links: opening one shows the payment, sending the form decides it; a used link can decide nothing more and shows the state.
 
     Args:
-        payments: the bank's payments.
-        store: the database.
+        settings: of the bank.
+        database: the database.
         now: the sandbox's clock.
     """
 
-    def __init__(self, payments: Payments, *, store: Store, now: Clock) -> None:
-        self._payments = payments
-        self._store = store
+    def __init__(self, settings: Psd2Settings, *, database: Database, now: Clock) -> None:
+        self._settings = settings
+        self._database = database
         self._now = now
         environment = Environment(autoescape=True, undefined=StrictUndefined)
         self._page = environment.from_string(files("tppkit.sandbox").joinpath("pages/approval.html").read_text("utf-8"))
@@ -61,29 +66,30 @@ class ApprovalHost:
         )
 
     async def _show(self, request: Request) -> Response:
-        look = self._payments.by_link if request.method == "HEAD" else self._payments.open  # HEAD is no customer
+        look = look_at_payment if request.method == "HEAD" else open_payment  # HEAD is no customer
+        token, rules = request.path_params["token"], self._settings.rules
         try:
-            token = request.path_params["token"]
-            payment = await self._store.run(lambda tx: look(token, now=self._now(), tx=tx))
+            payment = await self._database.write(lambda db: look(db, token, at=self._now(), rules=rules))
         except TppkitError as e:
             return self._refused(e)
         return self._render(payment)
 
     async def _decide(self, request: Request) -> Response:
+        token = request.path_params["token"]
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            token = request.path_params["token"]
-            await self._store.run(lambda tx: self._use(token, _ACTIONS.get(action), tx))
+            await self._database.write(lambda db: self._use(db, token, _ACTIONS.get(action)))
         except TppkitError as e:
             return self._refused(e)
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
 
-    def _use(self, token: str, trigger: Trigger | None, tx: Transaction) -> None:
+    def _use(self, db: Connection, token: str, trigger: Trigger | None) -> None:
+        at, rules = self._now(), self._settings.rules
         if trigger is None:
-            self._payments.open(token, now=self._now(), tx=tx)
+            open_payment(db, token, at=at, rules=rules)
         else:
-            self._payments.decide(token, trigger, now=self._now(), tx=tx)
+            decide_payment(db, token, trigger, at=at, rules=rules)
 
     def _render(self, payment: StoredPayment) -> Response:
         status = reported_status(payment.progress.status)
@@ -95,13 +101,14 @@ class ApprovalHost:
             status=status.value,
             open=waits,
             renewal_s=_RENEWAL_S,
-            picture=encode_text(self._payments.approval_link(payment)).svg(scale=4) if waits else None,
+            picture=encode_text(self._settings.approval_link(payment)).svg(scale=4) if waits else None,
             redirect_uri=payment.redirect_uri,
         )
         return HTMLResponse(text, headers=_HEADERS)
 
     def _refused(self, error: TppkitError) -> Response:
         if error.code == "database.unavailable":
+            _LOGGER.warning("  %s", error)
             text = self._page.render(heading="The bank cannot answer now. Please try again", payment=None)
             return HTMLResponse(text, status_code=503, headers={**_HEADERS, "Retry-After": str(RETRY_AFTER_S)})
         text = self._page.render(heading="This link leads to no payment", payment=None)

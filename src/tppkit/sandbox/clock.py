@@ -5,11 +5,23 @@ from __future__ import annotations
 import threading
 from datetime import datetime, timedelta
 
-from tppkit._clock import Clock, utc_now
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, delete, insert, select
+
+from tppkit._clock import Clock, from_microseconds, to_microseconds, utc_now
 from tppkit.errors import ConfigurationError
-from tppkit.sandbox.store import Store, Transaction
+from tppkit.sandbox.database import Database
 
 MAX_ADVANCE = timedelta(days=3660)
+
+TABLES = MetaData()
+_CLOCK = Table(
+    "clock", TABLES,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("offset", BigInteger, nullable=False), Column("latest", BigInteger, nullable=False),
+)  # fmt: skip
+_READ = select(_CLOCK.c.offset, _CLOCK.c.latest)
+_FORGET = delete(_CLOCK)
+_WRITE = insert(_CLOCK)
 
 
 class SandboxClock:
@@ -20,15 +32,18 @@ class SandboxClock:
     latest that is stored.
 
     Args:
-        store: keeps the offset.
+        database: keeps the offset.
+        latest: the latest virtual time at which anything stored happened.
         base: the machine's clock.
     """
 
-    def __init__(self, store: Store, *, base: Clock = utc_now) -> None:
-        self._store = store
+    def __init__(self, database: Database, *, latest: datetime, base: Clock = utc_now) -> None:
+        self._database = database
         self._base = base
         self._lock = threading.Lock()
-        self._offset, self._latest = store.run_at_start(Transaction.clock)
+        row = database.run_at_start(lambda db: db.execute(_READ).one_or_none())
+        self._offset = timedelta() if row is None else timedelta(microseconds=row.offset)
+        self._latest = latest if row is None else max(latest, from_microseconds(row.latest))
 
     def now(self) -> datetime:
         """The virtual present, aware UTC."""
@@ -42,16 +57,27 @@ class SandboxClock:
             ConfigurationError: `clock.backwards`, also for more than ten years in all.
             TransportError: `database.unavailable`.
         """
-        return await self._store.run(lambda tx: self._advance(tx, by))
+        if by < timedelta():
+            raise _out_of_range(by)
+        await self._database.write(lambda db: self._store(db, by), then=self._moved)
+        return self.now()
 
-    def _advance(self, tx: Transaction, by: timedelta) -> datetime:
+    def _store(self, db: Connection, by: timedelta) -> timedelta:
+        """Store the new offset. The clock itself moves after the commit, so that a failed one moves nothing."""
+        row = db.execute(_READ).one_or_none()
+        stored = timedelta() if row is None else timedelta(microseconds=row.offset)
+        present = self.now()
+        offset = max(stored, self._offset) + by
+        if offset > MAX_ADVANCE:
+            raise _out_of_range(by)
+        db.execute(_FORGET)
+        latest = to_microseconds(present + by)
+        db.execute(_WRITE, {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": latest})
+        return offset
+
+    def _moved(self, offset: timedelta) -> None:
         with self._lock:
-            if by < timedelta() or self._offset + by > MAX_ADVANCE:
-                raise ConfigurationError("clock.backwards", f"the clock cannot be advanced by {by}")
-            self._offset += by
-            present = self._present()
-            tx.set_clock(self._offset, present)
-            return present
+            self._offset = max(offset, self._offset)
 
     def _present(self) -> datetime:
         present = self._base() + self._offset
@@ -60,3 +86,7 @@ class SandboxClock:
             present = self._latest
         self._latest = present
         return present
+
+
+def _out_of_range(by: timedelta) -> ConfigurationError:
+    return ConfigurationError("clock.backwards", f"the clock cannot be advanced by {by}")

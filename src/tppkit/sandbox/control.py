@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tppkit._clock import format_time
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError, TppkitError
-from tppkit.protocol.psd2.rules import require_json
+from tppkit.protocol.wire import require_media_type
 from tppkit.sandbox.clock import SandboxClock
-from tppkit.web import read_message
+from tppkit.web.message import read_message
 
 _MAX_BODY_BYTES = 4096
 _HOST = re.compile(r"(?P<name>\[::1\]|[A-Za-z0-9.]+)(:[0-9]{1,5})?")
@@ -50,7 +50,7 @@ class ControlHost:
 
     async def _advance(self, request: Request) -> Response:
         try:
-            require_json(request.headers.get("content-type"))
+            require_media_type(request.headers.get("content-type"), "application/json")
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
             by = _seconds(message.body)
         except TppkitError as e:

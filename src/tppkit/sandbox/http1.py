@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from tppkit._text import printable
 from tppkit.web.sources import RAW_TARGET
 
 _LOGGER = logging.getLogger("tppkit.sandbox.http")
@@ -93,14 +94,18 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count a head's bytes before they are parsed: the parser itself would gather an endless header."""
+        """Count the bytes since the last of a body before they are parsed: the parser would gather an endless header or trailer."""
         self._active_at = self.loop.time()
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES + len(data):
-                self.end("the request's head is too long")
-                return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES + len(data):
+            self.end("the request's head or trailer is too long")
+            return
         super().data_received(data)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of a body, which the application bounds."""
+        self._head_bytes = 0
+        super().on_body(body)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -150,6 +155,7 @@ class BoundedHttp(HttpToolsProtocol):
         if earlier or self.pipeline:
             self.end(reason)
         else:
+            _LOGGER.warning("a request was answered 400: %s", printable(reason))
             super().send_400_response(reason)
 
     def _fault(self, reason: str) -> ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -64,7 +63,9 @@ def parse_public_url(text: str) -> PublicAddress:
     Raises:
         ConfigurationError: `sandbox.public-url`.
     """
-    message = f"{shown(text)} is not the address of the PSD2 host (https) or of the approval pages (http)"
+    message = (
+        f"{shown(text)} is not an address at which clients reach the PSD2 host (https) or the approval pages (http)"
+    )
     try:
         parse_origin(text.removesuffix("/"))  # nothing but scheme, host and port
         parts = urlsplit(text.lower())
@@ -72,9 +73,6 @@ def parse_public_url(text: str) -> PublicAddress:
     except (FormatError, ValueError) as e:
         raise ConfigurationError("sandbox.public-url", message) from e
     first = None if port is None else port - (APPROVAL if parts.scheme == "http" else PSD2)
-    with suppress(ValueError):
-        if ip_address(host).is_unspecified:
-            raise ConfigurationError("sandbox.public-url", f"no client can connect to {host}")
     if (not _is_name(host) and not _is_ip(host)) or (first is not None and not 0 < first <= 65535 - CONTROL):
         raise ConfigurationError("sandbox.public-url", message)
     return PublicAddress(host, first)
@@ -111,7 +109,8 @@ def parse_server_name(text: str) -> str:
     """
     name = text.lower()
     if not _is_name(name) and not _is_ip(name):
-        raise ConfigurationError("pki.dns-name", f"{shown(text)} is neither a DNS name nor an IP address")
+        message = f"{shown(text)} is neither a DNS name nor an IP address that clients can connect to"
+        raise ConfigurationError("pki.dns-name", message)
     return name
 
 
@@ -129,8 +128,8 @@ def _is_name(text: str) -> bool:
 
 
 def _is_ip(text: str) -> bool:
+    """Whether it is an IP address that clients can connect to, so not `0.0.0.0` or `::`."""
     try:
-        ip_address(text)
+        return not ip_address(text).is_unspecified
     except ValueError:
         return False
-    return True

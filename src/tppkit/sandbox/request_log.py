@@ -16,10 +16,12 @@ from tppkit.web.sources import RAW_TARGET
 
 Write = Callable[[str], object]
 
-_MAX_TARGET = 2048
+_MAX_TARGET = 1024  # a line must fit into a pipe's buffer at once
 _MAX_BODY_BYTES = 64 * 1024
 _VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
-_LINK = re.compile(r"(approve(?:/|%(?:25)*2f)+)[^\s'\"]+", re.IGNORECASE)
+# Each character may be percent-encoded, also more than once: the server routes /%61pprove/ to the same page.
+_ENCODED = [f"(?:{char}|%(?:25)*(?:{ord(char):02x}|{ord(char.upper()):02x}))" for char in "approve/"]
+_LINK = re.compile(rf"({''.join(_ENCODED)}(?:{_ENCODED[-1]})*)[^\s'\"]+", re.IGNORECASE)
 
 
 def without_tokens(text: str) -> str:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
+from tppkit.certificates import OrganizationPolicy
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.trust import RevocationChecker, RevocationEvidence, RevocationPolicy, load_revocation
+from tppkit.trust import (
+    PathVerifier,
+    RevocationChecker,
+    RevocationEvidence,
+    RevocationPolicy,
+    TrustedPath,
+    load_revocation,
+)
+from tppkit.web.peer import PeerCertificate, QwacPolicy
 
 _LOGGER = logging.getLogger("tppkit.sandbox.revocations")
 
@@ -35,6 +46,7 @@ class FolderRevocations:
         self._folder = folder
         self._lists: dict[Path, tuple[_Stamp, RevocationEvidence]] = {}
         self._told: dict[Path, _Stamp] = {}
+        self._stamps: dict[str, _Stamp] | None = None
         self.refresh()
 
     def refresh(self) -> None:
@@ -43,6 +55,11 @@ class FolderRevocations:
         Raises:
             ConfigurationError: `pki.unusable`, a list that was never read cannot be.
         """
+        with suppress(OSError), os.scandir(self._folder) as entries:  # on each request: a glob takes ten times as long
+            stamps = {entry.path: _stamp(entry) for entry in entries if entry.name.endswith(".crl")}
+            if stamps == self._stamps:
+                return
+            self._stamps = stamps
         lists = {path: self._read(path) for path in sorted(self._folder.glob("*.crl"))}
         if lists != self._lists:
             self.checker.replace(sum((evidence for _, evidence in lists.values()), RevocationEvidence()))
@@ -68,7 +85,29 @@ class FolderRevocations:
                 _LOGGER.error("%s; what it had before counts", message)
 
 
-def _stamp(path: Path) -> _Stamp:
+class CurrentQwacs(QwacPolicy):
+    """Judges QWACs by the revocation lists as they are now.
+
+    Args:
+        paths: verifies certificates.
+        revocations: what `paths` knows of revocation; looked at again with each request.
+        organizations: the organizationIdentifiers that are accepted.
+    """
+
+    def __init__(self, paths: PathVerifier, revocations: FolderRevocations, organizations: OrganizationPolicy) -> None:
+        super().__init__(paths, organizations=organizations)
+        self._revocations = revocations
+
+    def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
+        """See `QwacPolicy.verify`."""
+        self._revocations.refresh()
+        if not self.paths.anchors.intermediates:
+            # A verifier that remembers a certificate would not ask for its intermediates a second time.
+            self.paths = PathVerifier(self.paths.anchors, revocation=self.paths.revocation)
+        return super().verify(peer, at=at)
+
+
+def _stamp(path: Path | os.DirEntry[str]) -> _Stamp:
     # A list is replaced by another file, so one of the same size within the clock's grain is told by its inode.
     found = path.stat()
     return found.st_mtime_ns, found.st_size, found.st_ino

@@ -116,19 +116,23 @@ class SandboxServer:
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""
         try:
-            running = asyncio.gather(*(self._serve(offset) for offset in self._servers))
-            while not running.done() and not all(server.started for server in self._servers.values()):
-                await asyncio.sleep(0.01)
-            try:
-                if not running.done():
-                    on_ready()
-            except BaseException:
-                self.stop()
-                await running
-                raise
-            await running
+            async with self.sandbox.running():
+                await self._serve_all(on_ready)
         finally:
             self.close()
+
+    async def _serve_all(self, on_ready: Callable[[], None]) -> None:
+        running = asyncio.gather(*(self._serve(offset) for offset in self._servers))
+        while not running.done() and not all(server.started for server in self._servers.values()):
+            await asyncio.sleep(0.01)
+        try:
+            if not running.done():
+                on_ready()
+        except BaseException:
+            self.stop()
+            await running
+            raise
+        await running
 
     async def _serve(self, offset: int) -> None:
         await self._servers[offset].serve([self._sockets[offset]])

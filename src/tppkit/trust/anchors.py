@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from tppkit._files import FilePath, as_path
 from tppkit.certificates import EidasCertificate, load_certificates
@@ -69,7 +70,8 @@ def load_anchors(path: FilePath) -> Anchors:
     in it is a root (an issuing authority alone is a common anchor); a folder is a collection, and needs a self-signed one.
 
     Args:
-        path: a file in any certificate form, or a folder (files ending in .pem, .crt, .cer, .der; not its subfolders).
+        path: a file in any certificate form, or a folder. Of a folder, regular files and links to such are read if they end
+            in .pem, .crt, .cer or .der; subfolders, FIFOs and devices are ignored.
 
     Raises:
         ConfigurationError: `trust.no-anchors`, `trust.no-root`; `trust.unreadable` when the path or a file in it cannot be
@@ -78,7 +80,7 @@ def load_anchors(path: FilePath) -> Anchors:
     path = as_path(path)
     try:
         is_folder = path.is_dir()
-        files = sorted(p for p in path.iterdir() if p.suffix.lower() in CERTIFICATE_SUFFIXES) if is_folder else [path]
+        files = sorted(filter(_is_certificate_file, path.iterdir())) if is_folder else [path]
         if len(files) > MAX_FILES:
             raise ConfigurationError("trust.unreadable", f"{path} holds more than {MAX_FILES} certificate files")
         certificates = [certificate for file in files for certificate in load_certificates(file)]
@@ -86,3 +88,8 @@ def load_anchors(path: FilePath) -> Anchors:
         raise ConfigurationError("trust.unreadable", f"the trust material at {path} cannot be read: {e}") from e
     has_root = any(c.extensions.is_ca and _is_self_signed(c) for c in certificates)
     return make_anchors(certificates, all_believed=not (is_folder or has_root))
+
+
+def _is_certificate_file(path: Path) -> bool:
+    # Reading a FIFO or a device may block forever.
+    return path.suffix.lower() in CERTIFICATE_SUFFIXES and path.is_file()

@@ -38,7 +38,7 @@ from tppkit.web.callback_refusing import (
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
 from tppkit.web.callback_sink import RefusalSink
 from tppkit.web.callback_threads import UnderWay
-from tppkit.web.refusing import Answer
+from tppkit.web.message import Answer
 from tppkit.web.sources import Source
 
 _LOG = logging.getLogger("tppkit.web")

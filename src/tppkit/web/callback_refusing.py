@@ -9,7 +9,7 @@ from datetime import datetime
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import CallbackRejected, FormatError, TppkitError, TransportError
-from tppkit.web.refusing import Answer
+from tppkit.web.message import Answer
 
 _LOG = logging.getLogger("tppkit.web")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
@@ -9,12 +10,13 @@ from urllib.parse import quote
 
 from tppkit._encoding import shown
 from tppkit.callbacks import verify_peer
-from tppkit.callbacks.peers import IpNetwork, is_in_networks, parse_networks
+from tppkit.callbacks.peers import IpAddress, IpNetwork, is_in_networks, parse_networks, real_peer, without_port
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError
 from tppkit.web.proxies import address_headers
 from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, source_of
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
+_BETWEEN = re.compile(r'[\s,;="]+')
 # What stands in a path as it is; a target that is put together again is encoded like most are.
 _PATH_LETTERS = "/~!$&'()*+,;=:@"
 
@@ -27,6 +29,7 @@ class CallbackPeers:
         allowed: the service's networks.
         trusted_proxies: proxies of one's own, whose `X-Forwarded-For` counts.
         unix_socket: the server listens on a Unix socket, so that its other end is a trusted proxy on this machine.
+        address_is_raw: the server takes the address of the connection from no header (uvicorn: `--no-proxy-headers`).
 
     Raises:
         ConfigurationError: `callback.networks`, texts must be read with `parse_networks`.
@@ -35,6 +38,7 @@ class CallbackPeers:
     allowed: Sequence[IpNetwork]
     trusted_proxies: Sequence[IpNetwork] = ()
     unix_socket: bool = False
+    address_is_raw: bool = False
 
     def __post_init__(self) -> None:
         for network in (*self.allowed, *self.trusted_proxies):
@@ -48,7 +52,8 @@ class CallbackPeers:
         """Reject a request from any other address.
 
         A server may have replaced the address of the connection by one from a header (uvicorn does by default), with a port too. So
-        a request with such a header is accepted from a trusted proxy only, and the server must report the proxy's own address.
+        a request with such a header is accepted from a trusted proxy only, and unless `address_is_raw` the header must not name the
+        proxy's address: the server may have taken it from there.
 
         Args:
             source: what the server reports about the request.
@@ -61,15 +66,33 @@ class CallbackPeers:
         if peer == UNIX and self.unix_socket:
             peer, proxies = "127.0.0.1", (*proxies, *_LOCAL)
         names = address_headers(source)
-        if names and not is_in_networks(peer, proxies):
+        is_doubtful = not self.address_is_raw and source.address() != UNIX and _is_named(peer, source, names)
+        if names and (is_doubtful or not is_in_networks(peer, proxies)):
             raise CallbackRejected(
                 "callback.peer",
-                f"{shown(peer)} is no trusted proxy, and may be an address that the server took from {names[0]}",
+                f"{shown(peer)} is no trusted proxy, or an address that the server may have taken from {names[0]}: see address_is_raw",
             )
         forwarded = source.header_values("x-forwarded-for") if proxies else ()
         if forwarded:
             require_length_announced(source)
         verify_peer(peer, allowed=self.allowed, trusted_proxies=proxies, forwarded_for=forwarded)
+
+
+def _is_named(peer: str, source: Source, names: Sequence[str]) -> bool:
+    """Whether one of the headers names an address, whatever its form."""
+    parts = [part for name in names for value in source.header_values(name) for part in _BETWEEN.split(value)]
+    try:
+        address = real_peer(peer)
+    except CallbackRejected:
+        return False
+    return any(_is_address(form, address) for part in parts for form in (part, without_port(part)))
+
+
+def _is_address(text: str, address: IpAddress) -> bool:
+    try:
+        return real_peer(text) == address
+    except CallbackRejected:
+        return False
 
 
 def callback_target(source: Scope) -> str | None:

@@ -12,8 +12,7 @@ from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.callback_functions import require_kind
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
 from tppkit.web.callback_threads import CallThreads
-from tppkit.web.message import Receive, read_body
-from tppkit.web.refusing import Answer
+from tppkit.web.message import Answer, Receive, read_body
 from tppkit.web.seal import AsgiApp, Send, send_answer
 from tppkit.web.sources import AsgiSource
 

@@ -1,276 +1,376 @@
-"""The decision about a request, step by step and without I/O: the ASGI and the WSGI middleware drive the same gate."""
+"""Decide about a request by its QWAC and its seal, step by step and without I/O, for ASGI and WSGI alike.
+
+gate = SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths))
+route = gate.route(source)
+pending = gate.open(source, route.row)
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import fields, replace
 from datetime import datetime
-from inspect import iscoroutine, iscoroutinefunction
+from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from tppkit._clock import Clock, as_utc, utc_now
 from tppkit._encoding import shown
 from tppkit._text import printable
-from tppkit.errors import ArchiveError, CertificateRejected, ConfigurationError, FormatError, TppkitError
+from tppkit.certificates import EidasCertificate
+from tppkit.certificates.rules import first_error
+from tppkit.codes import CODES
+from tppkit.errors import CertificateRejected, ConfigurationError, FormatError, TppkitError
 from tppkit.httpsig.message import Message, message_components
-from tppkit.protocol.psd2.errors import Refusal
-from tppkit.protocol.psd2.rules import allowed_methods, parse_request_id
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
+from tppkit.protocol.refusals import Refusal
+from tppkit.protocol.wire import Nothing
 from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
-from tppkit.trust import TrustedPath
-from tppkit.web.admitted import AdmittedRequest, RequirementOf, every_request_sealed
-from tppkit.web.authorize import require_authorized
-from tppkit.web.callback_functions import would_not_run
-from tppkit.web.message import too_large
-from tppkit.web.outcomes import OnOutcome, RequestOutcome, call_sink
-from tppkit.web.passing import Passage, PendingRequest
-from tppkit.web.peer import PeerCertificate, QwacPolicy, read_peer
+from tppkit.web.caller import Caller
+from tppkit.web.message import Answer, too_large
+from tppkit.web.peer import QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
-from tppkit.web.refusing import Answer, OnRefusal, Refused, Tell, brief_refusal, log_refusal
 from tppkit.web.replay import ReplayGuard
-from tppkit.web.routing import require_mount, require_same_route
 from tppkit.web.sources import Source
 
 MAX_BODY_BYTES = 64 * 1024
 
 _LOG = logging.getLogger("tppkit.web")
 _LENGTH, _ENCODING, _CODING = "content-length", "content-encoding", "transfer-encoding"
+# gunicorn takes the mount from the first, and a WSGI application may read both as what its server knows about the path.
+_ROUTE_HEADERS = frozenset({"script-name", "path-info"})
 _MAX_SHOWN = 2048
 _FAILURE = Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
 
-Keep = Callable[[AdmittedRequest], Awaitable[object] | object]
-
 
 class SealGate:
-    """Lets requests through whose caller is believed and whose seal holds.
+    """Admit requests from trusted callers, with a valid seal where the endpoint requires one.
 
     Args:
-        qwacs: believes the certificate of the connection.
-        seals: what is demanded of a seal; its profile names the header of the request's id.
+        interface: the endpoints, and the form of refusals; `seal_every_request` makes one for routes of your own.
+        qwacs: judges the certificate of the connection.
+        seals: what a seal must fulfil; its profile names the header of the request id.
         now: the clock.
-        requirement: which requests must be sealed, and for which role; gets method and path, the path as on the wire, below the mount.
-        trusted_proxies: whose word about the connection's certificate counts.
-        address_is_raw: as for `peer_certificate`: the server tells the connection's own address, whatever a header says.
-        keep: gets every sealed request that goes to its handler, before it does; where it fails the handler does not run. What
-            the replay guard answers from its store or refuses is not handed to it, so that one captured request fills no archive.
-            Under ASGI a coroutine function is awaited, and any other is called in a thread.
-        replay: notices a request that was sent before.
-        max_body_bytes: a longer body is refused as soon as it is; so much is held in memory.
-        tell: what the peer is told; where it raises or gives no Refusal, that is logged, and the peer is told 500.
-        on_refusal: gets everything about each refusal; what it raises is logged.
-        mount: what is taken off the beginning of every path before the application routes by it, as `/bank`: by the server (`SCRIPT_NAME`,
-            `--root-path`) or by what mounts the application. A request with another is refused.
-        on_outcome: gets one outcome for each request, when it is refused, answered from the store or handed to the application, and
-            before it is, and none for a WebSocket; what it raises is logged. Under ASGI it must not block.
+        trusted_proxies: proxies that forward the certificate of the connection.
+        address_is_raw: see `peer_certificate`.
+        mount: the beginning of every path that the server or an outer application removes before the application routes, for
+            example `/bank`. Requests with another mount are rejected.
+        max_body_bytes: a longer body is rejected; up to this much is held in memory.
+        brief: send only the code and its general meaning to the peer. False sends the whole reason, as a sandbox should.
+        replay: detects a sealed request that was received before; used by the middlewares.
 
     Raises:
-        ConfigurationError: `replay.no-request-id`, not every seal of the profile covers an id to tell requests by;
-            `web.setting`, `max_body_bytes` is negative, `mount` cannot be one, or a function is a coroutine function that nobody
-            would await.
+        ConfigurationError: `replay.no-request-id`, a seal of this profile may cover no request id; `web.setting`, `max_body_bytes` is
+            negative, or `mount` is malformed.
     """
 
     def __init__(
         self,
+        interface: Interface,
         *,
         qwacs: QwacPolicy,
         seals: SealPolicy,
         now: Clock = utc_now,
-        requirement: RequirementOf = every_request_sealed,
         trusted_proxies: Sequence[TrustedProxy] = (),
         address_is_raw: bool = False,
         mount: str = "",
-        keep: Keep | None = None,
-        replay: ReplayGuard | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
-        tell: Tell = brief_refusal,
-        on_refusal: OnRefusal = log_refusal,
-        on_outcome: OnOutcome | None = None,
+        brief: bool = True,
+        replay: ReplayGuard | None = None,
     ) -> None:
+        if max_body_bytes < 0:
+            raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
+        if mount and (not mount.startswith("/") or mount.endswith("/") or not mount.isascii()):
+            raise ConfigurationError("web.setting", f"the mount {shown(mount)} must begin with / and end without")
+        profile = seals.profile
+        self._id_required = profile.request_id in profile.demanded
+        if replay is not None and not self._id_required:
+            raise ConfigurationError("replay.no-request-id", f"a seal of the profile {profile.name} may cover no id")
+        self.max_body_bytes = max_body_bytes
+        self.replay = replay
+        self._interface = interface
         self._qwacs = qwacs
         self._seals = seals
         self._clock = now
-        self._requirement = requirement
         self._proxies = tuple(trusted_proxies)
         self._address_is_raw = address_is_raw
-        self._mount = require_mount(mount)
-        self._keep = keep
-        self._replay = replay
-        self._max_body_bytes = max_body_bytes
-        self._tell = tell
-        self._on_refusal = on_refusal
-        self._on_outcome = on_outcome
-        self._request_id = seals.profile.request_id
-        self._id_header = "X-Request-ID" if self._request_id in (None, "x-request-id") else self._request_id
-        self._id_demanded = self._request_id in seals.profile.demanded
-        self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._request_id or _LENGTH})
-        for name, function in (
-            ("requirement", requirement), ("tell", tell), ("on_refusal", on_refusal), ("on_outcome", on_outcome),
-        ):  # fmt: skip
-            if would_not_run(function, awaited=False):
-                raise ConfigurationError(
-                    "web.setting", f"{name} is a coroutine or generator function: nobody awaits it"
-                )
-        if max_body_bytes < 0:
-            raise ConfigurationError("web.setting", f"max_body_bytes is {max_body_bytes}")
-        if replay is not None and not self._id_demanded:
-            raise ConfigurationError(
-                "replay.no-request-id", f"not every seal of the profile {seals.profile.name} covers an id"
-            )
-
-    def open(self, source: Source) -> PendingRequest | None:
-        """Judge the head of a request; None where nothing is required of it.
-
-        Args:
-            source: what the server tells.
-
-        Raises:
-            TppkitError: why it is refused, as `peer_certificate`, `QwacPolicy.verify`, `require_authorized` and
-                `verify_request_head`; `header.duplicate`, `request-id.*`, `message.*`.
-        """
-        # 1. The path is routed as it was sent; what the request must bring. A stranger is not told what there is, so a failure waits
-        #    until 2 has passed.
-        # 2. The connection's certificate is a believed QWAC.
-        # 3. The request's id is there once and is a UUID; the body announced is within the limit.
-        # 4. The QWAC has the endpoint's role.
-        # 5. The body is not encoded, and the seal holds for the head.
-        at = self.now()
-        try:
-            head = source.head()
-            requirement = self._requirement(head.method, require_same_route(source, head, mount=self._mount))  # 1
-        except TppkitError:
-            self._believe(source, at)
-            raise
-        if requirement is None:
-            return None
-        peer, path = self._believe(source, at)  # 2
-        fields = self._fields(head)
-        self._check_head(fields)  # 3
-        if requirement.endpoint is not None:
-            require_authorized(path.chain[0], requirement.endpoint)  # 4
-        admitted = AdmittedRequest(peer, path, at, requirement, None, head)
-        length = int(fields[_LENGTH]) if _LENGTH in fields else None
-        return PendingRequest(
-            admitted, self._seal(admitted, fields), max_bytes=self._max_body_bytes, length=length
-        )  # 5
-
-    def refuse(self, source: Source, error: Exception) -> Answer:
-        """The answer to a request that is refused, in the interface's form; everything is told to `on_refusal`.
-
-        Args:
-            source: what the server tells.
-            error: why; what is none of our own errors is told as 500 without details.
-        """
-        refusal = self._told(error)
-        target = b""
-        with suppress(FormatError):
-            target = source.raw_target()
-        shown_target = printable(target[:_MAX_SHOWN].decode("latin-1"))
-        refused = Refused(error, refusal, printable(source.method), shown_target, source.address())
-        call_sink(self._on_refusal, refused)
-        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store"), *self._echo(source)]
-        if refusal.status == 405:  # RFC 9110 section 15.5.6
-            path = target.partition(b"?")[0].decode("latin-1").removeprefix(self._mount)
-            headers.append(("Allow", ", ".join(allowed_methods(path))))
-        body = refusal.body()
-        return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
-
-    def _told(self, error: Exception) -> Refusal:
-        if not isinstance(error, TppkitError):
-            return _FAILURE
-        try:
-            return _require_refusal(self._tell(error))
-        except Exception:  # noqa: BLE001  # the application's own function
-            _LOG.exception("what a peer is told could not be made")
-            return _FAILURE
+        self._mount = mount
+        self._brief = brief
+        self._id_header = profile.request_id or interface.request_id or ""
+        self._watched = frozenset({_LENGTH, _ENCODING, _CODING, self._id_header})
 
     def now(self) -> datetime:
         """The time, aware UTC."""
         return as_utc(self._clock())
 
-    @property
-    def sink_awaits(self) -> bool:
-        """The sink is a coroutine function, or there is nothing to wait for."""
-        call = getattr(self._keep, "__call__", None)  # noqa: B004  # an object's own coroutine method
-        return self._keep is None or iscoroutinefunction(self._keep) or iscoroutinefunction(call)
+    def enter(self, source: Source) -> tuple[Route, SealPending]:
+        """Route a request and judge its head. A stranger does not learn which paths exist.
 
-    @property
-    def max_body_bytes(self) -> int:
-        """A longer body is refused."""
-        return self._max_body_bytes
+        Raises:
+            TppkitError: as `route` and `open`.
+        """
+        try:
+            route = self.route(source)
+        except TppkitError:
+            self.open(source, None)
+            raise
+        return route, self.open(source, route.row)
 
-    def let_through(self, admitted: AdmittedRequest) -> Passage:
-        """The way of a request that was proven."""
-        return Passage(admitted, self._replay, self.now)
+    def route(self, source: Source) -> Route:
+        """Find the endpoint of a request that the application will route by the target that was sent.
 
-    def tell_outcome(self, outcome: RequestOutcome) -> None:
-        """Tell `on_outcome` what became of a request."""
-        if self._on_outcome is not None:
-            call_sink(self._on_outcome, outcome)
+        Seal and role are judged by the target on the wire, but handlers are found by the path that the server decoded. Both must
+        be the same path and query, and the mount must be the configured one.
 
-    def keep(self, admitted: AdmittedRequest) -> Awaitable[object] | object:
-        """Give a sealed request to the sink; what the sink raises is raised as it is."""
-        return self._keep(admitted) if self._keep is not None and admitted.verified is not None else None
+        Raises:
+            FormatError: `message.rerouted`, `message.malformed`, `message.no-raw-path`, `query.*`.
+            LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
 
-    def _believe(self, source: Source, at: datetime) -> tuple[PeerCertificate, TrustedPath]:
-        peer = read_peer(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
+        Source: PEP 3333, environ variables; the ASGI specification, HTTP connection scope.
+        """
+        if claims := _ROUTE_HEADERS.intersection(source.header_names()):
+            raise FormatError("message.rerouted", f"the request has a header that can change its path: {min(claims)}")
+        if source.mount != self._mount:
+            raise FormatError(
+                "message.rerouted", f"the application is mounted at {shown(source.mount)}, not at {shown(self._mount)}"
+            )
+        target = source.raw_target().decode("latin-1")
+        path, _, query = target.partition("?")
+        if source.decoded_target() != (unquote_to_bytes(path.encode("latin-1")), query):
+            raise FormatError("message.rerouted", f"the application sees another path or query than {shown(target)}")
+        # A percent-encoded mount (/b%61nk) is rejected too.
+        if not (path + "/").startswith(self._mount + "/"):
+            raise FormatError("message.rerouted", f"{shown(target)} is not below the mount {shown(self._mount)}")
+        return self._interface.find(source.method, target.removeprefix(self._mount))
+
+    def open(self, source: Source, row: Endpoint[Any, Any] | None) -> SealPending:
+        """Judge the head of a request.
+
+        Args:
+            source: the request as the server hands it over.
+            row: the endpoint; None to find out only who calls.
+
+        Raises:
+            TppkitError: as `peer_certificate`, `QwacPolicy.verify`, `require_role` and `verify_request_head`;
+                `header.duplicate`, `request-id.*`, `message.*`.
+            ConfigurationError: `web.setting`, the endpoint requires neither QWAC nor seal.
+        """
+        # 1. The certificate of the connection is a trusted QWAC.
+        # 2. It has the role of the endpoint.
+        # 3. The request id is present once and well-formed; the body is framed once and within the limit.
+        # 4. The body is not encoded, and the seal is valid for the head.
+        caller = self._caller(source, self.now())  # 1
+        if row is None:
+            return SealPending(caller, None, self.max_body_bytes, None)
+        if row.auth not in (Auth.QWAC, Auth.SEAL):
+            raise ConfigurationError("web.setting", f"{row.name} requires {row.auth}, which this gate cannot judge")
+        require_role(caller.qwac_chain[0], row)  # 2
+        head = source.head()
+        values, doubled = message_components(head, only=self._watched)
+        if doubled:
+            raise FormatError("header.duplicate", f"the {doubled[0]} header appears more than once")
+        self._check_head(values)  # 3
+        length = int(values[_LENGTH]) if _LENGTH in values else None
+        body = self._open_seal(head, values, caller) if row.auth is Auth.SEAL else None  # 4
+        return SealPending(caller, body, self.max_body_bytes, length)
+
+    def refuse(self, source: Source, error: Exception) -> Answer:
+        """Log a rejected request, and return the answer to it.
+
+        The logger is `tppkit.web`: WARNING for faults of the caller, ERROR with the traceback for our own.
+
+        Args:
+            source: the request as the server hands it over.
+            error: the reason; any other exception than a `TppkitError` gives 500 without details.
+        """
+        refusal = self._refusal(error)
+        failed = refusal.status >= 500
+        _LOG.log(
+            logging.ERROR if failed else logging.WARNING, "%s %s from %s: %d %s: %s", printable(source.method),
+            printable(_target(source)[:_MAX_SHOWN]), source.address(), refusal.status, refusal.code, error,
+            exc_info=error if failed else None,
+        )  # fmt: skip
+        return self.answer(source, refusal)
+
+    def answer(self, source: Source, refusal: Refusal) -> Answer:
+        """A refusal in the form of the interface, with the request id if it is well-formed."""
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        ids = source.header_values(self._id_header)
+        with suppress(FormatError):
+            if len(ids) == 1 and self._interface.parse_request_id(ids[0]):
+                headers.append((_header_case(self._id_header), ids[0]))
+        if refusal.status == 405:  # RFC 9110 section 15.5.6
+            path = _target(source).partition("?")[0].removeprefix(self._mount)
+            headers.append(("Allow", ", ".join(self._interface.methods(path))))
+        body = self._interface.refusals.write(refusal)
+        return Answer(refusal.status, (*headers, ("Content-Length", str(len(body)))), body)
+
+    def _refusal(self, error: Exception) -> Refusal:
+        if not isinstance(error, TppkitError):
+            return _FAILURE
+        refusal = self._interface.refusals.refusal_for(error)
+        row = CODES.get(error.code)
+        if not self._brief or refusal.status >= 500 or row is None:
+            return refusal
+        return replace(refusal, text=f"{row.meaning} ({error.code})")
+
+    def _caller(self, source: Source, at: datetime) -> Caller:
+        peer = peer_certificate(source, trusted_proxies=self._proxies, address_is_raw=self._address_is_raw)
         if peer.ignored:
             _LOG.warning("ignored from %s: %s", source.address(), ", ".join(peer.ignored))
         try:
-            return peer, self._qwacs.verify(peer, at=at)
+            path = self._qwacs.verify(peer, at=at)
         except CertificateRejected as e:
             if not e.code.startswith("key."):
                 raise
-            # The peer must not be told that its signature is at fault.
+            # The error table reports key.* as a fault of the signature, but this is the key of the QWAC.
             code = "certificate.weak-key" if e.code == "key.weak" else "certificate.unusual-key"
             raise CertificateRejected(code, e.message, clause=e.clause, findings=e.findings) from e
+        qwac = path.chain[0]
+        identifier = qwac.organization_identifier
+        return Caller(identifier.text if identifier else "", at, qwac.roles, path, peer)
 
-    def _fields(self, head: Message) -> Mapping[str, str]:
-        values, doubled = message_components(head, only=self._watched)
-        if doubled:
-            raise FormatError("header.duplicate", f"the {doubled[0]} header stands more than once")
-        return values
-
-    def _check_head(self, fields: Mapping[str, str]) -> None:
-        request_id = fields.get(self._request_id or "")
-        if self._id_demanded or request_id is not None:
-            parse_request_id(request_id, name=self._id_header)
-        length = fields.get(_LENGTH, "0")
+    def _check_head(self, values: Mapping[str, str]) -> None:
+        request_id = values.get(self._id_header)
+        if request_id is not None:
+            self._interface.parse_request_id(request_id)
+        elif self._id_required:
+            raise FormatError("request-id.missing", f"the {_header_case(self._id_header)} header is absent")
+        length = values.get(_LENGTH, "0")
         if not (length.isascii() and length.isdigit()):
             raise FormatError("message.malformed", f"the Content-Length {shown(length)} is not a number")
-        if len(length) > 18 or int(length) > self._max_body_bytes:
-            raise too_large(self._max_body_bytes)
-        coding = fields.get(_CODING)
-        if coding is not None and (coding.strip(" \t").lower() != "chunked" or _LENGTH in fields):
-            # RFC 9112 section 6.3: whoever reads such a body otherwise sees another request.
-            beside = " beside a Content-Length" if _LENGTH in fields else ""
+        if len(length) > 18 or int(length) > self.max_body_bytes:
+            raise too_large(self.max_body_bytes)
+        coding = values.get(_CODING)
+        if coding is not None and (coding.lower() != "chunked" or _LENGTH in values):
+            # RFC 9112 section 6.3: another reader of this body would see another request.
+            beside = " beside a Content-Length" if _LENGTH in values else ""
             raise FormatError("message.malformed", f"the Transfer-Encoding is {shown(coding)}{beside}")
 
-    def _seal(self, admitted: AdmittedRequest, fields: Mapping[str, str]) -> BodyReceiver | None:
-        if not admitted.requirement.sealed:
-            return None
-        if fields.get(_ENCODING):
-            # What is sealed is the encoded body, and whatever decodes it afterwards is not.
+    def _open_seal(self, head: Message, values: Mapping[str, str], caller: Caller) -> BodyReceiver:
+        if values.get(_ENCODING):
+            # The seal covers the encoded body; nothing covers what it is decoded to.
             raise FormatError("message.content-encoding", "a sealed body has a Content-Encoding")
-        head = admitted.unverified_message
-        verified = verify_request_head(head, qwac=admitted.qwac, at=admitted.at, policy=self._seals)
-        return verified.receive_body(max_bytes=self._max_body_bytes)
-
-    def _echo(self, source: Source) -> list[tuple[str, str]]:
-        """The request's id, when it is one."""
-        values = source.header_values(self._id_header.lower())
-        with suppress(FormatError):
-            if len(values) == 1:
-                return [(self._id_header, parse_request_id(values[0]))]
-        return []
+        verified = verify_request_head(head, qwac=caller.qwac_chain[0], at=caller.at, policy=self._seals)
+        return verified.receive_body(max_bytes=self.max_body_bytes)
 
 
-def _require_refusal(told: object) -> Refusal:
-    if isinstance(told, Refusal):
-        return told
-    if iscoroutine(told):
-        told.close()  # it was never started
-    raise ConfigurationError("web.setting", f"tell gave a {type(told).__name__} and no Refusal")
+class SealPending:
+    """A request whose head was accepted by a `SealGate`; see `Pending`.
+
+    Args:
+        caller: what the head proves.
+        body: takes a sealed body; None for an endpoint without seal.
+        max_bytes: a longer body is rejected.
+        length: the Content-Length, or None.
+    """
+
+    def __init__(self, caller: Caller, body: BodyReceiver | None, max_bytes: int, length: int | None) -> None:
+        self.caller = caller
+        self._body = body
+        self._max_bytes = max_bytes
+        self._announced = length
+        self._length = 0
+        self._chunks: list[bytes] = []
+
+    def update(self, chunk: bytes) -> None:
+        """See `Pending.update`."""
+        if not chunk:  # HTTP/2 has empty frames, and each would be held
+            return
+        self._length += len(chunk)
+        if self._length > self._max_bytes:
+            raise too_large(self._max_bytes)
+        if self._body is not None:
+            self._body.update(chunk)
+        else:
+            self._chunks.append(chunk)
+
+    def finish(self) -> tuple[Caller, bytes]:
+        """See `Pending.finish`."""
+        if self._announced not in (None, self._length):
+            message = f"the body has {self._length} bytes, and its Content-Length is {self._announced}"
+            raise FormatError("message.malformed", message)
+        if self._body is None:
+            return self.caller, b"".join(self._chunks)
+        verified = self._body.finish()
+        return self.caller._replace(seal=verified), verified.unverified_message.body
 
 
-def not_kept(error: Exception) -> ArchiveError:
-    """The error for evidence that the sink did not keep; raise it from `error`."""
-    return ArchiveError("evidence.not-kept", f"the verified request could not be kept: {type(error).__name__}: {error}")
+def authorize(certificate: EidasCertificate, interface: Interface, method: str, path: str) -> Route:
+    """Check that the holder of a certificate may make a call: by roles alone, not by trust in the certificate.
+
+    Args:
+        certificate: the QWAC of the connection.
+        interface: the endpoints.
+        method: HTTP method, upper case.
+        path: path and query as on the wire, from the root of the host.
+
+    Returns:
+        The endpoint.
+
+    Raises:
+        LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
+        FormatError: `query.*`.
+        CertificateRejected: as `require_role`.
+
+    Source: PSD2 document, part A section 5 rule 2.
+    """
+    route = interface.find(method, path)
+    require_role(certificate, route.row)
+    return route
+
+
+def require_role(certificate: EidasCertificate, row: Endpoint[Any, Any]) -> None:
+    """Check that a certificate is well-formed and has the role of an endpoint.
+
+    Raises:
+        CertificateRejected: `role.missing`; or the code of what is malformed, because roles in a malformed certificate prove nothing.
+
+    Source: PSD2 document, part A section 5 rule 2.
+    """
+    fault = first_error(certificate.findings)
+    if fault is not None:
+        message = f"the certificate of {certificate.subject} is malformed: {fault.message}"
+        raise CertificateRejected(fault.code, message, clause=fault.clause, findings=certificate.findings)
+    if row.role is not None and row.role not in certificate.roles:
+        stated = shown(", ".join(certificate.roles), limit=200) if certificate.roles else "none"
+        raise CertificateRejected(
+            "role.missing", f"{row.method} {row.path} needs the role {row.role}, the certificate has {stated}",
+            clause="PSD2 document A.5 rule 2",
+        )  # fmt: skip
+
+
+class _EverySealed(Interface):
+    def find(self, method: str, target: str) -> Route:
+        return Route(_SEALED, {}, {}, ())
+
+    def methods(self, path: str) -> tuple[str, ...]:
+        return ()
+
+
+_SEALED = Endpoint(
+    name="sealed", method="*", path="*", source="", auth=Auth.SEAL, request=Nothing(), answer=Nothing()
+)  # fmt: skip
+
+
+def seal_every_request(interface: Interface) -> Interface:
+    """The interface for an application with routes of its own: every request must be sealed, and no role is required.
+
+    Args:
+        interface: its request id and its form of refusals are used.
+
+    Example:
+        SealGate(seal_every_request(PSD2), qwacs=qwacs, seals=seals)
+    """
+    return _EverySealed(**{field.name: getattr(interface, field.name) for field in fields(interface)})
+
+
+def _header_case(name: str) -> str:
+    return "X-Request-ID" if name == "x-request-id" else name
+
+
+def _target(source: Source) -> str:
+    with suppress(FormatError):
+        return source.raw_target().decode("latin-1")
+    return ""

@@ -1,72 +1,81 @@
-"""A request as ASGI or WSGI hands it over, turned into the message that was signed: raw path, raw query, raw body."""
+"""HTTP messages: a request as ASGI hands it over, with raw path, query and body, and an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tppkit.errors import FormatError, TransportError
 from tppkit.httpsig.message import Message
-from tppkit.web.sources import AsgiSource, Scope, source_of
+from tppkit.web.sources import AsgiSource, Scope
 
 Receive = Callable[[], Awaitable[Any]]
 
 
+class Answer(NamedTuple):
+    """An HTTP answer.
+
+    Attributes:
+        status: HTTP status.
+        headers: names and values, in order.
+        body: the bytes.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
 async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -> Message:
-    """Read the whole request without decoding anything that was signed.
+    """Read a whole request without decoding anything that can be signed.
 
     Args:
-        scope: an ASGI `http` scope; its raw target (extension `tppkit.raw_target`) or `raw_path` is what stood on the wire.
+        scope: an ASGI `http` scope with `raw_path` or the extension `tppkit.raw_target`.
         receive: the ASGI receive callable.
-        max_body_bytes: a longer body is refused as soon as it is.
+        max_body_bytes: a longer body is rejected while it arrives.
 
     Raises:
-        FormatError: `message.too-large`; `message.malformed` for a target that is no path; `message.no-raw-path` when the
-            server gives only the decoded path.
-        TransportError: `transport.disconnected`, the client left before the body's end.
+        FormatError: `message.too-large`; `message.malformed`, the target is not a path; `message.no-raw-path`, the server gives only
+            the decoded path.
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
     """
     head = AsgiSource(scope).head()
     return head._replace(body=await read_body(receive, max_bytes=max_body_bytes))
 
 
-def raw_target(source: Scope) -> bytes:
-    """Path and query as they stood on the wire; never put together again from what was decoded.
-
-    Args:
-        source: an ASGI `http` scope, as for `read_message`, or a WSGI environ with `RAW_URI` or `REQUEST_URI`. Of a WSGI
-            target in absolute form (RFC 9112 section 3.2.2) scheme and host are taken off.
-
-    Raises:
-        FormatError: `message.malformed`, `message.no-raw-path`.
-    """
-    return source_of(source).raw_target()
-
-
 async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
-    """The body, as soon as it is whole.
+    """Read a whole body.
 
     Args:
         receive: the ASGI receive callable.
-        max_bytes: a longer body is refused as soon as it is.
+        max_bytes: a longer body is rejected while it arrives.
 
     Raises:
         FormatError: `message.too-large`.
-        TransportError: `transport.disconnected`, the client left before the body's end.
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
     """
-    chunks, size = [], 0
-    while True:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise TransportError("transport.disconnected", "the client left before the body's end")
-        chunk = event.get("body", b"")
+    chunks, size, more = [], 0, True
+    while more:
+        chunk, more = await receive_chunk(receive)
         size += len(chunk)
         if size > max_bytes:
             raise too_large(max_bytes)
         chunks.append(chunk)
-        if not event.get("more_body", False):
-            return b"".join(chunks)
+    return b"".join(chunks)
+
+
+async def receive_chunk(receive: Receive) -> tuple[bytes, bool]:
+    """The next bytes of a body, and whether more follow.
+
+    Raises:
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
+    """
+    event = await receive()
+    if event["type"] == "http.disconnect":
+        raise TransportError("transport.disconnected", "the client closed the connection before the end of the body")
+    return event.get("body", b""), event.get("more_body", False)
 
 
 def too_large(max_bytes: int) -> FormatError:
-    """The error for a body that is longer than is taken."""
+    """The error for a body that is longer than the limit."""
     return FormatError("message.too-large", f"the body has more than {max_bytes} bytes")

@@ -1,19 +1,18 @@
-"""Who is on the other end of the TLS connection: the QWAC, and whether it is believed."""
+"""The certificate of the connection: where it is read, and whether it is a trusted QWAC."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from tppkit._clock import as_utc
 from tppkit.certificates import EidasCertificate, OrganizationPolicy, Use
 from tppkit.errors import CertificateRejected, FormatError
 from tppkit.trust import PathVerifier, TrustedPath
 from tppkit.web.proxies import TrustedProxy, address_headers, unproven_headers
-from tppkit.web.sources import UNIX, Source, require_length_announced, source_of
+from tppkit.web.sources import UNIX, Source, require_length_announced
 
 MAX_CHAIN = 10
 _REMEMBERED = 512
@@ -23,14 +22,14 @@ _ORGANIZATIONS = OrganizationPolicy()
 
 @dataclass(frozen=True, slots=True)
 class PeerCertificate:
-    """The certificates that the peer proved or sent in the TLS handshake.
+    """The certificates that the peer sent in the TLS handshake.
 
     Attributes:
         chain_pem: PEM of each, the peer's own first; TLS proved possession of its key.
-        tls_error: what the TLS library's own verification said against it, or None.
+        tls_error: the result of the TLS library's own verification, or None.
         source: where it was read: `asgi-tls`, the ASGI TLS extension, or the form of the trusted proxy: `nginx`, `haproxy`,
             `envoy`, `rfc9440`.
-        ignored: headers of the request that claim a certificate and were not believed, lower case.
+        ignored: headers of the request that claim a certificate without a right to, lower case.
     """
 
     chain_pem: tuple[str, ...]
@@ -40,33 +39,28 @@ class PeerCertificate:
 
 
 def peer_certificate(
-    source: Mapping[str, Any], *, trusted_proxies: Sequence[TrustedProxy] = (), address_is_raw: bool = False
+    source: Source, *, trusted_proxies: Sequence[TrustedProxy] = (), address_is_raw: bool = False
 ) -> PeerCertificate:
-    """The peer's certificate: from the server that ended the TLS connection, or from the trusted proxy that did.
+    """Read the peer's certificate from the server that ended the TLS connection, or from the trusted proxy that did.
 
-    A connection from a trusted proxy is the proxy's own, so only its header counts there; from anywhere else only the ASGI TLS
-    extension (0.2) does, which our own server and any other may fill. The server must give the address of the connection. Whether
-    it took another from `X-Forwarded-For`, `Forwarded` or `X-Real-IP` cannot be seen, so where one of these stands no proxy is
-    believed by its address, unless `address_is_raw`. Nor can trailers be told from headers where a server appends them (uvicorn with
-    httptools does), so a proxy's request must announce its length: a body with a length has no trailers.
+    On a connection from a trusted proxy only the proxy's header counts, elsewhere only the ASGI TLS extension (0.2). The server must
+    give the address of the connection itself. Servers can be configured to take it from `X-Forwarded-For`, `Forwarded` or
+    `X-Real-IP`, so a request with one of these headers is not attributed to a proxy, unless `address_is_raw`. A request of a proxy
+    must announce its length: some servers (uvicorn with httptools) append trailers to the headers, and a body with a length
+    has none.
 
     Args:
-        source: an ASGI scope or a WSGI environ.
-        trusted_proxies: the first that has the connection's address is the one.
-        address_is_raw: the server reads no header and no PROXY protocol for the address; so it was started.
+        source: the request as the server hands it over: `AsgiSource(scope)` or `WsgiSource(environ)`.
+        trusted_proxies: the first that has the connection's address is used.
+        address_is_raw: the server was started so that it reads the address from no header and no PROXY protocol.
 
     Raises:
-        CertificateRejected: `certificate.missing`; the message names headers that were ignored.
-        FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`; or it may be the
-            client's own: `message.no-length`.
+        CertificateRejected: `certificate.missing`; the message names ignored headers.
+        FormatError: the trusted proxy's header cannot be read: `certificate.malformed`, `certificate.too-large`; or the client may
+            have sent it: `message.no-length`.
 
     Source: RFC 9110 section 6.5, Trailer Fields; RFC 9112 section 7.1.2.
     """
-    return read_peer(source_of(source), trusted_proxies=trusted_proxies, address_is_raw=address_is_raw)
-
-
-def read_peer(source: Source, *, trusted_proxies: Sequence[TrustedProxy], address_is_raw: bool) -> PeerCertificate:
-    """`peer_certificate` of what a server tells."""
     address = source.address()
     is_certain = not trusted_proxies or address_is_raw or address == UNIX
     doubts = () if is_certain else address_headers(source)
@@ -82,9 +76,9 @@ def read_peer(source: Source, *, trusted_proxies: Sequence[TrustedProxy], addres
         found = PeerCertificate(chain, tls.get("client_cert_error"), "asgi-tls", ignored)
     if not found.chain_pem:
         where = "TLS connection" if proxy is None else f"{proxy.form.value} proxy"
-        spoofed = f"; not believed: {', '.join(ignored)} from {address}" if ignored else ""
+        spoofed = f"; ignored: {', '.join(ignored)} from {address}" if ignored else ""
         if ignored and doubts:
-            spoofed += f", an address that may be the word of {doubts[0]}: see address_is_raw"
+            spoofed += f", an address that may come from {doubts[0]}: see address_is_raw"
         raise CertificateRejected(
             "certificate.missing",
             f"the {where} carries no client certificate{spoofed}",
@@ -94,10 +88,10 @@ def read_peer(source: Source, *, trusted_proxies: Sequence[TrustedProxy], addres
 
 
 class QwacPolicy:
-    """Believes QWACs; remembers the 512 that it believed last, each with the chain that it came with last.
+    """Judge QWACs; the last 512 trusted ones are remembered, each with the chain that was last sent with it.
 
     Args:
-        paths: believes certificates.
+        paths: verifies certificates.
         organizations: the organizationIdentifiers that are accepted; give the same to `SealPolicy`.
     """
 
@@ -107,7 +101,7 @@ class QwacPolicy:
         self._believed: dict[str, tuple[tuple[str, ...], TrustedPath]] = {}  # by the QWAC, the latest last
 
     def verify(self, peer: PeerCertificate, *, at: datetime) -> TrustedPath:
-        """Believe the peer's QWAC: it fits its profile, chains to an anchor at the time, and names an accepted organisation.
+        """Verify the peer's QWAC: it fits its profile, chains to an anchor at the time, and names an accepted organisation.
 
         Args:
             peer: the peer's certificates.
@@ -132,10 +126,10 @@ class QwacPolicy:
         return path
 
     def _remember(self, chain: tuple[str, ...], path: TrustedPath) -> None:
-        """Put a chain in the place of the QWAC's last one: what a peer sends besides must not push others out."""
+        """Replace the chain of the QWAC: other certificates that a peer sends must not push other QWACs out."""
         self._believed.pop(chain[0], None)
         while len(self._believed) >= _REMEMBERED:
-            # Another thread may have been quicker.
+            # Another thread may have removed it.
             self._believed.pop(next(iter(tuple(self._believed)), ""), None)
         self._believed[chain[0]] = (chain, path)
 
@@ -147,7 +141,7 @@ def _read(pem: str) -> EidasCertificate:
 
 
 def _authorities(chain_pem: tuple[str, ...]) -> list[EidasCertificate]:
-    """The authorities among what the peer sent besides; what cannot be read helps nobody and hurts nobody."""
+    """The authorities among the other certificates that the peer sent; unreadable ones are ignored."""
     authorities = []
     for pem in chain_pem:
         with suppress(FormatError):

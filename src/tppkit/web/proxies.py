@@ -1,7 +1,7 @@
-"""The client certificate in a header of the proxy that ended the TLS connection: which proxy, which header, which form.
+"""The client certificate in a header of the proxy that ended the TLS connection.
 
-A header proves nothing by itself; it counts from a listed address only, and of a listed proxy only the one header that it is
-configured to overwrite. Every other header of this kind is ignored, and said to be.
+A header proves nothing by itself. It counts on a connection from a configured address only, and there only the one header that the
+proxy overwrites. Every other header of this kind is ignored and reported.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tppkit.errors import ConfigurationError, FormatError
 from tppkit.web.sources import UNIX, Source
 
 MAX_HEADER = 64 * 1024
-# Servers that are told to put the address found in one of these in the place of the connection's.
+# Servers can be configured to replace the address of the connection with one from these headers.
 FORWARDED = ("x-forwarded-for", "forwarded", "x-real-ip")
 
 _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\s*")
 _URL_ENCODED = re.compile(r"(?:[!-$&-~]|%[0-9A-Fa-f]{2})+")
 _BINARY = re.compile(r":([A-Za-z0-9+/=]*):")
 _HASH = re.compile(r"[0-9A-Fa-f]{64}")
-# One key and value of Envoy's header; a value with a separator in it stands in quotes.
+# One key and value of Envoy's header; a value that contains a separator is quoted.
 _PAIR = re.compile(r'\s*+([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;=]*+))\s*+([;,]|\Z)')
 
 
@@ -36,7 +36,7 @@ class ProxyForm(StrEnum):
     Attributes:
         NGINX: PEM, percent-encoded: `proxy_set_header X-SSL-Client-Cert $ssl_client_escaped_cert`.
         HAPROXY: base64 of DER: `http-request set-header X-SSL-Client-Cert %[ssl_c_der,base64]`.
-        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` where they are set. Several elements are refused.
+        ENVOY: X-Forwarded-Client-Cert with `Cert`, and `Chain` and `Hash` if set. Several elements are rejected.
         RFC9440: Client-Cert and Client-Cert-Chain.
     """
 
@@ -53,7 +53,7 @@ _USUAL = {
     ProxyForm.ENVOY: "x-forwarded-client-cert",
     ProxyForm.RFC9440: "client-cert",
 }
-# Names under which proxies are seen to forward certificates; reported where they stand without a right to.
+# Headers in which proxies are known to forward certificates; reported when they are ignored.
 _KNOWN = frozenset(
     {
         *_USUAL.values(), _CHAIN, "x-client-cert", "ssl-client-cert", "x-ssl-cert", "x-tls-client-cert", "x-arr-clientcert",
@@ -63,16 +63,16 @@ _KNOWN = frozenset(
 
 
 class TrustedProxy:
-    """A proxy that is believed about its clients' certificates.
+    """A proxy that forwards its clients' certificates.
 
-    It must verify that the client holds the key (any TLS proxy that asks for a certificate does) and must overwrite or remove
+    It must verify that the client has the key (any TLS proxy that asks for a certificate does) and must overwrite or remove
     the header in every request.
 
     Args:
         networks: its addresses as the application sees the connection, for example `10.0.0.0/28`; `unix` for a server that
             listens on a Unix socket only.
         form: how it writes the certificate.
-        header: the header; the form's usual one when absent.
+        header: the header; by default the usual one of the form.
 
     Raises:
         ConfigurationError: `proxy.network`.
@@ -90,7 +90,7 @@ class TrustedProxy:
             raise ConfigurationError("proxy.network", "a trusted proxy has no network")
 
     def has(self, address: str | None) -> bool:
-        """Whether a connection from this address, as `Source.address` tells it, comes from the proxy."""
+        """Whether a connection from this address, as in `Source.address`, comes from the proxy."""
         if address == UNIX:
             return self._unix
         try:
@@ -101,7 +101,7 @@ class TrustedProxy:
         return any((mapped or parsed) in network for network in self._networks)
 
     def chain(self, source: Source) -> tuple[str, ...]:
-        """PEM of the certificates that it forwards, the client's first; none when it forwards none.
+        """PEM of the forwarded certificates, the client's first; empty when the proxy forwards none.
 
         Raises:
             FormatError: `certificate.malformed`, `certificate.too-large`.
@@ -129,15 +129,15 @@ def address_headers(source: Source) -> tuple[str, ...]:
 
 
 def unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken: frozenset[str]) -> tuple[str, ...]:
-    """Headers that claim a certificate, and that nobody had a right to send, lower case.
+    """Headers that claim a certificate and are ignored, lower case.
 
     Args:
-        source: what the server tells.
-        proxies: whose headers there are.
-        taken: those that were taken.
+        source: the request.
+        proxies: the configured proxies.
+        taken: the headers that were used.
     """
     names = _KNOWN.union(*(proxy.headers for proxy in proxies)) - taken
-    # With underscores too: an application further in may read them as one.
+    # Names with underscores too: the application may read both as one header.
     return tuple(
         sorted(
             name for name in source.header_names() if name in names or ("_" in name and name.replace("_", "-") in names)
@@ -146,9 +146,9 @@ def unproven_headers(source: Source, *, proxies: Sequence[TrustedProxy], taken: 
 
 
 def _network(text: str) -> IPv4Network | IPv6Network:
-    """A network; one of IPv4 addresses within IPv6 (RFC 4291 section 2.5.5.2) as what it is."""
+    """A network; IPv4 addresses within IPv6 (RFC 4291 section 2.5.5.2) as an IPv4 network."""
     if not isinstance(text, str):
-        raise TypeError(f"{text!r} is no text")  # a number would be taken for an address
+        raise TypeError(f"{text!r} is not a string")  # ip_network accepts numbers
     network = ip_network(text)
     mapped = getattr(network.network_address, "ipv4_mapped", None)
     return network if mapped is None else ip_network(f"{mapped}/{network.prefixlen - 96}")
@@ -157,7 +157,7 @@ def _network(text: str) -> IPv4Network | IPv6Network:
 def _single(source: Source, name: str) -> str:
     values = source.header_values(name)
     if len(values) > 1:
-        raise _malformed(f"{name} stands more than once")  # the code of values that a WSGI server joined
+        raise _malformed(f"{name} appears more than once")  # same code as values that a WSGI server joined
     value = values[0].strip(" \t") if values else ""
     if len(value) > MAX_HEADER:
         raise FormatError("certificate.too-large", f"a {name} header of {len(value)} characters is too long")
@@ -187,15 +187,15 @@ def _read_envoy(value: str) -> tuple[bytes, ...]:
 def _element(value: str) -> Mapping[str, str]:
     """The only element of Envoy's header.
 
-    Envoy writes the URIs and DNS names of its client's certificate into it as they are, so a client can begin an element of its own
-    there; what it adds to the first one stands twice, or does not fit the hash.
+    Envoy copies URIs and DNS names of its client's certificate into it, so a client can begin an element of its own there. What it
+    adds to the first element is a duplicate or does not match the hash.
     """
     element: dict[str, str] = {}
     position, separator = 0, ";"
     while separator == ";":
         found = _PAIR.match(value, position)
         if found is None:
-            raise _malformed(f"{shown(value[position:])} is no key and value")
+            raise _malformed(f"{shown(value[position:])} is not a key and value")
         key = found[1].lower()
         if key in element and key not in ("dns", "uri"):
             raise _malformed(f"an element has {shown(found[1])} twice")

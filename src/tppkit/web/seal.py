@@ -1,21 +1,18 @@
-"""ASGI middleware: a handler runs only for a request whose caller is believed and whose seal holds for every byte."""
+"""ASGI middleware: a handler runs only for a trusted caller, with a valid seal for every byte where one is required."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
 from tppkit._encoding import shown
-from tppkit.errors import ConfigurationError, TransportError
-from tppkit.web.admitted import KEY, AdmittedRequest
-from tppkit.web.gate import SealGate, not_kept
-from tppkit.web.message import Receive
-from tppkit.web.outcomes import UNLOOKED, RequestOutcome
-from tppkit.web.passing import Passage, PendingRequest
-from tppkit.web.refusing import Answer
+from tppkit.errors import ConfigurationError
+from tppkit.web.caller import KEY, Caller
+from tppkit.web.gate import SealGate
+from tppkit.web.message import Answer, Receive, receive_chunk
+from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
 from tppkit.web.sources import AsgiSource
 
 Event = MutableMapping[str, Any]
@@ -24,15 +21,18 @@ AsgiApp = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
 
 
 class SealMiddleware:
-    """Stands before an ASGI application.
+    """Check requests before an ASGI application.
 
-    The head is verified before the body is read, the body is hashed as it arrives, and the application gets both only once the
-    whole body is verified: the headers that were verified, without trailers that arrived later. It reads what is trusted with
-    `verified_request(scope)`. A WebSocket is refused, because nothing of it is sealed; a lifespan passes.
+    The head is verified before the body is read, and the body is hashed while it arrives. The application gets both when the
+    whole body is verified: the verified headers, without trailers that arrived later. It reads what was proven with
+    `caller_of(scope)` and `verified_request(scope)`. WebSockets are refused, because nothing in them is sealed.
 
     Args:
         app: the application.
-        gate: what is demanded.
+        gate: judges requests.
+
+    Example:
+        app = SealMiddleware(app, gate=SealGate(PSD2, qwacs=QwacPolicy(paths), seals=SealPolicy(paths)))
     """
 
     def __init__(self, app: AsgiApp, *, gate: SealGate) -> None:
@@ -40,7 +40,7 @@ class SealMiddleware:
         self._gate = gate
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one connection's scope."""
+        """Handle the scope of one connection."""
         if scope["type"] == "http":
             await self._http(scope, receive, send)
         elif scope["type"] == "websocket":
@@ -48,141 +48,104 @@ class SealMiddleware:
         elif scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         else:
-            raise ConfigurationError(
-                "web.scope", f"a scope of the type {shown(scope['type'])} does not pass unlooked at"
-            )
+            raise ConfigurationError("web.scope", f"the middleware cannot check a scope of type {shown(scope['type'])}")
 
     async def _http(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         source = AsgiSource(scope)
         try:
-            passage = await self._open(source, receive)
-        except Exception as e:  # noqa: BLE001  # the last resort of a server: told to the log, and as 500 without details
-            # A client that left is answered too: granian says the same of one that sent broken chunks and is still there.
-            answer = self._gate.refuse(source, e)
-            self._gate.tell_outcome(RequestOutcome.refused(e, answer.status))
-            await send_answer(send, answer)
+            _, pending = self._gate.enter(source)
+            more = True
+            while more:
+                chunk, more = await receive_chunk(receive)
+                pending.update(chunk)
+            caller, body = pending.finish()
+            replay = await self._claim(caller)
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with 500 without details
+            # A client that left is answered too: granian reports broken chunks of one that is still there in the same way.
+            await send_answer(send, self._gate.refuse(source, e))
             return
-        self._gate.tell_outcome(UNLOOKED if passage is None else passage.outcome)
-        if passage is None:
-            await self._app(scope, receive, send)
-        elif passage.answer is not None:
-            await send_answer(send, passage.answer)
-        else:
-            judged = {**scope, "headers": list(source.raw_headers), KEY: passage.admitted}
-            await self._handle(judged, passage, receive, send)
-
-    async def _open(self, source: AsgiSource, receive: Receive) -> Passage | None:
-        pending = self._gate.open(source)
-        if pending is None:
-            return None
-        passage = self._gate.let_through(await _receive_body(pending, receive))
-        await _wait(passage, passage.claim)
-        if passage.answer is None:
-            await self._keep(passage)
-        return passage
-
-    async def _keep(self, passage: Passage) -> None:
-        try:
-            if self._gate.sink_awaits:
-                kept = self._gate.keep(passage.admitted)
-            else:
-                kept = await asyncio.to_thread(self._gate.keep, passage.admitted)
-            if inspect.isawaitable(kept):
-                await kept
-        except Exception as e:
-            await _wait(passage, passage.let_go)
-            raise not_kept(e) from e
-
-    async def _handle(self, scope: MutableMapping[str, Any], passage: Passage, receive: Receive, send: Send) -> None:
-        body = passage.admitted.unverified_message.body
+        if replay is not None and replay.answer is not None:
+            await send_answer(send, replay.answer)
+            return
+        if replay is not None and replay.repeated:
+            caller = caller._replace(repeated=True)
         events = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def replayed() -> Any:
             return events.pop() if events else await receive()
 
-        if passage.is_recorded:
-            await _Recorder(passage, replayed, send).run(self._app, scope)
+        proven = {**scope, "headers": list(source.raw_headers), KEY: caller}
+        if replay is None:
+            await self._app(proven, replayed, send)
         else:
-            await self._app(scope, replayed, send)
+            await self._keep_answer(replay, proven, replayed, send)
 
+    async def _claim(self, caller: Caller) -> Replay | None:
+        guard = self._gate.replay
+        if guard is None or caller.seal is None:
+            return None
+        if guard.store.blocking:
+            return await asyncio.to_thread(guard.admit, caller.seal, at=self._gate.now())
+        return guard.admit(caller.seal, at=self._gate.now())
 
-class _Recorder:
-    """Takes down what an application sends, and settles its claim before the last of it is sent.
+    async def _keep_answer(self, replay: Replay, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Call the application, and keep its answer before any of it is sent.
 
-    An application that stops because the client left has its claim until the lease is over.
-    """
+        An application that stops because the client left keeps its claim until the lease is over.
+        """
+        held: list[Event] = []
+        size, client_left, is_gone = 0, False, False
 
-    def __init__(self, passage: Passage, receive: Receive, send: Send) -> None:
-        self._passage = passage
-        self._receive = receive
-        self._send = send
-        self._client_left = False
-        self._unsent: Exception | None = None
+        async def received() -> Any:
+            nonlocal client_left
+            event = await receive()
+            client_left |= event["type"] == "http.disconnect"
+            return event
 
-    async def run(self, app: AsgiApp, scope: MutableMapping[str, Any]) -> None:
-        """Call the application, and see to its claim."""
-        # What is not sent as bodies, a file by its path for example, could not be kept.
-        extensions = {
-            name: value
-            for name, value in (scope.get("extensions") or {}).items()
-            if not name.startswith("http.response.")
-        }
-        try:
-            await app({**scope, "extensions": extensions}, self._received, self._sent)
-        except Exception:
-            await self._end()
-            raise
-        await self._end()
-        if self._unsent is not None and not isinstance(self._unsent, OSError):
-            raise self._unsent
-
-    async def _end(self) -> None:
-        if not self._passage.is_settled and not self._client_left:
-            await _wait(self._passage, self._passage.let_go)
-
-    async def _received(self) -> Any:
-        event = await self._receive()
-        self._client_left |= event["type"] == "http.disconnect"
-        return event
-
-    async def _sent(self, event: Event) -> None:
-        if event["type"] == "http.response.start":
-            fields = event.get("headers", ())
-            headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in fields)
-            self._passage.started(event["status"], headers)
-        elif event["type"] == "http.response.body":
-            self._passage.add(event.get("body", b""))
-            if not event.get("more_body", False):
-                await _wait(self._passage, self._passage.answered)
-        if self._unsent is None:
+        async def sent(event: Event) -> None:
+            nonlocal size, is_gone
+            held.append(event)
+            size += len(event.get("body", b""))
+            is_last = event["type"] == "http.response.body" and not event.get("more_body", False)
+            if not is_last and size <= MAX_ANSWER_BYTES:
+                return
+            if not replay.is_settled:
+                await self._settle(replay, _answer_of(held))
             try:
-                await self._send(event)
-            except Exception as e:  # noqa: BLE001  # the server's, not the application's: raised when the answer is kept
-                self._unsent, self._client_left = e, True
+                for one in () if is_gone else held:
+                    await send(one)
+            except OSError:
+                is_gone = True
+            held.clear()
+
+        # An answer that is not sent as bodies, a file by its path for example, could not be kept.
+        extensions = scope.get("extensions") or {}
+        extensions = {name: value for name, value in extensions.items() if not name.startswith("http.response.")}
+        try:
+            await self._app({**scope, "extensions": extensions}, received, sent)
+        except Exception:
+            if not replay.is_settled and not client_left:
+                await self._settle(replay, None)
+            raise
+        if not replay.is_settled and not client_left:
+            await self._settle(replay, None)
+
+    async def _settle(self, replay: Replay, answer: Answer | None) -> None:
+        if self._gate.replay is not None and self._gate.replay.store.blocking:
+            await asyncio.to_thread(replay.settle, answer)
+        else:
+            replay.settle(answer)
 
 
-async def _wait(passage: Passage, call: Callable[[], None]) -> None:
-    if passage.blocks:
-        await asyncio.to_thread(call)
-    else:
-        call()
-
-
-async def _receive_body(pending: PendingRequest, receive: Receive) -> AdmittedRequest:
-    while True:
-        event = await receive()
-        if event["type"] == "http.disconnect":
-            raise TransportError("transport.disconnected", "the client left before the body's end")
-        chunk = event.get("body", b"")
-        if chunk:
-            pending.update(chunk)
-        if not event.get("more_body", False):
-            return pending.finish()
+def _answer_of(events: list[Event]) -> Answer:
+    start, *bodies = events
+    headers = tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in start.get("headers", ()))
+    return Answer(start["status"], headers, b"".join(event.get("body", b"") for event in bodies))
 
 
 async def send_answer(send: Send, answer: Answer) -> None:
-    """Send a whole answer; a client that left gets none."""
+    """Send a whole answer, unless the client left."""
     headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    with suppress(OSError):  # the ASGI specification's for a connection that is gone
+    with suppress(OSError):  # the ASGI specification's for a closed connection
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})

@@ -1,4 +1,4 @@
-"""What a server tells of a request before its body: an ASGI scope or a WSGI environ, each read by a class of its own."""
+"""A request without its body, as a server hands it over: an ASGI scope or a WSGI environ."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tppkit._encoding import shown
 from tppkit.errors import FormatError
 from tppkit.httpsig.message import Message
 
-# A scope extension of servers that hand over the target as it stood on the wire: {"target": bytes}.
+# A scope extension of servers that hand over the target as it was on the wire: {"target": bytes}.
 RAW_TARGET = "tppkit.raw_target"
-# Where WSGI servers, which have no standard for it, put the target: gunicorn; waitress, Werkzeug, uWSGI and mod_wsgi.
+# WSGI has no standard name for the target: gunicorn; waitress, Werkzeug, uWSGI and mod_wsgi.
 WSGI_TARGETS = ("RAW_URI", "REQUEST_URI")
 UNIX = "unix"
-_STRANGER = "?"  # what a header said
+_STRANGER = "?"  # an address that a header claimed
 
 _AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _OWN_KEYS = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
@@ -25,7 +25,7 @@ Scope = Mapping[str, Any]
 
 
 class Source(Protocol):
-    """What both kinds of server tell."""
+    """A request without its body."""
 
     @property
     def method(self) -> str:
@@ -33,14 +33,14 @@ class Source(Protocol):
 
     @property
     def extensions(self) -> Mapping[str, Any]:
-        """Those of ASGI; none under WSGI."""
+        """The ASGI extensions; none under WSGI."""
 
     @property
     def mount(self) -> str:
-        """The beginning of the path that the application is not to route by; empty at the root."""
+        """The beginning of the path that the application does not route by; empty at the root."""
 
     def raw_target(self) -> bytes:
-        """Path and query as they stood on the wire; never put together again from what was decoded.
+        """Path and query as they were on the wire; never rebuilt from decoded parts.
 
         Raises:
             FormatError: `message.malformed`, `message.no-raw-path`.
@@ -63,11 +63,10 @@ class Source(Protocol):
         """The values of every header field of this name, in any case; a WSGI server has joined them to one before."""
 
     def address(self) -> str | None:
-        """The connection's other end: `unix` for a Unix socket, `?` for a stranger's word, None where it is not known.
+        """The address of the connection: `unix` for a Unix socket, `?` for one that a header claimed, None if unknown.
 
-        No address alone is no Unix socket: who resets a TCP connection has none any more. The server must say that it listens on
-        one (ASGI: `server` without a port; WSGI: `gunicorn.socket`). The port 0 is that of an address which stood in a header; so
-        did the text `unix`, which is no address.
+        A missing address alone does not mean a Unix socket: a reset TCP connection has none either. The server must state that it
+        listens on one (ASGI: `server` without a port; WSGI: `gunicorn.socket`). Port 0 and the text `unix` come from a header.
         """
 
 
@@ -75,19 +74,20 @@ class AsgiSource:
     """An ASGI scope.
 
     Args:
-        scope: of the type `http`; its raw target (extension `tppkit.raw_target`) or `raw_path` is what stood on the wire.
+        scope: of the type `http`, with `raw_path` or the extension `tppkit.raw_target`.
 
     Attributes:
         extensions: see `Source`.
         raw_headers: The header fields as they came. A copy: uvicorn with httptools later appends trailers to the scope's list.
     """
 
-    __slots__ = ("_scope", "extensions", "raw_headers")
+    __slots__ = ("_names", "_scope", "extensions", "raw_headers")
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
         self.extensions: Mapping[str, Any] = scope.get("extensions") or {}
         self.raw_headers: tuple[tuple[bytes, bytes], ...] = tuple(scope.get("headers", ()))
+        self._names = frozenset([name.lower().decode("latin-1") for name, _ in self.raw_headers])
 
     @property
     def method(self) -> str:
@@ -122,7 +122,7 @@ class AsgiSource:
 
     def header_names(self) -> frozenset[str]:
         """See `Source`."""
-        return frozenset(name.lower().decode("latin-1") for name, _ in self.raw_headers)
+        return self._names
 
     def header_values(self, name: str) -> tuple[str, ...]:
         """See `Source`."""
@@ -141,8 +141,7 @@ class WsgiSource:
     """A WSGI environ.
 
     Args:
-        environ: with `RAW_URI` or `REQUEST_URI`. Of a target in absolute form (RFC 9112 section 3.2.2) scheme and host are
-            taken off.
+        environ: with `RAW_URI` or `REQUEST_URI`. Scheme and host of a target in absolute form (RFC 9112 section 3.2.2) are removed.
     """
 
     __slots__ = ("_environ",)
@@ -185,7 +184,7 @@ class WsgiSource:
         return Message(self.method, self.raw_target().decode("latin-1"), self.headers())
 
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The header fields, names in lower case; the server has joined those of one name before."""
+        """The header fields, names in lower case; the server has joined those of one name."""
         own = ((name, self._environ.get(key)) for name, key in _OWN_KEYS.items())
         return (
             *((_header_name(key), value) for key, value in self._environ.items() if key.startswith("HTTP_")),
@@ -214,7 +213,7 @@ class WsgiSource:
 
 
 def source_of(given: Scope) -> Source:
-    """What stands in an ASGI scope or a WSGI environ, told apart by the method, which each must have under its own name.
+    """The source of an ASGI scope or a WSGI environ: each must have the method under its own name.
 
     Source: PEP 3333, environ variables; the ASGI specification, HTTP connection scope.
     """
@@ -222,7 +221,7 @@ def source_of(given: Scope) -> Source:
 
 
 def require_length_announced(source: Source) -> None:
-    """Refuse a request whose headers are to be believed as a proxy's, and may be trailers of its client.
+    """Reject a request whose proxy headers may be trailers of its client.
 
     Raises:
         FormatError: `message.no-length`.

@@ -34,6 +34,17 @@ def test_a_signer_takes_the_usual_algorithm_of_its_key() -> None:
     assert signer.public_key == KEY.public_key()
 
 
+def test_a_signer_shows_its_algorithm_and_not_its_key() -> None:
+    assert repr(KeySigner(KEY)) == "KeySigner(algorithm='ecdsa-sha256')"
+
+
+@pytest.mark.parametrize("encoding", [Encoding.PEM, Encoding.DER], ids=["PEM", "DER"])
+def test_a_certificate_in_place_of_a_key_is_named_as_such(encoding: Encoding, pki: Pki) -> None:
+    with pytest.raises(ConfigurationError, match="it is a certificate, not a private key") as caught:
+        load_private_key(pki.qseal.certificate.x509.public_bytes(encoding))
+    assert caught.value.code == "key.unreadable"
+
+
 def test_a_signer_takes_the_algorithm_it_is_given() -> None:
     assert KeySigner(rsa.generate_private_key(65537, 2048), algorithm="rsa-sha512").algorithm.name == "rsa-sha512"
 

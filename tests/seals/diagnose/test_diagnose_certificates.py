@@ -114,7 +114,9 @@ WRAPPED = {
     "escapes": (lambda raw: quote(b64encode(raw), safe=""), "base64 of DER, percent-encoded"),
     "escaped twice": (lambda raw: quote(quote(pem(raw))), "PEM in percent escapes, as proxies forward it, percent-encoded"),
     "literal line breaks": (lambda raw: pem(raw).replace("\n", r"\n"), r"PEM without its line breaks, .*, with line breaks written as \\n"),
-    "a JSON string": (lambda raw: json.dumps(pem(raw).replace("\n", "\r\n")), r"PEM .*, with line breaks written as \\n"),
+    "quotes": (lambda raw: f'"{b64encode(raw).decode()}"', "base64 of DER, in quotes"),
+    "single quotes": (lambda raw: f"'{b64encode(raw).decode()}' ", "base64 of DER, in quotes"),
+    "a JSON string": (lambda raw: json.dumps(pem(raw).replace("\n", "\r\n")), r"PEM .*, with line breaks written as \\n, in quotes"),
     "base64 with literal line breaks": (lambda raw: encodebytes(raw).decode().replace("\n", r"\n"), r"base64 of DER, with line .* \\n"),
     "base64 of literal line breaks": (
         lambda raw: b64encode(pem(raw).replace("\n", r"\n").encode()).decode(),
@@ -136,6 +138,15 @@ def test_a_certificate_that_was_encoded_once_more_is_unwrapped_and_the_rest_is_d
     assert re.fullmatch(f"it is {told}, the dialect has base64 of DER", diagnosis.causes[0].evidence[0])
     wrong = seal_wrongly(pki.qseal, covered=NEEDED, signed_target=lambda value: value.partition("?")[0])
     assert explained(diagnose_request(with_certificate(wrong, text))) == ["certificate-form", "target-without-query"]
+
+
+def test_what_a_cause_explains_is_not_repeated_as_advice(pki: Pki) -> None:
+    text = WRAPPED["base64 twice"][0](pki.qseal.certificate.der)
+    sealed = with_certificate(seal_wrongly(pki.qseal, covered=NEEDED), text)
+    diagnosis = diagnose_request(sealed._replace(body=b'{"other":1}'))
+    assert diagnosis.outcome is Outcome.UNEXPLAINED
+    assert [cause.name for cause in diagnosis.causes] == ["certificate-form"]
+    assert diagnosis.advice[0].startswith("The body that arrived is not the one that was hashed")
 
 
 def test_what_was_wrapped_more_often_than_is_looked_for_is_no_certificate(pki: Pki) -> None:

@@ -127,6 +127,12 @@ def test_a_single_mistake_in_a_jws_is_named(rsa_pki: Pki, name: str, wrong: Call
     assert names(diagnose_request(sealed(rsa_pki, JWS, wrong), profile=JWS)) == [name]
 
 
+@pytest.mark.parametrize("name", ["psd2-v1", "cavage-12"])
+def test_a_removed_base_path_is_found_whichever_hash_the_dialect_has(pki: Pki, name: str) -> None:
+    message = sealed(pki, PROFILES[name], replaced(" /psd2/", " /gateway/berlingroup/v1/psd2/"))
+    assert names(diagnose_request(message, profile=PROFILES[name])) == ["target-base-path-removed"]
+
+
 def test_two_mistakes_in_a_jws_are_both_named(rsa_pki: Pki) -> None:
     message = sealed(rsa_pki, JWS, lambda text: text.replace(" /psd2/v1/", " /") + "\n")
     assert set(names(diagnose_request(message, profile=JWS))) == {"target-base-path-stripped", "string-newline-after"}

@@ -16,6 +16,7 @@ from wrong_signer import BY_NAME, SINGLE, pair, seal_wrongly
 
 from tppkit._encoding import encode_base64
 from tppkit.httpsig import Message
+from tppkit.seals import PSD2_V1
 from tppkit.seals.diagnose import Diagnosis, Outcome, diagnose_request
 from tppkit.seals.diagnose.search import find_signed
 from tppkit.testpki import Pki
@@ -143,7 +144,7 @@ def test_a_long_body_and_a_long_list_of_headers_cost_bounded_work(pki: Pki) -> N
 
 def test_the_search_stops_at_its_bound(pki: Pki) -> None:
     signature = random.Random(1).randbytes(64).hex()
-    search = find_signed([], text=signature, certificates=[pki.qseal.certificate], max_work=100)
+    search = find_signed([], text=signature, certificates=[pki.qseal.certificate], profile=PSD2_V1, max_work=100)
     assert search.signed is None
     assert search.complete
 

@@ -35,6 +35,9 @@ class KeySigner:
         self.public_key: CertificatePublicKeyTypes = key.public_key()
         self.sign = make_sign(key, self.algorithm)
 
+    def __repr__(self) -> str:
+        return f"KeySigner(algorithm={self.algorithm.name!r})"
+
     async def sign_async(self, data: bytes) -> bytes:
         """At once: a signature by a key in memory takes less time than a change of threads."""
         return self.sign(data)
@@ -115,4 +118,15 @@ def load_private_key(data: bytes, *, password: bytes | str | None = None) -> Pri
         reason = "it is damaged, or the password is wrong"
         if "not given" in str(e):
             reason = f"it is encrypted and {'the password is neither text nor bytes' if password else 'no password was given'}"
+        elif _is_certificate(data):
+            reason = "it is a certificate, not a private key"
         raise ConfigurationError("key.unreadable", f"the private key cannot be read: {reason}") from None
+
+
+def _is_certificate(data: bytes) -> bool:
+    try:
+        read = EidasCertificate.from_der if data[:1] == b"\x30" else EidasCertificate.from_pem
+        read(data)
+    except FormatError:
+        return False
+    return True

@@ -1,6 +1,6 @@
 """The PSD2 interface: payment initiation. Source: PSD2 document, part A."""
 
-from tppkit.protocol.psd2.endpoints import ENDPOINTS
+from tppkit.protocol.psd2.interface import PSD2
 from tppkit.protocol.psd2.models import (
     PaymentDetails,
     PaymentInitiated,
@@ -11,6 +11,6 @@ from tppkit.protocol.psd2.models import (
 from tppkit.protocol.psd2.payment import PAYMENT, TransactionStatus
 
 __all__ = [
-    "ENDPOINTS", "PAYMENT", "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus",
+    "PAYMENT", "PSD2", "PaymentDetails", "PaymentInitiated", "PaymentInitiation", "PaymentProduct", "PaymentStatus",
     "TransactionStatus",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""How a failure is told to the peer: HTTP status and code, in the Berlin Group's body.
+"""Errors of the PSD2 interface: HTTP status and code, in the Berlin Group's body.
 
 Source: PSD2 document, part A section 7; NextGenPSD2 Implementation Guidelines 1.3.8 section 14.11 for what it leaves open
 (assumptions signature-status, certificate-codes, role-status, unknown-payment, cancel-code, request-in-progress, not-now,
@@ -8,37 +8,22 @@ error-body).
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from typing import Any
 
-from tppkit._encoding import parse_json
-from tppkit.errors import ConfigurationError, FormatError, TppkitError
-
-MAX_TEXT = 500
-MAX_ERROR_BYTES = 64 * 1024
+from tppkit.protocol.refusals import MAX_TEXT, Refusal, RefusalRow, Refusals
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """What the peer is told.
-
-    Attributes:
-        status: HTTP status.
-        code: the message code.
-        text: an explanation without secrets, at most 500 characters.
-    """
-
-    status: int
-    code: str
-    text: str
-
-    def body(self) -> bytes:
-        """The JSON body."""
-        message = {"category": "ERROR", "code": self.code, "text": self.text[:MAX_TEXT]}
-        return json.dumps({"tppMessages": [message]}, ensure_ascii=False, separators=(",", ":")).encode()
+def _write(refusal: Refusal) -> bytes:
+    message = {"category": "ERROR", "code": refusal.code, "text": refusal.text[:MAX_TEXT]}
+    return json.dumps({"tppMessages": [message]}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-# Our code, or its beginning with a dot, to (status, peer code); the longest fit counts.
-REFUSALS: tuple[tuple[str, int, str], ...] = (
+def _find(body: Any) -> tuple[object, object]:
+    message = body["tppMessages"][0]
+    return message.get("code"), message.get("text")
+
+
+_ROWS = (
     ("certificate.missing", 401, "CERTIFICATE_MISSING"),
     ("certificate.expired", 401, "CERTIFICATE_EXPIRED"),
     ("certificate.", 401, "CERTIFICATE_INVALID"),
@@ -63,10 +48,12 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("structured.", 401, "SIGNATURE_INVALID"),
     ("base64.", 401, "SIGNATURE_INVALID"),
     ("header.", 400, "FORMAT_ERROR"),
+    ("body.unexpected", 400, "FORMAT_ERROR"),
+    ("query.", 400, "FORMAT_ERROR"),
     ("message.too-large", 413, "FORMAT_ERROR"),
     ("message.no-length", 411, "FORMAT_ERROR"),
     ("message.", 400, "FORMAT_ERROR"),
-    ("transport.disconnected", 400, "FORMAT_ERROR"),  # half of the connection may still stand
+    ("transport.disconnected", 400, "FORMAT_ERROR"),  # the client may have closed its sending half only
     ("json.", 400, "FORMAT_ERROR"),
     ("model.", 400, "FORMAT_ERROR"),
     ("request-id.reuse", 409, "REQUEST_ID_REUSE"),
@@ -86,27 +73,4 @@ REFUSALS: tuple[tuple[str, int, str], ...] = (
     ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 
-
-def refusal_for(error: TppkitError) -> Refusal:
-    """What to tell the peer about a failure; a code without a row is ours to mend and gives 500 without details.
-
-    So does every `ConfigurationError`: that a key or an anchor of ours cannot be read has a code that looks like the peer's fault.
-    """
-    fits = [row for row in REFUSALS if error.code == row[0] or (row[0].endswith(".") and error.code.startswith(row[0]))]
-    if not fits or isinstance(error, ConfigurationError):
-        return Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
-    _, status, code = max(fits, key=lambda row: len(row[0]))
-    if status >= 500:
-        return Refusal(status, code, "the request cannot be handled now")
-    return Refusal(status, code, f"{error.message} ({error.code})")
-
-
-def parse_refusal(status: int, raw: bytes) -> tuple[str | None, str | None]:
-    """Code and text of the first message in an error body; None for each that is not there, whatever the bytes."""
-    try:
-        body = parse_json(raw, what=f"the body of the {status} answer", max_bytes=MAX_ERROR_BYTES)
-        message = body["tppMessages"][0]
-        code, text = message.get("code"), message.get("text")
-    except (FormatError, LookupError, TypeError, AttributeError):
-        return None, None
-    return (code[:64] if isinstance(code, str) else None), (text[:MAX_TEXT] if isinstance(text, str) else None)
+REFUSALS = Refusals(rows=tuple(RefusalRow(*row) for row in _ROWS), write=_write, find=_find)

@@ -1,33 +1,21 @@
 """What travels in PSD2 bodies. Source: PSD2 document, part A section 2.
 
-Unknown fields are kept as they came. Text is refused when it holds control characters.
+Unknown fields are kept as they came. Rules for values hold for requests; answers of a bank are kept as they came.
 """
 
 from __future__ import annotations
 
-import json
+import re
 from enum import StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    StringConstraints,
-    ValidationError,
-    model_serializer,
-)
+from pydantic import AfterValidator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from tppkit._encoding import parse_json
 from tppkit._iban import is_iban
-from tppkit.errors import FormatError
 from tppkit.protocol.psd2.payment import TransactionStatus
-
-MAX_BODY_BYTES = 64 * 1024
+from tppkit.protocol.wire import WireModel, written
 
 
 class PaymentProduct(StrEnum):
@@ -37,49 +25,14 @@ class PaymentProduct(StrEnum):
     INSTANT = "instant-sepa-credit-transfers"
 
 
-class WireModel(BaseModel):
-    """A JSON object of the interface; immutable, unknown fields kept."""
+class Psd2Model(WireModel):
+    """A JSON object of the interface; names in camelCase."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        extra="allow",
-        strict=True,
-        alias_generator=to_camel,
-        populate_by_name=True,
-        hide_input_in_errors=True,
-    )
-
-    @classmethod
-    def from_wire(cls, raw: bytes) -> Self:
-        """Read the object from a body's bytes.
-
-        Raises:
-            FormatError: `json.*`, or `model.invalid` naming each field that does not fit (never its value).
-        """
-        value = parse_json(raw, what=f"the {cls.__name__} body", max_bytes=MAX_BODY_BYTES)
-        try:
-            return cls.model_validate_json(json.dumps(value), by_alias=True, by_name=False)
-        except ValidationError as e:
-            raise FormatError("model.invalid", _describe(cls, e)) from None
-
-    def to_wire(self) -> bytes:
-        """The object as compact JSON in UTF-8, absent fields left out."""
-        return json.dumps(self.to_object(), ensure_ascii=False, separators=(",", ":")).encode()
-
-    def to_object(self) -> dict[str, Any]:
-        """The object as JSON values, absent fields left out."""
-        return self.model_dump(mode="json", by_alias=True)
-
-    @model_serializer(mode="wrap")
-    def _leave_out_absent(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        unknown = self.model_extra or {}
-        return {name: value for name, value in write(self).items() if value is not None or name in unknown}
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
 
-def _describe(model: type[BaseModel], error: ValidationError) -> str:
-    faults = error.errors(include_input=False, include_url=False, include_context=False)
-    parts = [f"{'.'.join(str(step)[:40] for step in fault['loc']) or 'body'}: {fault['msg']}" for fault in faults[:5]]
-    return f"{model.__name__}: {'; '.join(parts)}"
+# Assumption payment-amount.
+_SEPA_AMOUNT = re.compile(r"0\.(?:0[1-9]|[1-9][0-9]?)|[1-9][0-9]{0,8}(?:\.[0-9]{1,2})?")
 
 
 def _check_iban(value: str) -> str:
@@ -88,35 +41,52 @@ def _check_iban(value: str) -> str:
     return value
 
 
-def _check_printable(value: str) -> str:
-    if not value.isprintable():
-        raise ValueError("holds a control character")
+def _check_amount(value: str) -> str:
+    if not _SEPA_AMOUNT.fullmatch(value):
+        raise ValueError("not a decimal from 0.01 to 999999999.99 with at most two decimals")
     return value
 
 
-Iban = Annotated[str, StringConstraints(max_length=34), AfterValidator(_check_iban)]
-# Assumptions payment-amount, payment-currency, creditor-name.
-SepaAmount = Annotated[
-    str, StringConstraints(pattern=r"^(?:0\.(?:0[1-9]|[1-9][0-9]?)|[1-9][0-9]{0,8}(?:\.[0-9]{1,2})?)$")
-]
-CreditorName = Annotated[str, StringConstraints(min_length=1, max_length=70), AfterValidator(_check_printable)]
-Remittance = Annotated[str, StringConstraints(max_length=140), AfterValidator(_check_printable)]
+def _check_euro(value: str) -> str:  # assumption payment-currency
+    if value != "EUR":
+        raise ValueError("not EUR")
+    return value
 
 
-class InstructedAmount(WireModel):
+def _check_name(value: str) -> str:  # assumption creditor-name
+    if not 1 <= len(value) <= 70 or not value.isprintable():
+        raise ValueError("not 1 to 70 printable characters")
+    return value
+
+
+def _check_remittance(value: str) -> str:
+    if len(value) > 140 or not value.isprintable():
+        raise ValueError("not at most 140 printable characters")
+    return value
+
+
+Iban = Annotated[str, written(_check_iban)]
+SepaAmount = Annotated[str, written(_check_amount)]
+Euro = Annotated[str, written(_check_euro)]
+CreditorName = Annotated[str, written(_check_name)]
+Remittance = Annotated[str, written(_check_remittance)]
+PaymentId = Annotated[str, StringConstraints(min_length=1)]
+
+
+class InstructedAmount(Psd2Model):
     """An amount to pay: `currency` EUR, `amount` a decimal string such as `"12.50"`."""
 
-    currency: Annotated[str, StringConstraints(pattern=r"^EUR$")]
+    currency: Euro
     amount: SepaAmount
 
 
-class AccountReference(WireModel):
+class AccountReference(Psd2Model):
     """An account by its IBAN."""
 
     iban: Iban
 
 
-class PaymentInitiation(WireModel):
+class PaymentInitiation(Psd2Model):
     """The body of a payment initiation.
 
     `debtor_account` only constrains which customer may approve; it never selects one.
@@ -129,7 +99,7 @@ class PaymentInitiation(WireModel):
     debtor_account: AccountReference | None = None
 
 
-class Href(WireModel):
+class Href(Psd2Model):
     """A link."""
 
     href: str
@@ -146,7 +116,7 @@ def _check_approval_link(link: Href) -> Href:
     return link
 
 
-class PaymentLinks(WireModel):
+class PaymentLinks(Psd2Model):
     """Links of an initiated payment: `scaRedirect` is for the payer's browser as it is."""
 
     sca_redirect: Annotated[Href, AfterValidator(_check_approval_link)]
@@ -154,15 +124,15 @@ class PaymentLinks(WireModel):
     self_: Annotated[Href, Field(alias="self")]
 
 
-class PaymentInitiated(WireModel):
+class PaymentInitiated(Psd2Model):
     """The 201 answer to an initiation."""
 
     transaction_status: TransactionStatus
-    payment_id: Annotated[str, StringConstraints(min_length=1)]
+    payment_id: PaymentId
     links: Annotated[PaymentLinks, Field(alias="_links")]
 
 
-class PaymentStatus(WireModel):
+class PaymentStatus(Psd2Model):
     """The answer to a status request, and to DELETE."""
 
     transaction_status: TransactionStatus
@@ -171,5 +141,5 @@ class PaymentStatus(WireModel):
 class PaymentDetails(PaymentInitiation):
     """The submitted payment with its id and state."""
 
-    payment_id: Annotated[str, StringConstraints(min_length=1)]
+    payment_id: PaymentId
     transaction_status: TransactionStatus

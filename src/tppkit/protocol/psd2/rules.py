@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Collection
 from decimal import Decimal
+from ipaddress import ip_address
 
 from tppkit._encoding import shown
-from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
-from tppkit.protocol.endpoint import Endpoint
-from tppkit.protocol.psd2.endpoints import ENDPOINTS
+from tppkit.errors import FormatError, LocalProtocolError
 from tppkit.protocol.psd2.models import PaymentInitiation, PaymentProduct
 
 MAX_REDIRECT_URI = 2048
-IDEMPOTENCY_WINDOW = timedelta(hours=1)
 
-# A development server on the payer's own machine has no certificate. The authority must end behind the host and port.
-_LOOPBACK_HTTP = re.compile(r"http://(?:localhost|127\.0\.0\.1|\[::1\])(?::[0-9]{1,5})?(?:[/?#]|$)")
+# The authority must end behind the host and port: a user name before "@" could look like a host.
+_HTTP = re.compile(r"http://(?:\[([0-9a-f:]+)\]|([0-9a-z.]+))(?::[0-9]{1,5})?(?:[/?#]|$)", re.IGNORECASE)
 _UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
-def parse_request_id(text: str | None, *, name: str = "X-Request-ID") -> str:
+def parse_request_id(text: str | None) -> str:
     """The X-Request-ID, when it is a UUID (assumption request-id-form).
 
     Raises:
@@ -31,9 +27,9 @@ def parse_request_id(text: str | None, *, name: str = "X-Request-ID") -> str:
     Source: section 2, X-Request-ID is required on every request.
     """
     if text is None:
-        raise FormatError("request-id.missing", f"the {name} header is absent")
+        raise FormatError("request-id.missing", "the X-Request-ID header is absent")
     if not _UUID.fullmatch(text):
-        raise FormatError("request-id.malformed", f"the {name} {shown(text)} is not a UUID")
+        raise FormatError("request-id.malformed", f"the X-Request-ID {shown(text)} is not a UUID")
     return text
 
 
@@ -43,7 +39,7 @@ def parse_redirect_uri(text: str) -> str:
     Raises:
         FormatError: `header.redirect-uri`.
     """
-    usable = text.startswith("https://") or _LOOPBACK_HTTP.match(text) is not None
+    usable = text.startswith("https://") or _is_loopback_http(text)
     if len(text) > MAX_REDIRECT_URI or not usable or not (text.isascii() and text.isprintable()):
         raise FormatError(
             "header.redirect-uri",
@@ -52,65 +48,14 @@ def parse_redirect_uri(text: str) -> str:
     return text
 
 
-def require_json(content_type: str | None) -> None:
-    """Check the Content-Type of an initiation.
-
-    Raises:
-        FormatError: `message.content-type`.
-
-    Source: section 4, payment initiation headers.
-    """
-    if (content_type or "").partition(";")[0].strip().lower() != "application/json":
-        raise FormatError(
-            "message.content-type", f"the Content-Type is {shown(content_type or 'absent')}, not application/json"
-        )
-
-
-def find_endpoint(method: str, path: str) -> tuple[Endpoint, Mapping[str, str]]:
-    """The endpoint that a request is for, and the parameters in its path, decoded.
-
-    Args:
-        method: HTTP method, upper case.
-        path: the path as on the wire, from the host's root, without query.
-
-    Raises:
-        LocalProtocolError: `endpoint.unknown`, `endpoint.method`.
-
-    Source: section 4.
-    """
-    rows = [(row, parameters) for row in ENDPOINTS.values() if (parameters := row.match(path)) is not None]
-    for row, parameters in rows:
-        if row.method == method:
-            return row, parameters
-    if not rows:
-        raise LocalProtocolError("endpoint.unknown", f"no endpoint has the path {shown(path)}")
-    methods = ", ".join(row.method for row, _ in rows)
-    raise LocalProtocolError("endpoint.method", f"{shown(method)} is not a method of this path, but {methods}")
-
-
-def allowed_methods(path: str) -> tuple[str, ...]:
-    """The methods of a path, in the order of the table; none when no endpoint has it."""
-    return tuple(row.method for row in ENDPOINTS.values() if row.match(path) is not None)
-
-
-def require_role(endpoint: Endpoint, roles: Collection[str]) -> None:
-    """Check that the website certificate has the endpoint's role.
-
-    Args:
-        endpoint: the endpoint's row.
-        roles: the certificate's roles, for example `("PSP_PI", "PSP_AI")`.
-
-    Raises:
-        CertificateRejected: `role.missing`.
-
-    Source: section 5 rule 2.
-    """
-    if endpoint.role is not None and endpoint.role not in roles:
-        stated = shown(", ".join(roles), limit=200) if roles else "none"
-        raise CertificateRejected(
-            "role.missing", f"{endpoint.method} {endpoint.path} needs the role {endpoint.role}, the certificate has {stated}",
-            clause="PSD2 document A.5 rule 2",
-        )  # fmt: skip
+def _is_loopback_http(text: str) -> bool:
+    """Whether the address is on the payer's own machine, where a development server has no certificate."""
+    match = _HTTP.match(text)
+    host = (match[1] or match[2]).lower() if match else ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def require_product(
@@ -135,31 +80,3 @@ def require_product(
         raise LocalProtocolError("product.invalid", f"the amount is above the instant cap of {cap} EUR")
     if payment.creditor_account.iban[:2] in unreachable:
         raise LocalProtocolError("product.invalid", "the beneficiary's bank cannot be reached for instant payments")
-
-
-def request_fingerprint(method: str, target: str, body: bytes) -> str:
-    """What makes two requests with one X-Request-ID the same (assumption request-id-scope); hexadecimal SHA-256."""
-    return hashlib.sha256(b"\0".join((method.encode(), target.encode("latin-1"), body))).hexdigest()
-
-
-def same_request(*, fingerprint: str, first: str, first_at: datetime, now: datetime) -> bool:
-    """Whether a repeated X-Request-ID asks for a replay; False when the hour is over and it counts as new.
-
-    Args:
-        fingerprint: `request_fingerprint` of this request.
-        first: that of the request which used the id first.
-        first_at: when that was, aware.
-        now: the present, aware.
-
-    Raises:
-        LocalProtocolError: `request-id.reuse`, another request within the hour.
-
-    Source: section 4, X-Request-ID.
-    """
-    if now >= first_at + IDEMPOTENCY_WINDOW:
-        return False
-    if fingerprint != first:
-        raise LocalProtocolError(
-            "request-id.reuse", "this X-Request-ID was used for another request within the last hour"
-        )
-    return True

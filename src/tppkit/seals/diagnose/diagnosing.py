@@ -182,7 +182,7 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
     text = case.form.text or encode_base64(found.seen.parameters.signature)
     advice = (
         *tell_key(search, case.candidates),
-        *([tell_refusal(refused)] if refused else []),
+        *([tell_refusal(refused)] if refused and not _is_explained(refused, causes) else []),
         *tell_advice(search, text, case.candidates, found.digest, digest_fails=found.state is DigestState.FAILS),
     )
     return Diagnosis(
@@ -200,6 +200,12 @@ def _report(case: Case, found: Found, causes: tuple[Cause, ...], refused: Refusa
         if signed and signed.mistakes
         else None,
     )
+
+
+def _is_explained(refused: Refusal, causes: Sequence[Cause]) -> bool:
+    """Whether the verifier rejects the form of the certificate, and a cause explains that already."""
+    of_certificate = refused.code.startswith(("certificate.", "base64.", "der."))
+    return of_certificate and any(cause.name == "certificate-form" for cause in causes)
 
 
 def _without_parameters(

@@ -131,7 +131,7 @@ def examine(case: Case, max_work: int) -> Found:
     digests = possible_digests(case.message.body, like=value or "", colons=as_content)
     readings = [seen._replace(digests=digests) for seen in case.readings]
     text = case.form.text or encode_base64(first.parameters.signature)
-    search = find_signed(readings, text=text, certificates=case.candidates, max_work=max_work)
+    search = find_signed(readings, text=text, certificates=case.candidates, profile=case.profile, max_work=max_work)
     state = _state(value, search.signed, case)
     digest = explain_digest(_bare(value, case), case.message.body) if state is DigestState.FAILS and value else None
     if search.signed is not None:

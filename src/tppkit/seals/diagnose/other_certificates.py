@@ -19,7 +19,12 @@ _IN_BRACKETS = 0xA0  # the tag [0], around the content and, within that, of the 
 
 
 def _unbroken(text: str) -> str:
-    return text.strip(' \t"').replace("\\r", "").replace("\\n", "\n" if "-----" in text else "")
+    return text.replace("\\r", "").replace("\\n", "\n" if "-----" in text else "")
+
+
+def _unquoted(text: str) -> str:
+    bare = text.strip(" \t")
+    return bare[1:-1] if bare[:1] in ('"', "'") and bare[:1] == bare[-1:] else text
 
 
 def _encoded_text(text: str) -> str:
@@ -37,9 +42,10 @@ _WRAPPINGS: tuple[tuple[str, Callable[[str], str]], ...] = (
 
 
 def unwrapped(value: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """A text as it is, and with what was done to it undone, once and twice; with each in words, the innermost first."""
-    texts: dict[str, tuple[str, ...]] = {value: ()}
-    newest = [value]
+    """A text without quotes, and with what was done to it undone, once and twice; with each in words, the innermost first."""
+    bare = _unquoted(value)
+    texts: dict[str, tuple[str, ...]] = {bare: () if bare == value else ("in quotes",)}
+    newest = [bare]
     for _ in range(_MAX_WRAPPINGS + 1):
         yield from [(text, texts[text]) for text in newest]
         pairs = {unwrap(text): (words, *texts[text]) for text in newest for words, unwrap in _WRAPPINGS}

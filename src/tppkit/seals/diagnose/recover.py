@@ -223,18 +223,19 @@ class Ed25519Oracle:
         return self.made
 
 
-def make_oracles(key: object, signature: bytes) -> Sequence[Oracle]:
+def make_oracles(key: object, signature: bytes, *, usual_hash: str | None = None) -> Sequence[Oracle]:
     """What can judge a signature under a key; none when the key cannot have made it.
 
     Args:
         key: a public key; of any other kind than RSA, EC and Ed25519 there is no oracle.
         signature: the raw bytes.
+        usual_hash: the hash to try first with an EC key, such as `SHA-512`; by default the one that suits the curve.
     """
     match key:
         case rsa.RSAPublicKey():
             return _rsa_oracles(key, signature)
         case ec.EllipticCurvePublicKey():
-            return _ec_oracles(key, signature)
+            return _ec_oracles(key, signature, usual_hash or ("SHA-384" if key.key_size > 256 else "SHA-256"))
         case ed25519.Ed25519PublicKey() if len(signature) == 64:
             return (Ed25519Oracle(key, signature),)
     return ()
@@ -314,9 +315,8 @@ def _unmask(masked: bytes, seed: bytes, mgf: KnownHash, *, unused_bits: int) -> 
     return salt if one and not zeros.strip(b"\0") else None
 
 
-def _ec_oracles(key: ec.EllipticCurvePublicKey, signature: bytes) -> Sequence[Oracle]:
+def _ec_oracles(key: ec.EllipticCurvePublicKey, signature: bytes, usual: str) -> Sequence[Oracle]:
     size = (key.key_size + 7) // 8
-    usual = "SHA-384" if key.key_size > 256 else "SHA-256"
     found: list[EcOracle] = []
     with suppress(ValueError):
         if _in_range(key, *decode_dss_signature(signature)):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tppkit.certificates import EidasCertificate
+from tppkit.errors import FormatError
 from tppkit.seals.diagnose.draft import Draft, Seen, right_draft
 from tppkit.seals.diagnose.encodings import Decoded, decode_any
 from tppkit.seals.diagnose.hashes import SIGNED
@@ -22,6 +23,7 @@ from tppkit.seals.diagnose.recover import Made, Oracle, Points, make_oracles
 from tppkit.seals.diagnose.strings import STRING_MISTAKES, signed_bytes
 from tppkit.seals.diagnose.targets import TARGET_MISTAKES
 from tppkit.seals.diagnose.values import VALUE_MISTAKES
+from tppkit.seals.profile import SealProfile
 
 # In this order changes are made one after the other: values before names, lines before the whole.
 MISTAKES: tuple[StringMistake, ...] = (
@@ -34,7 +36,7 @@ MAX_WORK = 1_400_000  # in units of about two microseconds: an answer costs its 
 DRAFT_COST = 5
 # So many variants of one mistake are tried in pairs of common ones, then in every pair, before all of them are.
 MAX_COMMON, MAX_WIDE = 48, 12
-MAX_OTHER_HASH = 64  # variants of one mistake that are tried with other hashes than the usual one of the key
+MAX_OTHER_HASH = 64  # variants of one mistake that are tried with other hashes than the dialect's
 
 _OF_NUMBERS = ("reversed", "leading-zero")  # mistakes with a signature that is one number
 
@@ -123,7 +125,12 @@ class _Panel:
 
 
 def find_signed(
-    readings: Sequence[Seen], *, text: str, certificates: Sequence[EidasCertificate], max_work: int = MAX_WORK
+    readings: Sequence[Seen],
+    *,
+    text: str,
+    certificates: Sequence[EidasCertificate],
+    profile: SealProfile,
+    max_work: int = MAX_WORK,
 ) -> Search:
     """Find the byte string that was signed.
 
@@ -131,9 +138,10 @@ def find_signed(
         readings: what the request and its parameters may say, the likeliest first.
         text: of the signature, as written.
         certificates: whose keys may have made it, the likeliest first.
+        profile: the dialect, whose hash is tried first.
         max_work: a bound for the search, in units of about two microseconds.
     """
-    panel = _Panel(tuple(_judges(text, certificates)), max_work)
+    panel = _Panel(tuple(_judges(text, certificates, profile)), max_work)
     signed = None
     long = any(len(seen.parameters.headers) > MAX_COVERED for seen in readings)
     for stage in _STAGES[:1] if long else _STAGES:
@@ -148,20 +156,28 @@ def find_signed(
     return Search(signed, certain.certificate, certain.oracle.made, panel.tried, complete, readable=True)
 
 
-def _judges(text: str, certificates: Sequence[EidasCertificate]) -> Iterator[_Judge]:
+def _judges(text: str, certificates: Sequence[EidasCertificate], profile: SealProfile) -> Iterator[_Judge]:
     """Each way to read the signature, under each key that can have made it; alone the one that surely did."""
     found: list[_Judge] = []
     for written in _written(text):
         for certificate in certificates:
             if written.name in _OF_NUMBERS and not isinstance(certificate.public_key, rsa.RSAPublicKey):
                 continue
-            for oracle in make_oracles(certificate.public_key, written.raw):
+            usual_hash = _usual_hash(certificate, profile)
+            for oracle in make_oracles(certificate.public_key, written.raw, usual_hash=usual_hash):
                 judge = _Judge(certificate, written, oracle)
                 if oracle.made.certain:
                     yield judge
                     return
                 found.append(judge)
     yield from found
+
+
+def _usual_hash(certificate: EidasCertificate, profile: SealProfile) -> str | None:
+    try:
+        return profile.algorithm_for(certificate).hash.name.upper().replace("SHA", "SHA-")
+    except FormatError:  # the dialect has no algorithm for this key
+        return None
 
 
 def _written(text: str) -> Iterator[Decoded]:

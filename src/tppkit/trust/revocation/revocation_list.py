@@ -104,7 +104,8 @@ class Crl:
         issuer, is_indirect = self.issuer, self.is_indirect
         for place, entry in enumerate(self.x509):
             if is_indirect:
-                issuer = _issuer_named_by(entry) or issuer
+                named = issuer_named_by(entry)
+                issuer = issuer if named is None else comparable_name(named)
             key = entry.serial_number if not is_indirect or issuer == self.issuer else (issuer, entry.serial_number)
             if first.setdefault(key, place) != place:
                 repeated.setdefault(key, [first[key]]).append(place)
@@ -194,8 +195,12 @@ def _issuer_of(to_be_signed: bytes) -> DistinguishedName:
     return read_name(to_be_signed, issuer)
 
 
-def _issuer_named_by(entry: RevokedCertificate) -> ComparableName | None:
-    """The certificateIssuer of an entry; None where it has none."""
+def issuer_named_by(entry: RevokedCertificate) -> DistinguishedName | None:
+    """The certificateIssuer of an entry; None where it has none.
+
+    Raises:
+        FormatError: `crl.malformed`.
+    """
     try:
         names = entry.extensions.get_extension_for_class(x509.CertificateIssuer).value.public_bytes()
     except x509.ExtensionNotFound:
@@ -204,5 +209,5 @@ def _issuer_named_by(entry: RevokedCertificate) -> ComparableName | None:
         raise FormatError("crl.malformed", f"an entry of the CRL cannot be read: {str(e)[:120]}") from e
     for name in read_general_names(names):
         if isinstance(name.value, DistinguishedName):
-            return comparable_name(name.value)
+            return name.value
     raise FormatError("crl.malformed", "an entry of the CRL does not name its issuer by a distinguished name")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import threading
-import weakref
 from collections import Counter, OrderedDict
 
 from tppkit.errors import TransportError
@@ -32,7 +30,7 @@ class _Use:
 
 
 class MemoryReplayStore:
-    """A store for the threads of one process. A fork has a copy of what its parent held, and none learns what another adds.
+    """A store for the threads of one process; do not fork a process that uses one.
 
     When all that is held is within the window, new ids are refused, as an id that was dropped would be let through twice. An answer
     for which there is no room is kept as one that is too long.
@@ -51,7 +49,6 @@ class MemoryReplayStore:
         self._uses: OrderedDict[bytes, _Use] = OrderedDict()  # the oldest first
         self._held = 0
         self._held_by = Counter[bytes]()
-        _STORES.add(weakref.ref(self, _STORES.discard))
 
     def claim(self, key: bytes, digest: bytes, bounds: Bounds) -> Claim:
         """See `ReplayStore.claim`."""
@@ -122,26 +119,3 @@ class MemoryReplayStore:
             self._drop(oldest)
             purged += 1
         return purged
-
-    def _begin_in_child(self) -> None:
-        """A thread of the parent may have held the lock, and stood between a use and its count."""
-        self._lock = threading.Lock()
-        self._held = 0
-        self._held_by.clear()
-        for key, use in self._uses.items():
-            self._count(key, use.size)
-
-
-# What is registered to be done after a fork stays so for ever: one hook for all stores, none of which it keeps alive. It takes no lock,
-# which a child could inherit taken: a copy is made in one step.
-_STORES = set[weakref.ref[MemoryReplayStore]]()
-
-
-def _begin_in_child() -> None:
-    for one in _STORES.copy():
-        store = one()
-        if store is not None:
-            store._begin_in_child()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)

@@ -1,0 +1,162 @@
+"""Sealed payments over kept-alive mutual TLS, at the sandbox and at a bank written by hand, in turns of one run."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+from uuid import uuid4
+
+from harness import Line
+from tppkit._clock import utc_now
+from tppkit.seals import KeySigner, Message, Seal, sign_request
+from tppkit.testpki import Pki, make_pki, write_pki
+
+LEAST = 0.5
+TARGET = "/psd2/v1/payments/sepa-credit-transfers"
+CONNECTIONS = (1, 8, 32)
+TURNS, REQUESTS = 3, 400
+BODY = (
+    b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
+    b'"creditorName":"Bookshop","remittanceInformationUnstructured":"Order 4711"}'
+)
+
+
+class Turn(NamedTuple):
+    """What one turn measured: requests a second, and the seconds that each request took."""
+
+    rate: float
+    seconds: Sequence[float]
+
+
+def serving() -> Iterator[Line]:
+    """Rates at 1, 8 and 32 connections, the median of three turns each."""
+    pki = make_pki(at=utc_now(), key="p256")
+    with TemporaryDirectory() as name, ExitStack() as running:
+        folder = Path(name) / "pki"
+        write_pki(pki, folder)
+        ours = running.enter_context(sandbox(Path(name), folder))
+        theirs = running.enter_context(bare(folder))
+        context = client_context(folder)
+        for connections in CONNECTIONS:
+            turns: dict[int, list[Turn]] = {ours: [], theirs: []}
+            for turn in range(TURNS + 1):
+                for port in (theirs, ours):
+                    measured = asyncio.run(pay(port, context, connections, requests(pki, REQUESTS)))
+                    if turn:  # the first one warms up
+                        turns[port].append(measured)
+            yield line(connections, turns[ours], turns[theirs])
+
+
+def line(connections: int, ours: Sequence[Turn], theirs: Sequence[Turn]) -> Line:
+    """The figures of one number of connections."""
+    rate, reference = (statistics.median(turn.rate for turn in turns) for turns in (ours, theirs))
+    taken = sorted(seconds for turn in ours for seconds in turn.seconds)
+    p50, p99 = (1000 * taken[int(share * (len(taken) - 1))] for share in (0.5, 0.99))
+    name = f"sealed payments, {connections} connections"
+    goal = f">= {LEAST} of {reference:.0f}/s by hand; p50 {p50:.1f} p99 {p99:.1f} ms"
+    return Line(name, f"{rate:.0f}/s", rate / reference, goal, rate / reference >= LEAST)
+
+
+def requests(pki: Pki, count: int) -> list[bytes]:
+    """Sealed requests as bytes, each with an id of its own."""
+    seal = Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
+    made = []
+    for _ in range(count):
+        headers = (
+            ("Host", "localhost"), ("Content-Type", "application/json"), ("Content-Length", str(len(BODY))),
+            ("X-Request-ID", str(uuid4())),
+        )  # fmt: skip
+        message = sign_request(Message("POST", TARGET, headers, BODY), seal=seal)
+        lines = [f"POST {TARGET} HTTP/1.1", *(f"{name}: {value}" for name, value in message.headers), "", ""]
+        made.append("\r\n".join(lines).encode() + BODY)
+    return made
+
+
+async def pay(port: int, context: ssl.SSLContext, connections: int, messages: list[bytes]) -> Turn:
+    """Send the messages over so many connections."""
+    streams = [
+        await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+        for _ in range(connections)
+    ]
+    left, seconds = iter(messages), []
+
+    async def work(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for message in left:
+            begin = time.perf_counter()
+            writer.write(message)
+            head = await reader.readuntil(b"\r\n\r\n")
+            if not head.startswith(b"HTTP/1.1 201"):
+                raise AssertionError(head)
+            length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+            await reader.readexactly(length)
+            seconds.append(time.perf_counter() - begin)
+
+    begin = time.perf_counter()
+    await asyncio.gather(*(work(*stream) for stream in streams))
+    taken = time.perf_counter() - begin
+    for _, writer in streams:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    return Turn(len(messages) / taken, seconds)
+
+
+def client_context(folder: Path) -> ssl.SSLContext:
+    """TLS with the QWAC."""
+    context = ssl.create_default_context(cafile=folder / "root.pem")
+    context.load_cert_chain(folder / "qwac-chain.pem", folder / "qwac.key")
+    return context
+
+
+@contextmanager
+def sandbox(directory: Path, folder: Path) -> Iterator[int]:
+    """The port of a sandbox in a process of its own."""
+    ready = directory / "ready.json"
+    command = [
+        sys.executable, "-m", "tppkit", "sandbox", "up", "--pki", str(folder), "--dir", str(directory / "bank"),
+        "--port", str(free_port()), "--ready-file", str(ready),
+    ]  # fmt: skip
+    with process(command):
+        while not ready.exists():
+            time.sleep(0.02)
+        yield int(json.loads(ready.read_text())["psd2_url"].rpartition(":")[2])
+
+
+@contextmanager
+def bare(folder: Path) -> Iterator[int]:
+    """The port of the bank written by hand."""
+    port = free_port()
+    with process([sys.executable, str(Path(__file__).with_name("bare_bank.py")), str(folder), str(port)]):
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.02)
+        yield port
+
+
+@contextmanager
+def process(command: Sequence[str]) -> Iterator[None]:
+    """A server that ends with the block."""
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603  # our own programs
+    try:
+        yield
+    finally:
+        running.terminate()
+        running.wait(20)
+
+
+def free_port() -> int:
+    """A port that nothing listens on; the sandbox takes those beside it too."""
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        return int(bound.getsockname()[1])

@@ -1,0 +1,377 @@
+"""Sends the calls of every interface, for threads and for asyncio, from one declaration of each endpoint.
+
+    class Calls(driver.Calls):
+        def payment_status(self, payment_id: str) -> Call[PaymentStatus]: ...
+
+    class Client(SyncClient[Calls]):
+        payment_status = Method(Calls.payment_status)
+
+Connections are kept alive between calls. Redirects are never followed, and proxy settings of the environment are ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
+from types import MappingProxyType, TracebackType
+from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+
+import httpx
+
+from tppkit.client.answers import AnswerBody, as_chunks, read_next, read_next_async, require_end
+from tppkit.client.calls import Attempts, Call, Calls, ServerAnswer, StreamCall
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
+from tppkit.client.deadline import deadline
+from tppkit.client.http_libraries import FAILURES, TIMEOUTS
+from tppkit.client.identity import Identity
+from tppkit.client.tls_context import NoCertificate
+from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
+from tppkit.httpsig.message import Message
+from tppkit.protocol.wire import RowReader
+
+_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
+
+# Overrides what a client that is passed in does with its own requests.
+_PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
+
+C = TypeVar("C", bound=Calls)
+R = TypeVar("R")
+
+
+class _Client(Generic[C]):
+    """What both clients share.
+
+    Args:
+        calls: builds and reads them.
+        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, calls: C, timeout_s: float, clock: Callable[[], float]) -> None:
+        self.calls = calls
+        self._timeout_s = timeout_s
+        self._clock = clock
+
+    def _request(self, client: httpx.Client | httpx.AsyncClient, message: Message) -> httpx.Request:
+        request = client.build_request(
+            message.method, self.calls.origin + message.target, headers=list(message.headers), content=message.body or None
+        )  # fmt: skip
+        if request.url.raw_path != message.target.encode("ascii"):
+            raise LocalProtocolError("client.target", "the HTTP library would send another target than the sealed one")
+        return request
+
+    def _steps(self, call: Call[R]) -> Generator[_Step, Any, R]:
+        """What a call does, step by step; a client carries out each step and sends back its outcome."""
+        polling = call.polling
+        if polling is None:
+            return self.calls.read(call, (yield from self._once(call)))
+        end = self._clock() + polling.wait_s
+        while True:
+            result = self.calls.read(call, (yield from self._once(call)))
+            if polling.until(result):
+                return result
+            if self._clock() + polling.interval_s > end:
+                raise polling.not_final(result)
+            yield _Pause(polling.interval_s)
+
+    def _once(self, call: Call[Any], reader: _MakeReader | None = None) -> Generator[_Step, Any, ServerAnswer]:
+        message = yield _Authorize(call)
+        attempts = Attempts(call.row)
+        while True:
+            answer: ServerAnswer | None = None
+            try:
+                answer = yield _Send(call, message, reader)
+            except TransportError as e:
+                # After a timeout the caller's time is over, and a wrong certificate stays wrong.
+                is_passing = e.code == "transport.failed" and _certificate_error(e) is None
+                pause_s = attempts.pause_s(None) if is_passing else None
+                if pause_s is None:
+                    raise _with_advice(e, call.to_find_out) from e.__cause__
+            else:
+                pause_s = attempts.pause_s(answer)
+                if pause_s is None:
+                    return cast("ServerAnswer", answer)
+            yield _Pause(pause_s)
+
+
+_MakeReader = Callable[[], RowReader[Any]]
+
+
+class _Authorize(NamedTuple):
+    call: Call[Any]
+
+
+class _Send(NamedTuple):
+    call: Call[Any]
+    message: Message
+    reader: _MakeReader | None
+
+
+class _Pause(NamedTuple):
+    seconds: float
+
+
+_Step = _Authorize | _Send | _Pause
+
+
+class SyncClient(_Client[C]):
+    """Sends calls from threads.
+
+    Args:
+        calls: builds and reads them.
+        identity: shown to the server; `NoCertificate` where callers are known by a key.
+        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
+        http: a client to use instead of an own one, as `make_client` gives it; it is not closed, and its own `auth` and redirects
+            are not used.
+        sleep: waits a number of seconds.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
+        sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        super().__init__(calls, timeout_s, clock)
+        self._own = http is None
+        self._http = make_client(identity, timeout_s=timeout_s) if http is None else http
+        self._sleep = sleep
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._own:
+            self._http.close()
+
+    def send(self, call: Call[R]) -> R:
+        """Send a call, and again where its row allows it.
+
+        Raises:
+            RequestRefused: the service answered with an error.
+            OutcomeUnknown, RemoteProtocolError, FormatError: the answer is not one of the interface.
+            TransportError: `transport.timeout`, `transport.failed`, or the call's own error if polling ends without a final result.
+        """
+        return cast("R", self._run(self._steps(call)))
+
+    def stream(self, call: StreamCall[R]) -> Generator[R, None, None]:
+        """Send a call when the first row is asked for, and yield the rows of its answer as they arrive.
+
+        The call is sent again, where its row allows it, only before the first row. Between two rows `timeout_s` may pass. If you do
+        not read all rows, close the generator (`contextlib.closing`) to close the connection.
+
+        Raises:
+            RequestRefused: the service answered with an error.
+            RemoteProtocolError, FormatError: the answer is not one of the interface; `csv.cut-off`, `answer.no-end`.
+            TransportError: `transport.timeout`, `transport.failed`, also after some rows: discard them.
+        """
+        answer = self._run(self._once(call.call, call.reader))
+        self.calls.check_success(call.call, answer)
+        with closing(answer.batches) as batches:
+            for batch in batches:
+                yield from batch
+
+    def _run(self, steps: Generator[_Step, Any, Any]) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = self._carry_out(step)
+                except TransportError as e:
+                    step = steps.throw(e)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as e:
+            return e.value
+
+    def _carry_out(self, step: _Step) -> Message | ServerAnswer | None:
+        match step:
+            case _Authorize(call):
+                return self.calls.credentials.authorize(call.row, call.message)
+            case _Send(call, message, reader) if reader is not None:
+                batches = self._batches(call, message, reader())
+                return cast("ServerAnswer", next(batches))._replace(batches=batches)
+            case _Send(call, message):
+                return self._exchange(call, message)
+            case _Pause(seconds):
+                self._sleep(seconds)
+        return None
+
+    def _exchange(self, call: Call[Any], message: Message) -> ServerAnswer:
+        with _transport_errors(), deadline(self._timeout_s), self._answer(call, message) as (answer, chunks):
+            body = AnswerBody()
+            read_next(chunks, body)
+            return answer._replace(body=bytes(body.raw))
+
+    def _batches(self, call: Call[Any], message: Message, reader: RowReader[Any]) -> Generator[Any, None, None]:
+        """Yield the answer once its first rows have arrived, then its rows."""
+        with _transport_errors(), ExitStack() as opened:
+            with deadline(self._timeout_s):
+                answer, chunks = opened.enter_context(self._answer(call, message))
+                body = AnswerBody(reader if answer.status == call.row.success else None)
+                rows = read_next(chunks, body)
+            if not rows:
+                opened.close()
+            yield answer._replace(body=bytes(body.raw))
+            while rows:
+                yield rows
+                with deadline(self._timeout_s):
+                    rows = read_next(chunks, body)
+
+    @contextmanager
+    def _answer(self, call: Call[Any], message: Message) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
+        response = self._http.send(self._request(self._http, message), **_PLAIN)
+        try:
+            answer = ServerAnswer(response.status_code, response.headers)
+            self.calls.check_answer(call, answer)
+            require_end(call, response)
+            # A hook or transport of the caller's may have read the answer.
+            yield answer, iter([response.content]) if response.is_stream_consumed else response.iter_raw()
+        except OutcomeUnknown:
+            if stream := response.extensions.get("network_stream"):
+                stream.close()  # the body may have been read, so that the connection would serve the next request
+            raise
+        finally:
+            response.close()
+
+
+class AsyncClient(_Client[C]):
+    """Sends calls from asyncio tasks. Arguments and errors are those of `SyncClient`."""
+
+    def __init__(
+        self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        super().__init__(calls, timeout_s, clock)
+        self._own = http is None
+        self._http = make_async_client(identity, timeout_s=timeout_s) if http is None else http
+        self._sleep = sleep
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._own:
+            await self._http.aclose()
+
+    async def send(self, call: Call[R]) -> R:
+        """Send a call; as `SyncClient.send`."""
+        return cast("R", await self._run(self._steps(call)))
+
+    async def stream(self, call: StreamCall[R]) -> AsyncGenerator[R, None]:
+        """Send a call, and yield the rows of its answer; as `SyncClient.stream`, closed by `contextlib.aclosing`."""
+        answer = await self._run(self._once(call.call, call.reader))
+        self.calls.check_success(call.call, answer)
+        async with aclosing(answer.batches) as batches:
+            async for batch in batches:
+                for row in batch:
+                    yield row
+
+    async def _run(self, steps: Generator[_Step, Any, Any]) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    outcome = await self._carry_out(step)
+                except TransportError as e:
+                    step = steps.throw(e)
+                else:
+                    step = steps.send(outcome)
+        except StopIteration as e:
+            return e.value
+
+    async def _carry_out(self, step: _Step) -> Message | ServerAnswer | None:
+        match step:
+            case _Authorize(call):
+                return await self.calls.credentials.authorize_async(call.row, call.message)
+            case _Send(call, message, reader) if reader is not None:
+                batches = self._batches(call, message, reader())
+                return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
+            case _Send(call, message):
+                return await self._exchange(call, message)
+            case _Pause(seconds):
+                await self._sleep(seconds)
+        return None
+
+    async def _exchange(self, call: Call[Any], message: Message) -> ServerAnswer:
+        with _transport_errors():
+            async with asyncio.timeout(self._timeout_s), self._answer(call, message) as (answer, chunks):
+                body = AnswerBody()
+                await read_next_async(chunks, body)
+                return answer._replace(body=bytes(body.raw))
+
+    async def _batches(self, call: Call[Any], message: Message, reader: RowReader[Any]) -> AsyncGenerator[Any, None]:
+        with _transport_errors():
+            async with AsyncExitStack() as opened:
+                async with asyncio.timeout(self._timeout_s):
+                    answer, chunks = await opened.enter_async_context(self._answer(call, message))
+                    body = AnswerBody(reader if answer.status == call.row.success else None)
+                    rows = await read_next_async(chunks, body)
+                if not rows:
+                    await opened.aclose()
+                yield answer._replace(body=bytes(body.raw))
+                while rows:
+                    yield rows
+                    async with asyncio.timeout(self._timeout_s):
+                        rows = await read_next_async(chunks, body)
+
+    @asynccontextmanager
+    async def _answer(
+        self, call: Call[Any], message: Message
+    ) -> AsyncIterator[tuple[ServerAnswer, AsyncIterator[bytes]]]:
+        response = await self._http.send(self._request(self._http, message), **_PLAIN)
+        try:
+            answer = ServerAnswer(response.status_code, response.headers)
+            self.calls.check_answer(call, answer)
+            require_end(call, response)
+            yield answer, as_chunks(response.content) if response.is_stream_consumed else response.aiter_raw()
+        except OutcomeUnknown:
+            if stream := response.extensions.get("network_stream"):
+                await stream.aclose()
+            raise
+        finally:
+            await response.aclose()
+
+
+@contextmanager
+def _transport_errors() -> Iterator[None]:
+    try:
+        yield
+    except TIMEOUTS as e:
+        raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
+    except FAILURES as e:
+        raise TransportError("transport.failed", f"the connection failed: {_reason(e)}") from e
+
+
+def _with_advice(failure: TransportError, to_find_out: str) -> TransportError:
+    return TransportError(failure.code, f"{failure.message}; {to_find_out}") if to_find_out else failure
+
+
+def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def _reason(failure: BaseException) -> str:
+    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
+    found = _OTHER_NAME.search(str(_certificate_error(failure)))
+    if found:
+        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
+    return str(failure)[:200] or type(failure).__name__

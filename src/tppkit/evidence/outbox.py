@@ -1,0 +1,189 @@
+"""Records that are kept in the transaction of what they record, and moved to the archive after its commit.
+
+A record enters a table beside the payment, so both are committed or neither is. `drain` appends committed records to the archive, and
+removes their rows when they are on disk. Each row has a random id, which the placed record carries in the column `outbox_id`: a row
+that was archived, but not removed because of a crash, is found by it and not archived again.
+
+    outbox = Outbox(EvidenceArchive("evidence", stream_id=uuid4().hex), metadata)
+    with engine.begin() as db:
+        db.execute(insert(payments), payment)
+        outbox.add(db, make_record(verified, http_status=201), *verified.chain)
+    outbox.drain(engine)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+from tppkit._extras import missing_extra
+from tppkit._files import FilePath
+from tppkit.certificates import EidasCertificate
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError
+from tppkit.evidence.archive import CertificateFolder, EvidenceArchive
+from tppkit.evidence.record import EvidenceRecord
+
+try:
+    from sqlalchemy import (  # fmt: skip
+        BigInteger,
+        Column,
+        Connection,
+        Engine,
+        Integer,
+        LargeBinary,
+        MetaData,
+        String,
+        Table,
+        bindparam,
+        delete,
+        insert,
+        select,
+    )
+except ImportError as e:
+    raise missing_extra("sqlalchemy", e) from e
+
+TABLE = "tppkit_evidence_outbox"
+MAX_BATCH = 500
+# Rows that were archived and not removed are among the oldest MAX_BATCH, but for rows with lower numbers that were committed later.
+_REMEMBERED = 2 * MAX_BATCH
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows of an outbox; falsy if there are none.
+
+    Attributes:
+        rows: number, id and unplaced record of each, oldest first.
+    """
+
+    rows: tuple[tuple[int, str, bytes], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+class Outbox:
+    """The table of records that are not in the archive yet. SQLite and PostgreSQL; threads may share one.
+
+    Only the process that opened the archive drains it; use one archive for one table, and append to it through the outbox only.
+
+    Args:
+        archive: the archive, or in processes that only add records the path of its folder.
+        metadata: the table is added to it.
+        name: the table's name.
+
+    Raises:
+        ArchiveError: `archive.unusable`, `archive.damaged`.
+    """
+
+    def __init__(self, archive: EvidenceArchive | FilePath, metadata: MetaData, *, name: str = TABLE) -> None:
+        if isinstance(archive, EvidenceArchive):
+            self._archive: EvidenceArchive | None = archive
+            self._certificates = archive.certificates
+            newest = [str(record.extra.get("outbox_id")) for record in islice(archive.newest(), _REMEMBERED)]
+        else:
+            self._archive, self._certificates, newest = None, CertificateFolder(archive), []
+        self._archived = deque(reversed(newest), maxlen=_REMEMBERED)  # ids, oldest first
+        self._archiving = Lock()
+        self._adding: WeakSet[Any] = WeakSet()  # transactions that may still be rolled back
+        number = BigInteger().with_variant(Integer, "sqlite")
+        table = Table(
+            name, metadata,
+            Column("number", number, primary_key=True), Column("id", String(32), nullable=False),
+            Column("record", LargeBinary, nullable=False), sqlite_autoincrement=True,
+        )  # fmt: skip
+        rows = table.c
+        self._insert = insert(table).values(id=bindparam("new_id"), record=bindparam("unplaced")).inline()
+        self._oldest = select(rows.number, rows.id, rows.record).order_by(rows.number).limit(bindparam("most"))
+        self._delete = delete(table).where(rows.number == bindparam("of_number"), rows.id == bindparam("of_id"))
+
+    def add(self, db: Connection, record: EvidenceRecord, *certificates: EidasCertificate) -> None:
+        """Keep a record in the caller's transaction. The certificates it names are written to the archive's folder at once.
+
+        Raises:
+            FormatError: the record could not be archived; `record.malformed`, `json.too-large`.
+            ArchiveError: `archive.unusable`, a certificate cannot be written.
+            SQLAlchemyError: the database fails.
+        """
+        unplaced = record.to_unplaced()
+        self._certificates.keep(*certificates)
+        db.execute(self._insert, {"new_id": secrets.token_hex(16), "unplaced": unplaced})
+        self._adding.add(db.get_transaction())
+
+    def pending(self, db: Connection, *, limit: int = MAX_BATCH) -> Batch:
+        """Return the oldest rows, at most 500.
+
+        Args:
+            db: a connection whose transaction has added no record: what is not committed must not be archived.
+            limit: fewer rows, if records are large: a batch is held in memory.
+
+        Raises:
+            ConfigurationError: `outbox.misused`, records were added in this transaction.
+            SQLAlchemyError: the database fails.
+        """
+        if db.get_transaction() in self._adding:
+            raise ConfigurationError(
+                "outbox.misused", "the outbox is read in a transaction that added records, before it is committed"
+            )
+        found = db.execute(self._oldest, {"most": max(1, min(limit, MAX_BATCH))})
+        return Batch(tuple((number, row_id, bytes(raw)) for number, row_id, raw in found))
+
+    def archive(self, batch: Batch) -> None:
+        """Append the records of a batch to the archive, but for those that are there already, and wait until they are on disk.
+
+        Raises:
+            ArchiveError: `archive.unusable`, `archive.locked`, `outbox.damaged`; the archive holds what it held before.
+            ConfigurationError: `outbox.misused`, this process has no archive.
+        """
+        if self._archive is None:
+            raise ConfigurationError("outbox.misused", "an outbox with the path of an archive only adds records")
+        with self._archiving:
+            archived = set(self._archived)
+            rows = [row for row in batch.rows if row[1] not in archived]
+            try:
+                self._archive.append_many([_read(*row) for row in rows])
+            except FormatError as e:
+                raise ArchiveError("archive.unusable", f"the archive cannot take the records: {e.message}") from e
+            self._archived.extend(row_id for _, row_id, _ in rows)
+
+    def remove(self, db: Connection, batch: Batch) -> None:
+        """Delete the rows of a batch that `archive` has appended, in the caller's transaction.
+
+        Raises:
+            SQLAlchemyError: the database fails.
+        """
+        if batch:
+            db.execute(self._delete, [{"of_number": number, "of_id": row_id} for number, row_id, _ in batch.rows])
+
+    def drain(self, engine: Engine) -> int:
+        """Move all committed records to the archive. Call it at start, and again and again from one thread.
+
+        Returns:
+            How many rows were removed.
+
+        Raises:
+            ArchiveError: see `archive`; the rows that are not archived stay.
+            SQLAlchemyError: the database fails; the next call removes what was archived.
+        """
+        total = 0
+        while True:
+            with engine.connect() as db:
+                batch = self.pending(db)
+            if not batch:
+                return total
+            self.archive(batch)
+            with engine.begin() as db:
+                self.remove(db, batch)
+            total += len(batch)
+
+
+def _read(number: int, row_id: str, raw: bytes) -> EvidenceRecord:
+    try:
+        return EvidenceRecord.from_unplaced(raw, outbox_id=row_id)
+    except FormatError as e:
+        raise ArchiveError("outbox.damaged", f"row {number} of the outbox holds no record: {e.message}") from e

@@ -1,0 +1,88 @@
+"""How an interface reports a failure: a table from our codes to its status and code, and the form of its error body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tppkit._encoding import parse_json
+from tppkit.errors import ConfigurationError, FormatError, TppkitError
+
+MAX_TEXT = 500
+MAX_CODE = 64
+MAX_ERROR_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An error answer.
+
+    Attributes:
+        status: HTTP status.
+        code: the interface's code.
+        text: an explanation without secrets; at most 500 characters are sent.
+    """
+
+    status: int
+    code: str
+    text: str
+
+
+class RefusalRow(NamedTuple):
+    """One row of an interface's error table.
+
+    Attributes:
+        code: our code, or the beginning of codes with its dot; the longest row that fits counts.
+        status: HTTP status.
+        peer_code: the interface's code.
+    """
+
+    code: str
+    status: int
+    peer_code: str
+
+    def fits(self, code: str) -> bool:
+        """Whether the row is for this code."""
+        return code == self.code or (self.code.endswith(".") and code.startswith(self.code))
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """The error table of an interface and the form of its error body.
+
+    Attributes:
+        rows: the table.
+        write: the body of a refusal.
+        find: code and text in a parsed error body, each of any type; may raise LookupError, TypeError or AttributeError.
+
+    Example:
+        PSD2.refusals.refusal_for(error).status
+    """
+
+    rows: tuple[RefusalRow, ...]
+    write: Callable[[Refusal], bytes]
+    find: Callable[[Any], tuple[object, object]]
+
+    def refusal_for(self, error: TppkitError) -> Refusal:
+        """The answer to a failed request.
+
+        A code without a row and every `ConfigurationError` is our fault: the answer is 500 and has no details.
+        """
+        fits = [row for row in self.rows if row.fits(error.code)]
+        if not fits or isinstance(error, ConfigurationError):
+            return Refusal(500, "INTERNAL_SERVER_ERROR", "the request could not be handled")
+        row = max(fits, key=lambda row: len(row.code))
+        if row.status >= 500:
+            return Refusal(row.status, row.peer_code, "the request cannot be handled now")
+        return Refusal(row.status, row.peer_code, f"{error.message} ({error.code})")
+
+    def read(self, raw: bytes) -> tuple[str | None, str | None]:
+        """Code and text of a received error body; None for each that it does not have, whatever the bytes."""
+        try:
+            code, text = self.find(parse_json(raw, what="the error body", max_bytes=MAX_ERROR_BYTES))
+        except (FormatError, LookupError, TypeError, AttributeError):
+            return None, None
+        return (code[:MAX_CODE] if isinstance(code, str) else None), (
+            text[:MAX_TEXT] if isinstance(text, str) else None
+        )

@@ -1,0 +1,275 @@
+"""The sandbox's database: one transaction for each request, and commits that requests share.
+
+On SQLite the jobs that wait run one after another on the event loop, each in a savepoint; BEGIN and COMMIT run in a thread. While a
+commit waits for the disk, the next jobs queue up and are committed together. On other databases each job has a transaction in a
+thread of its own, and the server groups the commits.
+
+    payment = await database.write(lambda db: add_payment(db, model))      # returns when it is durable
+    payment = await database.read(lambda db: find_payment(db, payment_id))
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, cast
+
+from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from tppkit._extras import missing_extra
+from tppkit._files import make_private
+from tppkit.errors import ConfigurationError, TransportError
+
+BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
+MAX_BATCH = 64
+THREADS = 4
+MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
+
+_WRITES = "tppkit_writes"
+_END = object()
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    job: Callable[[Connection], Any]
+    then: Callable[[Any], object] | None
+    result: asyncio.Future[Any]
+
+
+class Database:
+    """Runs jobs in transactions. One database belongs to one event loop.
+
+    Args:
+        url: a SQLAlchemy address, for example `sqlite:///sandbox.sqlite`.
+        tables: the tables; made if absent.
+
+    Raises:
+        ConfigurationError: `database.unusable`, or the code of a missing extra.
+
+    Example:
+        database = Database("sqlite:///sandbox.sqlite", TABLES)
+        await database.write(job)
+    """
+
+    def __init__(self, url: str, *tables: MetaData) -> None:
+        try:
+            _require_file(url)
+            self._engine = create_engine(url, hide_parameters=True)  # values include bodies and link tokens
+            self._is_sqlite = self._engine.dialect.name == "sqlite"
+            if self._is_sqlite:
+                _prepare_sqlite(self._engine)
+            for metadata in tables:
+                metadata.create_all(self._engine)
+            with self._engine.begin() as connection:
+                for table in [table for metadata in tables for table in metadata.sorted_tables]:
+                    connection.execute(select(table).limit(1))  # another program's table would fail every request
+        except ImportError as e:
+            raise missing_extra("postgres", e) from e
+        except (SQLAlchemyError, OSError) as e:
+            raise ConfigurationError(
+                "database.unusable", f"the sandbox's database cannot be opened: {type(e).__name__}"
+            ) from e
+        self._threads = ThreadPoolExecutor(THREADS, "tppkit-database")
+        self._queue: deque[_Waiting] = deque()
+        self._writer: asyncio.Task[None] | None = None
+        self._streams = 0
+
+    async def write(self, job: Callable[[Connection], T], *, then: Callable[[T], object] | None = None) -> T:
+        """Run a job in a transaction, and return its result when that is durable.
+
+        Args:
+            job: takes about a millisecond, and may run twice; what it raises undoes what it did, and is raised.
+            then: called with the result after the commit, also if the caller has been cancelled.
+
+        Raises:
+            TransportError: `database.unavailable`; nothing of the job is kept.
+        """
+        if not self._is_sqlite:
+            result = await self._in_thread(self._transaction, job)
+            if then is not None:
+                then(result)
+            return result
+        waiting = _Waiting(job, then, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_queued())
+        return cast("T", await waiting.result)
+
+    async def read(self, job: Callable[[Connection], T]) -> T:
+        """Run a job that only reads, in a thread, on one snapshot.
+
+        Raises:
+            TransportError: `database.unavailable`.
+        """
+        return await self._in_thread(self._transaction, job)
+
+    async def stream(self, job: Callable[[Connection], Iterator[T]]) -> AsyncGenerator[T, None]:
+        """Yield what a job reads from one snapshot, each item made in a thread of its own; close it with `contextlib.aclosing`.
+
+        Args:
+            job: reads items through the connection, for example rows of a statement one after another.
+
+        Raises:
+            TransportError: `database.unavailable`, also if `MAX_STREAMS` are open: each has a connection and a snapshot.
+        """
+        if self._streams >= MAX_STREAMS:
+            raise TransportError("database.unavailable", f"{MAX_STREAMS} reports are being sent")
+        self._streams += 1
+        # One thread, so that the connection is closed after the step that a cancelled caller left behind.
+        thread, steps = ThreadPoolExecutor(1, "tppkit-stream"), self._steps(job)
+        step = partial(asyncio.get_running_loop().run_in_executor, thread)
+        try:
+            while (item := await step(next, steps, _END)) is not _END:
+                yield cast("T", item)
+        finally:
+            closed = step(steps.close)
+            thread.shutdown(wait=False)
+            try:
+                await closed
+            finally:
+                self._streams -= 1
+
+    def _steps(self, job: Callable[[Connection], Iterator[T]]) -> Generator[T, None, None]:
+        try:
+            with self._engine.connect() as connection:
+                yield from job(connection.execution_options(stream_results=True))
+        except SQLAlchemyError as e:
+            raise _unavailable(e) from e
+
+    def run_at_start(self, job: Callable[[Connection], T]) -> T:
+        """Run a job in a transaction and wait for it; before the event loop serves.
+
+        Raises:
+            TransportError: `database.unavailable`.
+        """
+        return self._transaction(job)
+
+    async def close(self) -> None:
+        """Finish the jobs that wait, and close every connection."""
+        while self._writer is not None:
+            await asyncio.wait([self._writer])
+        self._threads.shutdown()
+        self._engine.dispose()
+
+    async def _in_thread(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(call, *args, **kwargs))
+
+    def _transaction(self, job: Callable[[Connection], T]) -> T:
+        try:
+            with self._engine.begin() as connection:
+                return job(connection)
+        except SQLAlchemyError as e:
+            raise _unavailable(e) from e
+
+    async def _write_queued(self) -> None:
+        try:
+            while self._queue:
+                batch = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_BATCH))]
+                try:
+                    done = await self._write_batch(batch)
+                except Exception as e:  # noqa: BLE001  # no caller may wait for ever
+                    for one in batch:
+                        _settle(one, error=_unavailable(e))
+                else:
+                    for one, result in done:
+                        _settle(one, result=result)
+        finally:
+            self._writer = None
+
+    async def _write_batch(self, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
+        """Run the jobs and commit them; the results of those that did not fail.
+
+        Savepoints cost as much as the statements of a small job. So the jobs run without, and if one fails, all run again with them.
+        """
+        connection = await self._in_thread(_begin, self._engine)
+        try:
+            try:
+                done = [(one, one.job(connection)) for one in batch]
+            except Exception:  # noqa: BLE001  # raised again by the job that it belongs to
+                await self._in_thread(connection.rollback)
+                await self._in_thread(connection.begin)
+                done = _run_apart(connection, batch)
+            await self._in_thread(connection.commit)
+        finally:
+            with suppress(SQLAlchemyError):  # closing rolls back what is not committed
+                await self._in_thread(connection.close)
+        return done
+
+
+def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
+    done = []
+    for one in batch:
+        try:
+            with connection.begin_nested():
+                done.append((one, one.job(connection)))
+        except SQLAlchemyError as e:
+            if not _is_open(connection):
+                raise
+            _settle(one, error=_unavailable(e))
+        except Exception as e:  # noqa: BLE001  # the job's own, which its caller gets
+            _settle(one, error=e)
+    return done
+
+
+def _is_open(connection: Connection) -> bool:
+    """A full disk or an I/O error ends SQLite's whole transaction, and its driver then reports no error at the commit."""
+    return bool(getattr(connection.connection.dbapi_connection, "in_transaction", False))
+
+
+def _settle(one: _Waiting, *, result: Any = None, error: Exception | None = None) -> None:
+    if error is None and one.then is not None:
+        one.then(result)
+    if one.result.done():  # the caller was cancelled
+        return
+    if error is not None:
+        one.result.set_exception(error)
+    else:
+        one.result.set_result(result)
+
+
+def _require_file(url: str) -> None:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
+
+
+def _begin(engine: Engine) -> Connection:
+    connection = engine.connect().execution_options(**{_WRITES: True})
+    try:
+        connection.begin()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _unavailable(error: Exception) -> TransportError:
+    return TransportError("database.unavailable", f"the sandbox's database does not answer: {type(error).__name__}")
+
+
+def _prepare_sqlite(engine: Engine) -> None:
+    file = engine.url.database
+    if file and not file.startswith((":", "file:")):
+        make_private(Path(file))  # payments and live approval links; SQLite gives its side files the same mode
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        connection.isolation_level = None  # transactions are begun below, not by the driver
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA busy_timeout={int(BUSY_TIMEOUT_S * 1000)}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

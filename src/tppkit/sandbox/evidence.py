@@ -1,0 +1,121 @@
+"""The bank's evidence: every verified seal, kept in the transaction of what it caused, and archived after the commit."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from functools import partial
+
+from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, bindparam
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._text import printable
+from tppkit.errors import ArchiveError, TransportError
+from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence.outbox import Outbox
+from tppkit.sandbox.database import Database
+from tppkit.web.caller import Caller
+
+_RETRY_S = 1.0
+_BATCH = 64  # so that deleting them takes about a millisecond
+_GATHER_S = 0.03  # records that are archived together share a sync and a commit
+_LOGGER = logging.getLogger("tppkit.sandbox.evidence")
+
+
+class Evidence:
+    """Keeps each sealed request once with each answer, and counts its repeats (assumption retained-repeats).
+
+    A captured request that is sent a thousand times therefore does not fill the archive.
+
+    Args:
+        archive: where records end.
+        tables: its tables are added to these.
+
+    Example:
+        evidence.keep(db, caller, status=201, code=None, subject=payment_id)
+    """
+
+    def __init__(self, archive: EvidenceArchive, tables: MetaData) -> None:
+        self._outbox = Outbox(archive, tables, name="evidence_outbox")
+        kept = Table(
+            "kept_answers", tables, Column("key", LargeBinary, primary_key=True), Column("times", Integer, nullable=False)
+        )  # fmt: skip
+        self._count = {
+            name: dialect.insert(kept)
+            .values(key=bindparam("of_key"), times=1)
+            .on_conflict_do_update(index_elements=["key"], set_={"times": kept.c.times + 1})
+            .returning(kept.c.times)
+            for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+        }
+        self._failure: ArchiveError | None = None
+        self._added = asyncio.Event()
+        self._drained = asyncio.Event()
+
+    def keep(self, db: Connection, caller: Caller, *, status: int, code: str | None, subject: str | None) -> None:
+        """Keep a sealed request with its answer, in the transaction of what it caused; nothing for one without a seal."""
+        seal = caller.seal
+        if seal is None:
+            return
+        message = seal.unverified_message
+        request = (
+            caller.id.encode(),
+            message.method.encode(),
+            message.target.encode("latin-1"),
+            seal.signing_string,
+            message.body,
+        )
+        answer = (subject or code or "").encode()
+        key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in (*request, answer))).digest()
+        times = db.execute(self._count[db.dialect.name], {"of_key": key}).scalar_one()
+        if times > 1:
+            _LOGGER.info(
+                "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
+            )
+            return
+        record = make_record(
+            seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.qwac_chain[1:]
+        )
+        self._outbox.add(db, record, *seal.chain, *caller.qwac_chain)
+
+    def committed(self, _: object = None) -> None:
+        """After a commit in which something may have been kept: wake the drain."""
+        self._drained.clear()
+        self._added.set()
+
+    def require_working(self, caller: Caller) -> None:
+        """Reject a sealed request while the archive cannot be written.
+
+        Raises:
+            ArchiveError: `archive.unusable`, with status 503.
+        """
+        if caller.seal is not None and self._failure is not None:
+            raise self._failure
+
+    async def drain(self, database: Database) -> None:
+        """Move what is kept into the archive, until cancelled; at the start also what a crash left behind."""
+        while True:
+            try:
+                await asyncio.sleep(_GATHER_S)
+                self._added.clear()
+                batch = await database.read(partial(self._outbox.pending, limit=_BATCH))
+                if not batch:
+                    self._failure = None
+                    if not self._added.is_set():
+                        self._drained.set()
+                    await self._added.wait()
+                    continue
+                await asyncio.to_thread(self._outbox.archive, batch)
+                await database.write(partial(self._outbox.remove, batch=batch))
+                self._failure = None
+            except TransportError as e:  # the database, which each request reports by itself
+                _LOGGER.warning("evidence waits to be archived: %s", e)
+                await asyncio.sleep(_RETRY_S)
+            except Exception as e:  # noqa: BLE001  # while nothing is archived, nothing may be accepted
+                _LOGGER.error("evidence cannot be archived, so sealed requests are answered 503: %s", e)
+                self._failure = e if isinstance(e, ArchiveError) else ArchiveError("archive.unusable", type(e).__name__)
+                await asyncio.sleep(_RETRY_S)
+
+    async def settle(self) -> None:
+        """Wait until everything that is kept is archived."""
+        await self._drained.wait()

@@ -1,0 +1,393 @@
+"""An interface's host: routes by the rows, authenticates, and answers each request in one transaction.
+
+1. The row is found by method, path and query. A failure waits until the caller is known.
+2. The caller proves who it is, as the row demands.
+3. It has the row's role.
+4. The body arrives, bounded, and is proven.
+5. In one transaction: the id is claimed, the handler runs, its answer is kept, and the evidence goes into the outbox.
+6. After the commit the answer is sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from sqlalchemy import Connection
+
+from tppkit._clock import Clock, to_microseconds
+from tppkit._encoding import decode_base64, encode_base64
+from tppkit._text import printable
+from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, TppkitError
+from tppkit.httpsig.message import Header, Message
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Route
+from tppkit.protocol.refusals import Refusal
+from tppkit.protocol.wire import is_streamed, require_media_type
+from tppkit.sandbox.database import Database
+from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.headers import Headers
+from tppkit.sandbox.request_log import without_tokens
+from tppkit.sandbox.stream import Send, Stream
+from tppkit.web.caller import Authenticator, Caller, Pending
+from tppkit.web.message import Receive, receive_chunk
+from tppkit.web.replay import Bounds, Verdict
+from tppkit.web.replay_stores.table import RequestTable
+from tppkit.web.sources import AsgiSource, Source
+
+RETRY_AFTER_S = 1
+# Faults of the sandbox that a developer can mend are explained, unlike a real bank's.
+_EXPLAINED = frozenset({"pki.unusable", "database.unavailable", "archive.unusable"})
+
+_LOGGER = logging.getLogger("tppkit.sandbox.host")
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[A]):
+    """What a handler answers.
+
+    Attributes:
+        value: the body.
+        subject: the id that the evidence names, for example the payment's.
+        headers: further headers.
+    """
+
+    value: A
+    subject: str | None = None
+    headers: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall(Generic[Q]):
+    """One request, for its handler.
+
+    Attributes:
+        caller: id of the caller.
+        at: the virtual time.
+        parameters: of the path.
+        query: parameters of the query that the row names.
+        headers: by lower-case name; a header that appears more than once is rejected when it is read.
+        body: the request's body.
+        raw: the body as received.
+        db: the transaction.
+        settings: decisions of this bank.
+        new_id: makes unguessable ids.
+    """
+
+    caller: str
+    at: datetime
+    parameters: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Headers
+    body: Q
+    raw: bytes
+    db: Connection
+    settings: Any
+    new_id: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[Q, A]):
+    """The function that answers a row.
+
+    Attributes:
+        row: the endpoint.
+        answer: decides, and writes through `call.db`; what it raises undoes what it wrote.
+        writes: False runs it on a snapshot, in a thread.
+    """
+
+    row: Endpoint[Q, A]
+    answer: Callable[[HostCall[Q]], Answer[A]]
+    writes: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StreamHandler(Generic[Q, A]):
+    """The function that answers a row whose answer is streamed. It runs on a snapshot, in a thread, and keeps no evidence.
+
+    Attributes:
+        row: the endpoint.
+        rows: reads the rows through `call.db`, one after another; what it raises before the first row is a refusal.
+        deadline_s: a client that has not read everything after this time is cut off.
+    """
+
+    row: Endpoint[Q, A]
+    rows: Callable[[HostCall[Q]], Iterator[A]]
+    deadline_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the hosts of one bank share.
+
+    Attributes:
+        database: its transactions.
+        requests: used request ids.
+        evidence: keeps verified seals.
+        now: the virtual clock.
+        new_id: makes unguessable ids.
+    """
+
+    database: Database
+    requests: RequestTable
+    evidence: Evidence
+    now: Clock
+    new_id: Callable[[], str]
+
+
+class _Sent(NamedTuple):
+    """An answer, ready to be sent."""
+
+    status: int
+    headers: tuple[Header, ...]
+    body: bytes
+    stream: Stream | None = None  # sent in place of the body
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """An interface as an ASGI application.
+
+    Attributes:
+        interface: its rows.
+        handlers: one for each row.
+        authenticators: one for each kind of `Auth` that the rows have.
+        services: of the bank.
+        settings: decisions of this bank for the interface.
+        request_id: the header of the request's id, if it is not the interface's own.
+
+    Raises:
+        ConfigurationError: `host.handlers`, a row has no handler or authenticator; `endpoint.streamed`, a handler of the other kind.
+    """
+
+    interface: Interface
+    handlers: Sequence[Handler[Any, Any] | StreamHandler[Any, Any]]
+    authenticators: Mapping[Auth, Authenticator]
+    services: Services
+    settings: Any = None
+    request_id: str | None = None
+    _by_row: Mapping[str, Handler[Any, Any] | StreamHandler[Any, Any]] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_row = {handler.row.name: handler for handler in self.handlers}
+        lost = [row.name for row in self.interface.endpoints if row.name not in by_row]
+        kinds = {row.auth for row in self.interface.endpoints} | {self.interface.default_auth}
+        lost += sorted(kinds - self.authenticators.keys())
+        if lost:
+            raise ConfigurationError("host.handlers", f"the {self.interface.name} host lacks {', '.join(lost)}")
+        for handler in self.handlers:
+            _require_kind(handler)
+        object.__setattr__(self, "_by_row", by_row)
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        source = AsgiSource(scope)
+        try:
+            sent = await self._answer(source, receive)
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered 500 without details
+            sent = self._refuse(source, e)
+        headers = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in sent.headers]
+        if sent.stream is None:
+            headers.append((b"content-length", str(len(sent.body)).encode()))
+        with suppress(OSError):  # the client left
+            await send({"type": "http.response.start", "status": sent.status, "headers": headers})
+            if sent.stream is not None:
+                await sent.stream.send(receive, send)
+            else:
+                await send({"type": "http.response.body", "body": sent.body})
+
+    async def _answer(self, source: Source, receive: Receive) -> _Sent:
+        head, route = source.head(), None
+        try:
+            route = self.interface.find(head.method, head.target)  # 1
+        except TppkitError:
+            self.authenticators[self.interface.default_auth].open(source, None)
+            raise
+        pending = self.authenticators[route.row.auth].open(source, route.row)  # 2, 3
+        caller, body = await _receive(pending, receive)  # 4
+        request = _Request(route, caller, head._replace(body=body), self._id(source))
+        self.services.evidence.require_working(caller)
+        try:
+            return await self._run(request)  # 5
+        except TppkitError as e:
+            await self._keep_refusal(request, e)
+            raise
+
+    async def _run(self, request: _Request) -> _Sent:
+        services, handler = self.services, self._by_row[request.route.row.name]
+        if isinstance(handler, StreamHandler):
+            return await self._open_stream(request, handler)
+        if not handler.writes:
+            return await services.database.read(lambda db: self._job(db, request, handler))
+        then = services.evidence.committed if request.caller.seal is not None else None
+        return await services.database.write(lambda db: self._job(db, request, handler), then=then)
+
+    async def _open_stream(self, request: _Request, handler: StreamHandler[Any, Any]) -> _Sent:
+        row, at = request.route.row, self.services.now()
+        chunks = self.services.database.stream(lambda db: row.rows.chunks(handler.rows(self._call(db, request, at))))
+        stream = await Stream.open(chunks, deadline_s=handler.deadline_s)
+        return self._with_echo(_Sent(row.success, _headers(row.rows.media_type), b"", stream), request.id)
+
+    def _job(self, db: Connection, request: _Request, handler: Handler[Any, Any]) -> _Sent:
+        row, services, at = request.route.row, self.services, self.services.now()
+        claim = None
+        if row.once is not None:
+            claim = services.requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
+            if claim.verdict is Verdict.OTHER:
+                raise LocalProtocolError(
+                    "request-id.reuse", "this X-Request-ID was used for another request within the last hour"
+                )
+            if claim.answer is not None:
+                subject, kept = _read_kept(claim.answer)
+                services.evidence.keep(db, request.caller, status=kept.status, code=None, subject=subject)
+                return self._with_echo(kept, request.id)
+            if claim.verdict is not Verdict.FIRST:
+                raise LocalProtocolError(
+                    "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
+                )
+        answer = handler.answer(self._call(db, request, at))
+        headers = (*_headers(row.whole.media_type), *answer.headers)
+        sent = _Sent(row.success, headers, row.whole.write(answer.value))
+        if claim is not None and row.once is not None:
+            services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
+            services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
+        services.evidence.keep(db, request.caller, status=sent.status, code=None, subject=answer.subject)
+        return self._with_echo(sent, request.id)
+
+    def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
+        row, route, headers = request.route.row, request.route, Headers(request.message)
+        if row.request.media_type is not None:
+            require_media_type(headers.get("content-type"), row.request.media_type)
+        body = row.request.read(request.message.body, tolerant=False)
+        return HostCall(
+            request.caller.id, at, route.parameters, route.query, headers, body, request.message.body, db, self.settings,
+            self.services.new_id,
+        )  # fmt: skip
+
+    async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:
+        refusal = self.interface.refusals.refusal_for(error)
+        if request.caller.seal is None or refusal.status >= 500:
+            return
+        keep = self.services.evidence.keep
+        await self.services.database.write(
+            lambda db: keep(db, request.caller, status=refusal.status, code=refusal.code, subject=None),
+            then=self.services.evidence.committed,
+        )
+
+    def _refuse(self, source: Source, error: Exception) -> _Sent:
+        refusal = self._refusal(error)
+        failed = refusal.status >= 500 and getattr(error, "code", None) not in _EXPLAINED
+        _LOGGER.log(
+            logging.ERROR if failed else logging.WARNING, "  %s", without_tokens(printable(str(error))),
+            exc_info=error if failed else None,
+        )  # fmt: skip
+        headers = list(_headers("application/json"))
+        if refusal.status == 405:  # RFC 9110 section 15.5.6
+            path = source.raw_target().partition(b"?")[0].decode("latin-1")
+            headers.append(("Allow", ", ".join(self.interface.methods(path))))
+        if refusal.status == 503:
+            headers.append(("Retry-After", str(RETRY_AFTER_S)))
+        return self._with_echo(
+            _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal)), self._id(source)
+        )
+
+    def _refusal(self, error: Exception) -> Refusal:
+        if not isinstance(error, TppkitError):
+            return self.interface.refusals.refusal_for(TppkitError("host.failed", ""))
+        if error.code in _EXPLAINED:
+            return Refusal(503, "SERVICE_UNAVAILABLE", f"{error.message} ({error.code})")
+        return self.interface.refusals.refusal_for(error)
+
+    def _id(self, source: Source) -> str | None:
+        """The id of a request, if it is a valid one."""
+        name = self.request_id or self.interface.request_id
+        values = () if name is None else source.header_values(name)
+        with suppress(FormatError):
+            return self.interface.parse_request_id(values[0]) if len(values) == 1 else None
+        return None
+
+    def _with_echo(self, sent: _Sent, request_id: str | None) -> _Sent:
+        name = self.request_id or self.interface.request_id
+        if name is None or request_id is None:
+            return sent
+        shown = "X-Request-ID" if name == "x-request-id" else name
+        return sent._replace(headers=(*sent.headers, (shown, request_id)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A proven request."""
+
+    route: Route
+    caller: Caller
+    message: Message
+    id: str | None
+
+    @property
+    def key(self) -> bytes:
+        """32 bytes for caller and id."""
+        once = self.route.row.once
+        request_id = self.id if once is None or once.parameter is None else self.route.parameters[once.parameter]
+        if request_id is None:
+            raise FormatError("request-id.missing", "the request has no valid X-Request-ID")
+        owner = self.caller.id.encode()
+        return (
+            hashlib.sha256(owner).digest()[:8]
+            + hashlib.sha256(owner + b"\0" + request_id.lower().encode()).digest()[:24]
+        )
+
+    @property
+    def digest(self) -> bytes:
+        """32 bytes for the request: two rows with one id are two requests."""
+        message = self.message
+        parts = (message.method.encode(), message.target.encode("latin-1"), message.body)
+        return hashlib.sha256(b"\0".join(parts)).digest()
+
+
+async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
+    more = True
+    while more:
+        chunk, more = await receive_chunk(receive)
+        pending.update(chunk)
+    return pending.finish()
+
+
+def _bounds(at: datetime, window: timedelta | None) -> Bounds:
+    forget = -1 if window is None else to_microseconds(at - window)
+    return Bounds(
+        to_microseconds(at), forget, free=0
+    )  # a claim is answered in its own transaction, so none can be taken over
+
+
+def _headers(media_type: str | None) -> tuple[Header, ...]:
+    fields = () if media_type is None else (("Content-Type", media_type),)
+    return (*fields, ("Cache-Control", "no-store"))
+
+
+def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:
+    row, streams = handler.row, isinstance(handler, StreamHandler)
+    # A streamed answer is not kept, so it can neither be repeated nor be evidence of a sealed request.
+    if streams != is_streamed(row.answer) or (streams and (row.once is not None or row.auth is Auth.SEAL)):
+        raise ConfigurationError("endpoint.streamed", f"{row.name} cannot be answered by a {type(handler).__name__}")
+
+
+def _write_kept(subject: str | None, sent: _Sent) -> bytes:
+    return json.dumps([subject, sent.status, sent.headers, encode_base64(sent.body)]).encode()
+
+
+def _read_kept(kept: bytes) -> tuple[str | None, _Sent]:
+    subject, status, headers, body = json.loads(kept)
+    fields = tuple((name, value) for name, value in headers)
+    return subject, _Sent(status, fields, decode_base64(body, what="a kept answer"))

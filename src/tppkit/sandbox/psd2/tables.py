@@ -1,0 +1,125 @@
+"""The table of payments, with its statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    bindparam,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+
+from tppkit._clock import from_microseconds, to_microseconds
+from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
+from tppkit.protocol.psd2.payment import Progress
+
+TABLES = MetaData()
+_PAYMENTS = Table(
+    "payments", TABLES,
+    Column("payment_id", String(64), primary_key=True),
+    Column("organization", String(256), nullable=False),
+    Column("product", String(64), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("link_token", String(64), nullable=False, unique=True),
+    Column("redirect_uri", String(2048)),
+    Column("status", String(4), nullable=False),
+    Column("active_at", BigInteger, nullable=False),
+    Column("opened", Boolean, nullable=False),
+    Column("approved_at", BigInteger),
+)  # fmt: skip
+
+_ADD = {
+    name: dialect.insert(_PAYMENTS).on_conflict_do_nothing() for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}  # fmt: skip
+_BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
+_BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link"))
+_PROGRESS = ("status", "active_at", "opened", "approved_at")
+_SET_PROGRESS = (
+    update(_PAYMENTS)
+    .where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
+    .values({name: bindparam(name) for name in _PROGRESS})
+)
+_LATEST = select(func.max(_PAYMENTS.c.active_at), func.max(_PAYMENTS.c.approved_at))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPayment:
+    """A payment.
+
+    Attributes:
+        payment_id: opaque id.
+        organization: organizationIdentifier of the provider that initiated it.
+        product: the payment product.
+        body: the initiation's body as received.
+        link_token: the secret part of the approval link.
+        redirect_uri: where the payer's browser returns, or None.
+        progress: how far it is.
+    """
+
+    payment_id: str
+    organization: str
+    product: PaymentProduct
+    body: bytes
+    link_token: str
+    redirect_uri: str | None
+    progress: Progress
+
+
+def add_payment(db: Connection, payment: StoredPayment) -> bool:
+    """Store a new payment; False if its id or link is used already."""
+    values = {
+        "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
+        "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
+    }  # fmt: skip
+    return db.execute(_ADD[db.dialect.name], values | _progress_columns(payment.progress)).rowcount == 1
+
+
+def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:
+    """The payment with this id."""
+    return _read(db.execute(_BY_ID, {"of_payment": payment_id}).one_or_none())
+
+
+def find_payment_by_link(db: Connection, link_token: str) -> StoredPayment | None:
+    """The payment with this approval link."""
+    return _read(db.execute(_BY_LINK, {"of_link": link_token}).one_or_none())
+
+
+def set_progress(db: Connection, payment_id: str, progress: Progress) -> None:
+    """Store how far a payment is."""
+    db.execute(_SET_PROGRESS, {"of_payment": payment_id, **_progress_columns(progress)})
+
+
+def latest_time(db: Connection) -> datetime:
+    """The latest virtual time at which something happened to a payment."""
+    return from_microseconds(max(at or 0 for at in db.execute(_LATEST).one()))
+
+
+def _read(row: Any) -> StoredPayment | None:
+    if row is None:
+        return None
+    approved = None if row.approved_at is None else from_microseconds(row.approved_at)
+    progress = Progress(TransactionStatus(row.status), from_microseconds(row.active_at), row.opened, approved)
+    return StoredPayment(
+        row.payment_id, row.organization, PaymentProduct(row.product), row.body, row.link_token, row.redirect_uri, progress
+    )  # fmt: skip
+
+
+def _progress_columns(progress: Progress) -> dict[str, Any]:
+    approved = progress.approved_at
+    return {
+        "status": progress.status.value, "active_at": to_microseconds(progress.active_at), "opened": progress.opened,
+        "approved_at": None if approved is None else to_microseconds(approved),
+    }  # fmt: skip

@@ -1,0 +1,88 @@
+"""Calls are repeated where their row allows it, with the same bytes, and end after three attempts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rogue_bank import Answer, as_json, http, rogue_bank, server_context
+
+from tppkit.client import Identity
+from tppkit.client.calls import Attempts, ServerAnswer
+from tppkit.errors import RequestRefused, TransportError
+from tppkit.protocol.psd2 import PaymentInitiation
+from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_STATUS
+
+PAYMENT = PaymentInitiation.from_wire(
+    b'{"instructedAmount":{"currency":"EUR","amount":"1.00"},"creditorAccount":{"iban":"DE89370400440532013000"},"creditorName":"Shop"}'
+)
+LINKS = {name: {"href": "https://bank.example/x"} for name in ("scaRedirect", "self", "status")}
+INITIATED = as_json(201, {"transactionStatus": "RCVD", "paymentId": "p-1", "_links": LINKS})
+STATUS = as_json(200, {"transactionStatus": "RCVD"})
+CUT_OFF = http(200, b"{}", content_length="50")
+STEPS = {
+    "initiate": lambda client: client.initiate_payment(PAYMENT),
+    "status": lambda client: client.payment_status("any"),
+    "cancel": lambda client: client.cancel_payment("any"),
+}
+
+
+def run(driver: Any, identity: Identity, folder: Path, step: str, *answers: Answer) -> tuple[Any, Any, list[float]]:
+    """The result or error, the bank, and the pauses."""
+    pauses: list[float] = []
+    left = iter(answers)
+    with rogue_bank(server_context(folder), lambda request: next(left)(request), then_close=True) as bank:
+        try:
+            (result,) = driver.run(bank.url, identity, STEPS[step], sleep=driver.waiting(pauses.append))
+        except (RequestRefused, TransportError) as e:
+            result = e
+    return result, bank, pauses
+
+
+@pytest.mark.parametrize(("step", "good"), [("initiate", INITIATED), ("status", STATUS)])
+@pytest.mark.parametrize("bad", [CUT_OFF, http(503), http(429)], ids=["cut off", "503", "429"])
+def test_a_failed_attempt_is_repeated_byte_for_byte(
+    bad: Answer, step: str, good: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad, bad, good)
+    assert result.transaction_status == "RCVD"
+    assert pauses == [0.5, 1.0]
+    assert bank.requests[0] == bank.requests[1] == bank.requests[2]
+
+
+@pytest.mark.parametrize(
+    ("bad", "error"), [(CUT_OFF, TransportError), (http(503), RequestRefused)], ids=["cut off", "503"]
+)
+def test_three_attempts_are_the_end(
+    bad: Answer, error: type[Exception], driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    result, bank, _ = run(driver, identity, bank_pki_folder, "status", bad, bad, bad, STATUS)
+    assert (type(result), len(bank.requests)) == (error, 3)
+
+
+@pytest.mark.parametrize(
+    ("step", "bad"), [("cancel", CUT_OFF), ("cancel", http(503)), ("initiate", http(500)), ("status", http(502))]
+)
+def test_what_may_not_be_repeated_is_sent_once(
+    step: str, bad: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad)
+    assert isinstance(result, RequestRefused | TransportError)
+    assert (len(bank.requests), pauses) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "pause_s"),
+    [("7", 7.0), ("60", 60.0), ("61", None), ("99999999999", None), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.5), ("-1", 0.5), ("\u0663", 0.5)],
+)  # fmt: skip
+def test_the_servers_retry_after_is_followed_up_to_a_minute(retry_after: str, pause_s: float | None) -> None:
+    assert Attempts(PAYMENT_STATUS).pause_s(ServerAnswer(429, {"retry-after": retry_after})) == pause_s
+
+
+def test_rows_say_which_requests_are_repeated() -> None:
+    assert [Attempts(row).pause_s(None) for row in (INITIATE_PAYMENT, PAYMENT_STATUS, CANCEL_PAYMENT)] == [
+        0.5,
+        0.5,
+        None,
+    ]

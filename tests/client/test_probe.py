@@ -1,0 +1,379 @@
+"""A third interface from rows only: a query parameter, a caller known by a key, and a report that is streamed.
+
+Each endpoint is a row with its models, a handler, a builder and a line in the client; host and client are the generic ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import threading
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from sqlalchemy import Column, Integer, MetaData, String, Table, bindparam, insert, select
+
+from tppkit._clock import utc_now
+from tppkit.client.calls import Call, Calls, Credentials, StreamCall
+from tppkit.client.credentials import ApiKeyCredentials, BasicCredentials
+from tppkit.client.driver import AsyncClient, SyncClient
+from tppkit.client.methods import Method, StreamMethod
+from tppkit.client.tls_context import NoCertificate
+from tppkit.errors import ConfigurationError, LocalProtocolError, RequestRefused, TransportError
+from tppkit.evidence import EvidenceArchive
+from tppkit.protocol.endpoint import Auth, Endpoint, Interface, Once, Query
+from tppkit.protocol.refusals import Refusal, RefusalRow, Refusals
+from tppkit.protocol.wire import CsvRows, Json, JsonArray, Nothing, WireModel
+from tppkit.sandbox.database import MAX_STREAMS, Database
+from tppkit.sandbox.evidence import Evidence
+from tppkit.sandbox.host import Answer, Handler, Host, HostCall, Services, StreamHandler
+from tppkit.sandbox.listening import QuietServer, listen, make_config
+from tppkit.sandbox.tls import ServerTls, make_http_protocol
+from tppkit.testpki import Pki
+from tppkit.web.keys import KeyAuthenticator, hash_key
+from tppkit.web.replay_stores.table import RequestTable
+
+KEY, OTHER_KEY = "sk_test_3f9a7c5e1b2d4f60", "sk_test_000000000000000000"
+TABLES = MetaData()
+ORDERS = Table(
+    "orders", TABLES, Column("id", Integer, primary_key=True), Column("owner", String(64)), Column("status", String(16)),
+    Column("note", String(64)),
+)  # fmt: skip
+ADD = insert(ORDERS)
+
+
+# 1. A query parameter, and a list as the answer.
+
+
+class Order(WireModel):
+    id: int
+    status: str
+    note: str | None = None
+
+
+LIST_ORDERS = Endpoint(
+    name="orders", method="GET", path="/v1/orders/", source="", auth=Auth.BASIC, request=Nothing(),
+    answer=JsonArray(Order), query=(Query("status", required=True),), safe=True,
+)  # fmt: skip
+BY_STATUS = (
+    select(ORDERS.c.id, ORDERS.c.status, ORDERS.c.note)
+    .where(ORDERS.c.owner == bindparam("of_owner"), ORDERS.c.status == bindparam("of_status"))
+    .order_by(ORDERS.c.id)
+)
+
+
+def list_orders(call: HostCall[None]) -> Answer[tuple[Order, ...]]:
+    found = call.db.execute(BY_STATUS, {"of_owner": call.caller, "of_status": call.query["status"]})
+    return Answer(tuple(Order(id=row.id, status=row.status, note=row.note) for row in found))
+
+
+# 2. A caller known by a key that is alone in the Authorization header.
+
+
+class Account(WireModel):
+    account_id: str
+    owner: str
+
+
+ACCOUNT = Endpoint(
+    name="account", method="GET", path="/v1/accounts/{account_id}", source="", auth=Auth.API_KEY, request=Nothing(),
+    answer=Json(Account), safe=True,
+)  # fmt: skip
+
+
+def account(call: HostCall[None]) -> Answer[Account]:
+    return Answer(Account(account_id=call.parameters["account_id"], owner=call.caller))
+
+
+# 3. A report, row by row.
+
+
+class Search(WireModel):
+    status: str
+    fail_after: int | None = None
+
+
+SEARCH_CSV = Endpoint(
+    name="search-csv", method="POST", path="/v1/search/orders/", source="", auth=Auth.BASIC, request=Json(Search),
+    answer=CsvRows(("id", "status", "note"), Order), query=(Query("format", only="csv"),), safe=True,
+)  # fmt: skip
+
+
+def search_csv(call: HostCall[Search]) -> Iterator[Order]:
+    if call.body.status == "none":
+        raise LocalProtocolError("product.unknown", "there is no such status")
+    found = call.db.execute(BY_STATUS, {"of_owner": call.caller, "of_status": call.body.status})
+    for number, row in enumerate(found):
+        if number == call.body.fail_after:
+            raise TransportError("database.unavailable", "gone")
+        yield Order(id=row.id, status=row.status, note=row.note)
+
+
+# The interface, and its client: one builder and one line for each endpoint.
+
+
+def write_refusal(refusal: Refusal) -> bytes:
+    return json.dumps({"code": refusal.code, "text": refusal.text}).encode()
+
+
+ERRORS = (
+    ("credentials.", 401, "UNAUTHORIZED"), ("query.", 400, "BAD"), ("product.", 404, "UNKNOWN"), ("database.", 503, "LATER"),
+)  # fmt: skip
+SHOP = Interface(
+    name="shop", endpoints=(LIST_ORDERS, ACCOUNT, SEARCH_CSV), default_auth=Auth.BASIC,
+    refusals=Refusals(
+        tuple(RefusalRow(*row) for row in ERRORS), write_refusal, lambda body: (body["code"], body["text"]),
+    ),
+)  # fmt: skip
+HANDLERS = (
+    Handler(LIST_ORDERS, list_orders, writes=False),
+    Handler(ACCOUNT, account),
+    StreamHandler(SEARCH_CSV, search_csv),
+)
+
+
+class ShopCalls(Calls):
+    def orders(self, status: str | None = None) -> Call[tuple[Order, ...]]:
+        return self.call(LIST_ORDERS, None, {} if status is None else {"status": status})
+
+    def account(self, account_id: str) -> Call[Account]:
+        return self.call(ACCOUNT, None, account_id=account_id)
+
+    def search_csv(self, search: Search) -> StreamCall[Order]:
+        return self.stream(SEARCH_CSV, search)
+
+
+class _Methods:
+    orders = Method(ShopCalls.orders)
+    account = Method(ShopCalls.account)
+    search_csv = StreamMethod(ShopCalls.search_csv)
+
+
+class ShopClient(_Methods, SyncClient[ShopCalls]): ...
+
+
+class AsyncShopClient(_Methods, AsyncClient[ShopCalls]): ...
+
+
+# The bank's side, over TLS, and both clients behind one shape.
+
+
+def add_orders(database: Database) -> None:
+    rows = [("shop", "paid", f'order {n}, "gift"\nwrapped') for n in range(3)]
+    rows += [("shop", "many", "x" * 60)] * 100_000 + [("other", "paid", "not ours")]
+    values = [{"owner": owner, "status": status, "note": note} for owner, status, note in rows]
+    database.run_at_start(lambda db: db.execute(ADD, values))
+
+
+@contextmanager
+def running(folder: Path, pki: Path, handlers: Sequence[Any] = HANDLERS) -> Iterator[str]:
+    (folder / "archive").mkdir()
+    shared, ids = MetaData(), count()
+    hashes = {"other": hash_key(OTHER_KEY), "shop": hash_key(KEY)}
+    keys = {auth: KeyAuthenticator(hashes, auth=auth) for auth in (Auth.API_KEY, Auth.BASIC)}
+    certificate, key, root = [(pki / name).read_bytes() for name in ("server-chain.pem", "server.key", "root.pem")]
+    with EvidenceArchive(folder / "archive", stream_id="0" * 32) as archive, listen("127.0.0.1", 0) as bound:
+        requests, evidence = RequestTable(shared, name="request_ids"), Evidence(archive, shared)
+        database = Database(f"sqlite:///{folder / 'db'}", shared, TABLES)
+        add_orders(database)
+        services = Services(database, requests, evidence, utc_now, lambda: str(next(ids)))
+        host = Host(interface=SHOP, handlers=handlers, authenticators=keys, services=services)
+        server = QuietServer(make_config(host, http=make_http_protocol(ServerTls(certificate, key, root))))
+
+        async def main() -> None:
+            await server.serve([bound])
+            await database.close()
+
+        thread = threading.Thread(target=asyncio.run, args=[main()])
+        thread.start()
+        try:
+            yield f"https://localhost:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(20)
+
+
+@pytest.fixture(scope="module")
+def shop_url(tmp_path_factory: pytest.TempPathFactory, bank_pki_folder: Path) -> Iterator[str]:
+    with running(tmp_path_factory.mktemp("shop"), bank_pki_folder) as url:
+        yield url
+
+
+@pytest.fixture
+def tls(bank_pki: Pki) -> NoCertificate:
+    return NoCertificate(server_anchors=[bank_pki.root.certificate])
+
+
+Ask = Callable[..., Any]
+Step = Callable[[Any], Any]
+
+
+@pytest.fixture(params=["sync", "async"])
+def ask(request: pytest.FixtureRequest, shop_url: str, tls: NoCertificate) -> Ask:
+    """Calls the shop with one and the other client; of rows, `each` sees every one."""
+
+    def ask_sync(step: Step, calls: ShopCalls, each: Callable[[Any], Any]) -> Any:
+        with ShopClient(calls, tls) as client:
+            result = step(client)
+            return [each(row) for row in result] if inspect.isgenerator(result) else result
+
+    async def ask_async(step: Step, calls: ShopCalls, each: Callable[[Any], Any]) -> Any:
+        async with AsyncShopClient(calls, tls) as client:
+            result = step(client)
+            return [each(row) async for row in result] if inspect.isasyncgen(result) else await result
+
+    def asked(step: Step, credentials: Credentials, each: Callable[[Any], Any] = lambda _: None) -> Any:
+        calls = ShopCalls(SHOP, shop_url, credentials=credentials)
+        if request.param == "sync":
+            return ask_sync(step, calls, each)
+        return asyncio.run(ask_async(step, calls, each))
+
+    return asked
+
+
+BASIC = BasicCredentials(KEY)
+
+
+def test_a_query_parameter_reaches_the_handler_and_the_list_comes_back(ask: Ask) -> None:
+    orders = ask(lambda client: client.orders("paid"), BASIC)
+    assert [(order.id, order.note) for order in orders] == [(n + 1, f'order {n}, "gift"\nwrapped') for n in range(3)]
+    assert ask(lambda client: client.orders("a&b=ü /"), BASIC) == ()
+
+
+def test_an_absent_query_parameter_is_refused(ask: Ask) -> None:
+    with pytest.raises(RequestRefused, match=r"query\.missing") as refused:
+        ask(lambda client: client.orders(), BASIC)
+    assert (refused.value.status, refused.value.peer_code) == (400, "BAD")
+
+
+@pytest.mark.parametrize(("key", "owner"), [(KEY, "shop"), (OTHER_KEY, "other")])
+def test_a_key_names_its_caller_and_is_never_shown(
+    key: str, owner: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    credentials = ApiKeyCredentials(key)
+    assert ask(lambda client: client.account("a-1"), credentials) == Account(account_id="a-1", owner=owner)
+    assert key not in f"{credentials!r} {credentials} {vars(credentials)} {caplog.text}"
+
+
+@pytest.mark.parametrize(
+    ("credentials", "step", "code"),
+    [
+        (ApiKeyCredentials("wrong" + KEY), lambda client: client.account("a-1"), "credentials.unknown"),
+        (BasicCredentials("wrong" + KEY), lambda client: client.orders("paid"), "credentials.unknown"),
+        (ApiKeyCredentials(KEY), lambda client: client.orders("paid"), "credentials.missing"),
+        (
+            BasicCredentials("wrong" + KEY),
+            lambda client: client.search_csv(Search(status="paid")),
+            "credentials.unknown",
+        ),
+    ],
+)
+def test_a_wrong_or_absent_key_is_refused(
+    credentials: Credentials, step: Any, code: str, ask: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(RequestRefused, match=code) as refused:
+        ask(step, credentials)
+    assert refused.value.status == 401
+    assert KEY not in f"{caplog.text} {refused.value}"
+
+
+@pytest.mark.parametrize("key", ["", "two words", "col:on", "line\nbreak", "ümlaut"])
+def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(key: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        BasicCredentials(key)
+    assert refused.value.code == "credentials.malformed"
+    assert not key or key not in str(refused.value)
+
+
+def test_a_report_has_the_rows_of_its_caller(ask: Ask) -> None:
+    rows: list[Order] = []
+    ask(lambda client: client.search_csv(Search(status="paid")), BASIC, rows.append)
+    assert rows == list(ask(lambda client: client.orders("paid"), BASIC))
+
+
+def test_what_fails_before_the_first_row_is_an_answer(ask: Ask) -> None:
+    with pytest.raises(RequestRefused) as refused:
+        ask(lambda client: client.search_csv(Search(status="none")), BASIC)
+    assert (refused.value.status, refused.value.peer_code) == (404, "UNKNOWN")
+
+
+def test_a_report_that_fails_later_is_an_error_after_its_rows(ask: Ask) -> None:
+    rows: list[Order] = []
+    with pytest.raises(TransportError) as failed:
+        ask(lambda client: client.search_csv(Search(status="many", fail_after=1200)), BASIC, rows.append)
+    assert (failed.value.code, len(rows)) == ("transport.failed", 1000)
+
+
+def test_a_report_of_100_000_rows_needs_no_memory(shop_url: str, tls: NoCertificate) -> None:
+    tracemalloc.start()
+    try:
+        with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls) as client:
+            numbered = enumerate(client.search_csv(Search(status="many")), 4)
+            assert sum(row.id == number for number, row in numbered) == 100_000
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * 2**20  # of client and host
+
+
+def test_a_slow_reader_is_cut_off(
+    bank_pki_folder: Path, tmp_path: Path, tls: NoCertificate, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers = (*HANDLERS[:2], StreamHandler(SEARCH_CSV, search_csv, deadline_s=0.5))
+    with running(tmp_path, bank_pki_folder, handlers) as url:
+        with ShopClient(ShopCalls(SHOP, url, credentials=BASIC), tls) as client:
+            rows = client.search_csv(Search(status="many"))
+            next(rows)
+            time.sleep(1.0)
+            with pytest.raises(TransportError) as failed:
+                list(rows)
+        assert failed.value.code == "transport.failed"
+    assert "did not read it in time" in caplog.text
+
+
+def test_readers_that_leave_make_room_for_others(shop_url: str, tls: NoCertificate) -> None:
+    with ShopClient(ShopCalls(SHOP, shop_url, credentials=BASIC), tls, sleep=lambda _: None) as client:
+        opened = [client.search_csv(Search(status="many")) for _ in range(MAX_STREAMS)]
+        assert [next(rows).id for rows in opened] == [4] * MAX_STREAMS
+        with pytest.raises(RequestRefused) as refused:
+            next(client.search_csv(Search(status="many")))
+        assert refused.value.status == 503
+        for rows in opened:
+            rows.close()
+        end = time.monotonic() + 4
+        while time.monotonic() < end:
+            with suppress(RequestRefused), closing(client.search_csv(Search(status="many"))) as rows:
+                assert next(rows).id == 4
+                break
+        else:
+            pytest.fail("no report could be opened")
+
+
+@pytest.mark.parametrize(
+    ("handler", "row"),
+    [
+        (Handler(SEARCH_CSV, account), SEARCH_CSV),
+        (StreamHandler(ACCOUNT, search_csv), ACCOUNT),
+        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, once=Once(header="x-request-id"))),
+        (StreamHandler(SEARCH_CSV, search_csv), replace(SEARCH_CSV, auth=Auth.SEAL)),
+    ],
+)
+def test_a_host_refuses_a_handler_that_cannot_answer_its_row(handler: Any, row: Endpoint[Any, Any]) -> None:
+    shop, keys = replace(SHOP, endpoints=(row,)), KeyAuthenticator({}, auth=Auth.BASIC)
+    with pytest.raises(ConfigurationError) as refused:
+        Host(
+            interface=shop, handlers=[replace(handler, row=row)], authenticators=dict.fromkeys(Auth, keys),
+            services=cast("Services", None),
+        )  # fmt: skip
+    assert refused.value.code == "endpoint.streamed"

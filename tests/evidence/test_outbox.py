@@ -1,0 +1,356 @@
+"""The outbox: a record exists if and only if its payment does, in a real SQLite file and a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import Column, Engine, ForeignKey, MetaData, String, Table, create_engine, event, insert, select, text
+from sqlalchemy.exc import IntegrityError, OperationalError
+
+from tppkit.errors import ArchiveError, ConfigurationError, FormatError
+from tppkit.evidence import AuditSummary, EvidenceArchive, EvidenceRecord, audit_archive, make_record, read_lines
+from tppkit.evidence.outbox import Outbox
+from tppkit.seals import VerifiedRequest
+from tppkit.trust import PathVerifier
+
+KILLS = int(os.environ.get("CRASH_KILLS", "5"))
+
+
+class Bank:
+    """A bank's application: payments of accounts, and the evidence of each in the same transaction."""
+
+    def __init__(self, url: str, folder: Path, verified: VerifiedRequest) -> None:
+        self.folder, self.verified = folder, verified
+        self.engine: Engine = create_engine(url)
+        if self.engine.dialect.name == "sqlite":
+            event.listen(self.engine, "connect", lambda db, _: db.execute("PRAGMA foreign_keys=ON"))
+        self.start()
+        self.metadata.create_all(self.engine)
+
+    def start(self) -> None:
+        """As a process starts: everything but the files and the database is new."""
+        self.metadata = MetaData()
+        Table("outbox_accounts", self.metadata, Column("id", String(40), primary_key=True))
+        account = ForeignKey("outbox_accounts.id", deferrable=True, initially="DEFERRED")
+        self.payments = Table(
+            "outbox_payments",
+            self.metadata,
+            Column("id", String(40), primary_key=True),
+            Column("account", String(40), account),
+        )
+        self.archive = EvidenceArchive(self.folder, stream_id="5a" * 16)
+        self.outbox = Outbox(self.archive, self.metadata)
+
+    def restart(self) -> None:
+        self.archive.close()
+        self.start()
+
+    def record(self, payment: str, **columns: object) -> EvidenceRecord:
+        return replace(make_record(self.verified, http_status=201, payment_ref=payment), **columns)
+
+    def pay(self, *payments: str, account: str | None = None) -> None:
+        with self.engine.begin() as db:
+            for payment in payments:
+                db.execute(insert(self.payments), {"id": payment, "account": account})
+                self.outbox.add(db, self.record(payment), *self.verified.chain, self.verified.qwac)
+
+    def pending(self) -> int:
+        with self.engine.connect() as db:
+            return len(self.outbox.pending(db))
+
+    def paid(self) -> list[str]:
+        with self.engine.connect() as db:
+            return list(db.scalars(select(self.payments.c.id)))
+
+    def recorded(self) -> list[str | None]:
+        return [EvidenceRecord.from_line(line).payment_ref for _, line in read_lines(self.folder)]
+
+    def close(self) -> None:
+        self.archive.close()
+        self.metadata.drop_all(self.engine)
+        self.engine.dispose()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'bank.sqlite'}"
+    address: str = request.getfixturevalue("postgresql_url")
+    return address.replace("postgresql:", "postgresql+psycopg:")
+
+
+@pytest.fixture
+def bank(url: str, tmp_path: Path, make_verified: Callable[..., VerifiedRequest]) -> Iterator[Bank]:
+    bank = Bank(url, tmp_path / "archive", make_verified(0))
+    yield bank
+    bank.close()
+
+
+def audit(folder: Path, paths: PathVerifier) -> AuditSummary:
+    summary = AuditSummary()
+    for row in audit_archive(folder, paths=paths):
+        summary.add(row)
+    return summary
+
+
+def test_committed_records_are_moved_to_the_archive_in_order(bank: Bank, paths: PathVerifier) -> None:
+    bank.pay("a")
+    bank.pay("b", "c")
+    assert (bank.recorded(), bank.pending()) == ([], 3)
+    assert (bank.outbox.drain(bank.engine), bank.outbox.drain(bank.engine), bank.pending()) == (3, 0, 0)
+    assert bank.recorded() == ["a", "b", "c"]
+    kept = [EvidenceRecord.from_line(line) for _, line in read_lines(bank.folder)]
+    assert len({record.extra["outbox_id"] for record in kept}) == 3
+    assert kept[0] == bank.record("a", stream_id="5a" * 16, extra=kept[0].extra)
+    assert audit(bank.folder, paths).exit_code == 0
+
+
+def test_more_rows_than_a_batch_are_drained(bank: Bank) -> None:
+    numbers = [str(number) for number in range(1203)]
+    bank.pay(*numbers)
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1203, numbers)
+
+
+def test_a_transaction_that_is_rolled_back_leaves_no_record(bank: Bank) -> None:
+    with bank.engine.connect() as db:
+        bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
+        db.rollback()
+    with pytest.raises(IntegrityError):  # a constraint that is checked by the commit
+        bank.pay("b", account="nobody's")
+    bank.pay("c")
+    assert (bank.outbox.drain(bank.engine), bank.recorded(), bank.paid()) == (1, ["c"], ["c"])
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+def test_a_full_disk_leaves_neither_payment_nor_record(bank: Bank) -> None:
+    bank.engine.dispose()
+    event.listen(bank.engine, "connect", lambda db, _: db.execute("PRAGMA max_page_count=20"))
+    acknowledged = []
+
+    def pay_on() -> None:
+        for number in range(10, 99):
+            bank.pay(str(number))
+            acknowledged.append(str(number))
+
+    with pytest.raises(OperationalError, match="full"):
+        pay_on()
+    assert bank.outbox.drain(bank.engine) == len(acknowledged) > 0
+    assert bank.recorded() == sorted(bank.paid()) == acknowledged
+
+
+def test_rows_that_were_archived_before_a_crash_are_not_archived_again(bank: Bank) -> None:
+    bank.pay("a", "b")
+    with bank.engine.connect() as db:
+        bank.outbox.archive(bank.outbox.pending(db))
+    bank.outbox.drain(bank.engine)  # also within the process, if it could not remove them
+    bank.pay("c", "d")
+    with bank.engine.connect() as db:
+        bank.outbox.archive(bank.outbox.pending(db))
+    bank.restart()
+    bank.pay("e")
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c", "d", "e"])
+
+
+def test_rows_are_told_apart_by_their_ids_if_a_number_is_used_again(bank: Bank) -> None:
+    bank.pay("a")
+    with bank.engine.connect() as db:
+        first = bank.outbox.pending(db)
+    bank.outbox.drain(bank.engine)
+    again = "DELETE FROM sqlite_sequence"
+    if bank.engine.dialect.name == "postgresql":
+        again = "TRUNCATE tppkit_evidence_outbox RESTART IDENTITY"
+    with bank.engine.begin() as db:
+        db.execute(text(again))
+    bank.restart()
+    bank.pay("b")
+    with bank.engine.begin() as db:
+        bank.outbox.remove(db, first)
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a", "b"])
+
+
+def test_row_numbers_are_not_used_again(bank: Bank) -> None:
+    numbers = []
+    for payment in "ab":
+        bank.pay(payment)
+        with bank.engine.connect() as db:
+            numbers += [number for number, _, _ in bank.outbox.pending(db).rows]
+        bank.outbox.drain(bank.engine)
+    assert numbers[1] > numbers[0]
+
+
+def test_a_batch_that_a_crash_cut_off_is_completed(bank: Bank, paths: PathVerifier) -> None:
+    bank.pay("a", "b", "c")
+    with bank.engine.connect() as db:
+        bank.outbox.archive(bank.outbox.pending(db))
+    records = bank.folder / "records.jsonl"
+    first, second, _ = records.read_bytes().splitlines(keepends=True)
+    records.write_bytes(first + second[:100])
+    bank.restart()
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (3, ["a", "b", "c"])
+    assert audit(bank.folder, paths).exit_code == 0
+
+
+def test_threads_may_add_and_drain_at_the_same_time(bank: Bank, paths: PathVerifier) -> None:
+    names = [str(number) for number in range(60)]
+    with ThreadPoolExecutor(4) as threads:
+        drained = [threads.submit(bank.outbox.drain, bank.engine) for _ in range(20)]
+        list(threads.map(bank.pay, names))
+        assert all(future.result() >= 0 for future in drained)
+    bank.outbox.drain(bank.engine)
+    assert (sorted(bank.recorded()), bank.pending()) == (sorted(names), 0)
+    assert audit(bank.folder, paths).exit_code == 0
+
+
+def test_rows_stay_while_the_archive_fails(bank: Bank) -> None:
+    bank.pay("a")
+    bank.archive.close()
+    with pytest.raises(ArchiveError) as caught:
+        bank.outbox.drain(bank.engine)
+    assert (caught.value.code, bank.pending()) == ("archive.unusable", 1)
+    bank.restart()
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\xff"])
+def test_a_row_that_is_no_record_is_named_and_stays(damage: bytes, bank: Bank) -> None:
+    bank.pay("a", "b")
+    with bank.engine.begin() as db:
+        statement = text("UPDATE tppkit_evidence_outbox SET record = :damage WHERE number = 2")
+        db.execute(statement, {"damage": damage})
+    with pytest.raises(ArchiveError, match="row 2 ") as caught:
+        bank.outbox.drain(bank.engine)
+    assert (caught.value.code, bank.pending(), bank.recorded()) == ("outbox.damaged", 2, [])
+
+
+@pytest.mark.parametrize(
+    ("columns", "code"),
+    [
+        ({"payment_ref": uuid4()}, "record.malformed"), ({"payment_ref": 7}, "record.malformed"),
+        ({"payment_ref": "\udc80"}, "record.malformed"), ({"http_status": -1}, "record.malformed"),
+        ({"received_at": None}, "record.malformed"), ({"extra": {"share": 0.5}}, "record.malformed"),
+        ({"extra": {"deep": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]}}, "json.too-deep"),
+        ({"body": bytes(7_000_000)}, "json.too-large"), ({"v": 2}, "record.version"),
+    ],
+)  # fmt: skip
+def test_a_record_that_could_not_be_archived_is_refused_when_it_is_added(
+    columns: dict[str, object], code: str, bank: Bank
+) -> None:
+    with bank.engine.begin() as db, pytest.raises(FormatError) as caught:
+        bank.outbox.add(db, bank.record("a", **columns))
+    assert (caught.value.code, bank.pending()) == (code, 0)
+
+
+def test_the_largest_record_fits_a_line(bank: Bank) -> None:
+    room = 8 * 1024 * 1024 - 1024 - len(bank.record("a", body=None).to_unplaced()) - len(',"body":""')
+    with bank.engine.begin() as db:
+        bank.outbox.add(db, bank.record("a", body=bytes(room // 4 * 3)))
+    assert (bank.outbox.drain(bank.engine), bank.recorded()) == (1, ["a"])
+
+
+def test_uncommitted_records_are_not_read(bank: Bank) -> None:
+    with bank.engine.begin() as db:
+        bank.outbox.add(db, bank.record("a"))
+        with pytest.raises(ConfigurationError) as caught:
+            bank.outbox.pending(db)
+        assert bank.pending() == 0
+    assert (caught.value.code, bank.pending()) == ("outbox.misused", 1)
+
+
+def test_other_processes_add_records_by_the_path_of_the_archive(bank: Bank, paths: PathVerifier) -> None:
+    worker = Outbox(bank.folder, MetaData())
+    with bank.engine.begin() as db:
+        worker.add(db, bank.record("a"), *bank.verified.chain, bank.verified.qwac)
+    with pytest.raises(ConfigurationError) as caught:
+        worker.drain(bank.engine)
+    assert (caught.value.code, bank.outbox.drain(bank.engine)) == ("outbox.misused", 1)
+    assert audit(bank.folder, paths).exit_code == 0
+
+
+def test_certificates_are_kept_before_the_commit(bank: Bank) -> None:
+    with bank.engine.connect() as db:
+        bank.outbox.add(db, bank.record("a"), *bank.verified.chain)
+        named = {certificate.sha256 for certificate in bank.verified.chain}
+        assert {path.stem for path in (bank.folder / "certs").iterdir()} == named
+
+
+BANK = """
+import os, sys, threading
+from dataclasses import replace
+from datetime import UTC, datetime
+from uuid import uuid4
+from sqlalchemy import Column, MetaData, String, Table, create_engine, insert
+from tppkit.evidence import EvidenceArchive, make_record
+from tppkit.evidence.outbox import Outbox
+from tppkit.seals import KeySigner, Message, Seal, SealPolicy, sign_request, verify_request
+from tppkit.testpki import make_pki
+from tppkit.trust import PathVerifier, make_anchors
+
+url, folder = sys.argv[1:]
+at = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
+pki = make_pki(at=at, seed=1)
+headers = (("X-Request-ID", "00000000-0000-0000-0000-000000000001"),)
+sealed = sign_request(
+    Message("POST", "/payments", headers, b"{}"), seal=Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
+)
+policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)))
+verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=policy)
+record = make_record(verified, http_status=201)
+metadata = MetaData()
+payments = Table("outbox_payments", metadata, Column("id", String(40), primary_key=True), Column("account", String(40)))
+outbox = Outbox(EvidenceArchive(folder, stream_id="5a" * 16), metadata)
+engine = create_engine(url, pool_size=20, **({"connect_args": {"timeout": 60}} if "sqlite" in url else {}))
+
+def pay():
+    while True:
+        payment = str(uuid4())
+        with engine.begin() as db:
+            db.execute(insert(payments), {"id": payment})
+            outbox.add(db, replace(record, payment_ref=payment), *verified.chain, verified.qwac)
+        os.write(1, payment.encode() + b"\\n")
+
+for _ in range(16):
+    threading.Thread(target=pay, daemon=True).start()
+while True:
+    outbox.drain(engine)
+"""
+
+
+def test_no_kill_separates_a_payment_from_its_record(url: str, bank: Bank, paths: PathVerifier) -> None:
+    acknowledged: list[str] = []
+    bank.archive.close()
+    for kill in range(KILLS):
+        command = [sys.executable, "-c", BANK, url, str(bank.folder)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                acknowledged += [process.stdout.readline() for _ in range(40 + 17 * (kill % 5))]
+            finally:
+                process.kill()
+            acknowledged += process.stdout.readlines()
+    if "postgresql" in url:  # the server ends the sessions of a killed client by and by
+        query = text("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+        deadline = time.monotonic() + 30
+        while True:
+            with bank.engine.connect() as db:
+                if db.scalar(query) == 1:
+                    break
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    bank.start()
+    bank.outbox.drain(bank.engine)
+    recorded = Counter(bank.recorded())
+    assert len(acknowledged) >= 40 * KILLS
+    assert set(recorded.values()) == {1}
+    assert recorded.keys() == set(bank.paid())
+    assert {line.strip() for line in acknowledged if line.endswith("\n")} <= recorded.keys()
+    assert audit(bank.folder, paths).exit_code == 0

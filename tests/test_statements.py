@@ -1,0 +1,72 @@
+"""SQL statements are built once: a rebuilt insert takes five times as long as a prepared one, and every request would pay it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tppkit
+
+SOURCE = Path(tppkit.__file__).parent
+VERBS = {"select", "insert", "update", "delete"}
+
+
+def built_in_functions(source: str) -> Iterator[str]:
+    """Every `select(...)`, `insert(...)`, `update(...)`, `delete(...)` of SQLAlchemy in a function other than `__init__`."""
+    tree = ast.parse(source)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {
+        alias.asname or alias.name: alias.name
+        for node in imports
+        if isinstance(node, ast.Import) or (node.module or "").startswith("sqlalchemy")
+        for alias in node.names
+    }
+    functions = [
+        node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    ]
+    for function in functions:
+        if getattr(function, "name", "") == "__init__":
+            continue
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and _is_statement(call, names):
+                yield f"{getattr(function, 'name', 'lambda')}, line {call.lineno}: {ast.unparse(call)}"
+
+
+def _is_statement(call: ast.Call, names: dict[str, str]) -> bool:
+    match call.func:
+        case ast.Name(id=name):
+            return names.get(name) in VERBS
+        case ast.Attribute(attr="insert" | "select"):
+            return True
+        case ast.Attribute(value=ast.Name(id=module), attr="update" | "delete"):
+            return module in names or not call.args  # digest.update(chunk) is none
+    return False
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("def f(db): db.execute(select(T))", True),
+        ("def f(db): db.execute(other(T))", True),
+        ("async def f(db): db.execute(sqlite.insert(T))", True),
+        ("f = lambda db: db.execute(T.delete())", True),
+        ("class A:\n def f(self): return sqlalchemy.update(self.t)", True),
+        ("READ = select(T)", False),
+        ("class A:\n def __init__(self, t): self.read = select(t)", False),
+        ("def f(digest): digest.update(b'')", False),
+    ],
+)
+def test_statements_in_functions_are_found(line: str, found: bool) -> None:
+    head = "import sqlalchemy\nfrom sqlalchemy import delete as other, select\nfrom sqlalchemy.dialects import sqlite\n"
+    assert bool(list(built_in_functions(head + line))) is found
+
+
+def test_no_function_of_the_sandbox_or_of_web_builds_a_statement() -> None:
+    modules = [path for room in ("sandbox", "web") for path in sorted((SOURCE / room).rglob("*.py"))]
+    read = [path for path in modules if "sqlalchemy" in path.read_text()]
+    assert len(read) > 3
+    found = {str(path.relative_to(SOURCE)): list(built_in_functions(path.read_text())) for path in read}
+    assert {path: calls for path, calls in found.items() if calls} == {}

@@ -1,0 +1,68 @@
+"""The FastAPI dependency and the Flask decorator: a handler gets what was proven, or does not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asgi
+import pytest
+import wsgi
+from asgi import AT, EVERY_PATH, sealed
+from fastapi import FastAPI
+from flask import Flask
+
+from tppkit.errors import ConfigurationError
+from tppkit.protocol.psd2 import PSD2
+from tppkit.seals import Seal, SealPolicy, VerifiedRequest
+from tppkit.testpki import Pki
+from tppkit.trust import PathVerifier
+from tppkit.web import ProxyForm, QwacPolicy, SealGate, SealMiddleware, TrustedProxy, WsgiSealMiddleware
+from tppkit.web import flask as tppkit_flask
+from tppkit.web.fastapi import Sealed
+
+PAYMENT = "/psd2/v1/payments/sepa-credit-transfers/7"
+
+
+@pytest.fixture
+def gates(paths: PathVerifier, policy: SealPolicy) -> Any:
+    def made(interface: Any) -> SealGate:
+        proxy = TrustedProxy("127.0.0.1", form=ProxyForm.RFC9440)
+        return SealGate(interface, qwacs=QwacPolicy(paths), seals=policy, now=lambda: AT, trusted_proxies=[proxy])
+
+    return made
+
+
+def test_a_fastapi_handler_gets_the_verified_request_or_does_not_run(gates: Any, pki: Pki, seal: Seal) -> None:
+    app = FastAPI()
+
+    @app.get("/psd2/v1/payments/{product}/{payment_id}")
+    async def details(product: str, payment_id: str, verified: Sealed) -> str:
+        return f"{verified.organization_identifier} {payment_id}"
+
+    message = sealed(seal, method="GET", target=PAYMENT, body=b"")
+    scope = asgi.scope_of(message, pki.qwac)
+    told = asgi.call(SealMiddleware(app, gate=gates(EVERY_PATH)), scope, [b""])
+    assert (told.status, told.body) == (200, f'"{pki.provider.organization_identifier} 7"'.encode())
+    for unsealed in (app, SealMiddleware(app, gate=gates(PSD2))):  # without a gate; an endpoint that requires no seal
+        with pytest.raises(ConfigurationError) as caught:
+            asgi.call(unsealed, scope, [b""])
+        assert caught.value.code == "web.unverified"
+
+
+def test_a_flask_view_gets_the_verified_request_or_does_not_run(gates: Any, pki: Pki, seal: Seal) -> None:
+    app = Flask(__name__)
+    app.testing = True  # errors are raised
+
+    @app.get("/psd2/v1/payments/<product>/<payment_id>")
+    @tppkit_flask.sealed
+    def details(product: str, payment_id: str, verified: VerifiedRequest) -> str:
+        return f"{verified.organization_identifier} {payment_id}"
+
+    message = wsgi.forwarded(sealed(seal, method="GET", target=PAYMENT, body=b""), pki)
+    environ = {**wsgi.environ_of(message), "wsgi.url_scheme": "https", "SERVER_NAME": "bank", "SERVER_PORT": "443"}
+    told = wsgi.call(WsgiSealMiddleware(app.wsgi_app, gate=gates(EVERY_PATH)), dict(environ))
+    assert (told[0], told[2]) == (200, f"{pki.provider.organization_identifier} 7".encode())
+    for unsealed in (app.wsgi_app, WsgiSealMiddleware(app.wsgi_app, gate=gates(PSD2))):
+        with pytest.raises(ConfigurationError) as caught:
+            wsgi.call(unsealed, dict(environ))
+        assert caught.value.code == "web.unverified"
