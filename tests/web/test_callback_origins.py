@@ -9,8 +9,8 @@ from callback_apps import ORIGIN
 from callback_servers import Server, request, running
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-
 from serving import free_port, program, run_program
+
 from tppkit.callbacks import sign_callback
 
 _UVICORN = ("-m", "uvicorn", "--factory", "callback_apps:guarded", "--port", "{port}", "--http", "httptools")

@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
 from serving import client_context, free_port, program, run_program, run_uvicorn, send
+
 from tppkit._clock import utc_now
 from tppkit.seals import Seal, SealPolicy
 from tppkit.testpki import Pki, certificate_pem

@@ -15,10 +15,10 @@ from wsgiref.simple_server import WSGIRequestHandler, make_server
 import pytest
 import waitress
 from asgi import AT, BODY, EVERY_PATH, REQUEST_ID, TARGET, sealed
+from serving import free_port, run_program, send
 from wsgi import Body, call, code, environ_of, forwarded
 from wsgi_app import make_app
 
-from serving import free_port, run_program, send
 from tppkit.seals import Message, Seal, SealPolicy
 from tppkit.testpki import Pki
 from tppkit.trust import PathVerifier
