@@ -162,7 +162,7 @@ class RemoteProtocolError(ProtocolError):
 
 
 class OutcomeUnknown(RemoteProtocolError):
-    """The answer cannot be tied to the request, so it is not known whether the request was carried out.
+    """No answer tells whether the request was carried out: it is not the request's, or follows an attempt without an answer.
 
     Attributes:
         status: HTTP status of the answer, which proves nothing.

@@ -10,7 +10,7 @@ from rogue_bank import Answer, as_json, http, rogue_bank, server_context
 
 from tppkit.client import Identity
 from tppkit.client.calls import Attempts, ServerAnswer
-from tppkit.errors import RequestRefused, TransportError
+from tppkit.errors import OutcomeUnknown, RequestRefused, TransportError
 from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.protocol.psd2.endpoints import CANCEL_PAYMENT, INITIATE_PAYMENT, PAYMENT_STATUS
 
@@ -35,7 +35,7 @@ def run(driver: Any, identity: Identity, folder: Path, step: str, *answers: Answ
     with rogue_bank(server_context(folder), lambda request: next(left)(request), then_close=True) as bank:
         try:
             (result,) = driver.run(bank.url, identity, STEPS[step], sleep=driver.waiting(pauses.append))
-        except (RequestRefused, TransportError) as e:
+        except (OutcomeUnknown, RequestRefused, TransportError) as e:
             result = e
     return result, bank, pauses
 
@@ -70,6 +70,20 @@ def test_what_may_not_be_repeated_is_sent_once(
     result, bank, pauses = run(driver, identity, bank_pki_folder, step, bad)
     assert isinstance(result, RequestRefused | TransportError)
     assert (len(bank.requests), pauses) == (1, [])
+
+
+@pytest.mark.parametrize(
+    "refusal", [http(409), http(401), http(500), http(429, retry_after="61")], ids=["409", "401", "500", "429"]
+)
+@pytest.mark.parametrize("first", [CUT_OFF, http(503)], ids=["cut off", "503"])
+def test_a_refusal_after_a_lost_attempt_leaves_the_payment_unknown(
+    first: Answer, refusal: Answer, driver: Any, identity: Identity, bank_pki_folder: Path
+) -> None:
+    result, bank, _ = run(driver, identity, bank_pki_folder, "initiate", first, refusal)
+    assert (type(result), result.code, len(bank.requests)) == (OutcomeUnknown, "answer.after-lost", 2)
+    assert result.request_id in result.message
+    assert result.request_id.encode() in bank.requests[0]
+    assert isinstance(run(driver, identity, bank_pki_folder, "status", first, http(409))[0], RequestRefused)
 
 
 @pytest.mark.parametrize(

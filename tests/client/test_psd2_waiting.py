@@ -114,6 +114,7 @@ def test_a_state_that_is_not_final_is_polled_again(
     with rogue_bank(server_context(bank_pki_folder), lambda request: next(answers, http(500))(request)) as bank:
         assert wait(driver, bank.url, identity, "any", Time()) == "ACSC"
     assert (len(bank.requests), bank.connections) == (2, 1)
+    assert bank.message(0).values("X-Request-ID") != bank.message(1).values("X-Request-ID")
 
 
 @pytest.mark.parametrize("state", ["ACSC", "RJCT", "CANC"])

@@ -60,12 +60,14 @@ class Polling(Generic[R]):
 
     Attributes:
         until: whether a result is final.
+        again: makes the next call, with a request id of its own.
         interval_s: seconds between two calls.
         wait_s: give up after this many seconds.
         not_final: the error to raise then, for the last result.
     """
 
     until: Callable[[R], bool]
+    again: Callable[[], Call[R]]
     interval_s: float
     wait_s: float
     not_final: Callable[[R], Exception]
@@ -193,12 +195,13 @@ class Calls:
         if echoed is not None and echoed.lower() == call.request_id.lower():
             return
         found = "without X-Request-ID" if echoed is None else f"for the X-Request-ID {shown(echoed)}"
-        raise OutcomeUnknown(
-            "answer.request-id",
-            f"{call.name} {call.request_id} was answered {answer.status} {found}, so it is not known what became of the request; "
-            f"{call.to_find_out or 'ask again'}",
-            status=answer.status, request_id=call.request_id,
-        )  # fmt: skip
+        raise _not_known("answer.request-id", f"was answered {answer.status} {found}", call, answer)
+
+    def not_known(self, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:
+        """The error for a request that was refused after an earlier attempt got no answer: that one may have been carried out."""
+        code, _ = self._interface.refusals.read(answer.body)
+        reason = f"was answered {answer.status} {code or 'without a code'} after an attempt that got no answer"
+        return _not_known("answer.after-lost", reason, call, answer)
 
     def read(self, call: Call[R], answer: ServerAnswer) -> R:
         """The result of an answer that belongs to its request.
@@ -230,6 +233,13 @@ class Calls:
             )  # fmt: skip
         if status != call.row.success:
             raise RemoteProtocolError("answer.status", f"{call.name} was answered {status}, not {call.row.success}")
+
+
+def _not_known(code: str, reason: str, call: Call[Any], answer: ServerAnswer) -> OutcomeUnknown:
+    message = f"{call.name} {call.request_id} {reason}, so it is not known what became of the request"
+    return OutcomeUnknown(
+        code, f"{message}; {call.to_find_out or 'ask again'}", status=answer.status, request_id=call.request_id or ""
+    )  # fmt: skip
 
 
 class Attempts:

@@ -77,10 +77,11 @@ class _Client(Generic[C]):
             if self._clock() + polling.interval_s > end:
                 raise polling.not_final(result)
             yield _Pause(polling.interval_s)
+            call = polling.again()
 
     def _once(self, call: Call[Any], reader: _MakeReader | None = None) -> Generator[_Step, Any, ServerAnswer]:
         message = yield _Authorize(call)
-        attempts = Attempts(call.row)
+        attempts, may_be_done = Attempts(call.row), False
         while True:
             answer: ServerAnswer | None = None
             try:
@@ -91,10 +92,14 @@ class _Client(Generic[C]):
                 pause_s = attempts.pause_s(None) if is_passing else None
                 if pause_s is None:
                     raise _with_advice(e, call.to_find_out) from e.__cause__
+                may_be_done = not call.row.safe
             else:
                 pause_s = attempts.pause_s(answer)
                 if pause_s is None:
+                    if may_be_done and answer is not None and answer.status >= 400:
+                        raise self.calls.not_known(call, answer)
                     return cast("ServerAnswer", answer)
+                may_be_done |= answer is not None and answer.status == 503 and not call.row.safe
             yield _Pause(pause_s)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import TypeVar
@@ -147,11 +148,12 @@ class Psd2Calls(Calls):
                 "payment.not-final", f"payment {payment_id} is still {status} after {wait_s:g} seconds"
             )
 
-        call = self.payment_status(payment_id, product=product)
-        polling = Polling(PAYMENT.final.__contains__, interval_s, wait_s, not_final)
-        return Call(
-            call.row, call.message, lambda raw: call.result(raw).transaction_status, call.request_id, polling=polling
-        )
+        def poll() -> Call[TransactionStatus]:
+            call = self.payment_status(payment_id, product=product)
+            return Call(call.row, call.message, lambda raw: call.result(raw).transaction_status, call.request_id)
+
+        polling = Polling(PAYMENT.final.__contains__, poll, interval_s, wait_s, not_final)
+        return replace(poll(), polling=polling)
 
     def _call(
         self, row: Endpoint[Q, A], content: Q, request_id: UUID | None = None, *, to_find_out: str = "",

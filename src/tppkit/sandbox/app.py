@@ -22,6 +22,7 @@ from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.endpoint import Auth
 from tppkit.protocol.psd2 import PSD2
+from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
 from tppkit.sandbox.approval import ApprovalHost
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import SandboxClock
@@ -131,7 +132,7 @@ class Sandbox:
         new_token = _token_source(settings.seed)
         psd2 = Psd2Settings(settings.rules, approval_url)
         shared = MetaData()
-        requests = RequestTable(shared, name="request_ids")
+        requests = RequestTable(shared, window=IDEMPOTENCY_WINDOW, name="request_ids")
         with ExitStack() as opened:
             self.archive = opened.enter_context(
                 EvidenceArchive(settings.directory / ARCHIVE, stream_id=secrets.token_hex(16))

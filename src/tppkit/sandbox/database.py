@@ -64,7 +64,9 @@ class Database:
     def __init__(self, url: str, *tables: MetaData) -> None:
         try:
             _require_file(url)
-            self._engine = create_engine(url, hide_parameters=True)  # values include bodies and link tokens
+            self._engine = create_engine(
+                url, hide_parameters=True, pool_pre_ping=True
+            )  # values include bodies and link tokens
             self._is_sqlite = self._engine.dialect.name == "sqlite"
             if self._is_sqlite:
                 _prepare_sqlite(self._engine)
@@ -82,6 +84,7 @@ class Database:
         self._threads = ThreadPoolExecutor(THREADS, "tppkit-database")
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._streams = 0
 
     async def write(self, job: Callable[[Connection], T], *, then: Callable[[T], object] | None = None) -> T:
@@ -95,10 +98,11 @@ class Database:
             TransportError: `database.unavailable`; nothing of the job is kept.
         """
         if not self._is_sqlite:
-            result = await self._in_thread(self._transaction, job)
-            if then is not None:
-                then(result)
-            return result
+            # The task goes on if the caller is cancelled.
+            task = asyncio.create_task(self._write_alone(job, then))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            return await asyncio.shield(task)
         waiting = _Waiting(job, then, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
         if self._writer is None:
@@ -170,6 +174,12 @@ class Database:
                 return job(connection)
         except SQLAlchemyError as e:
             raise _unavailable(e) from e
+
+    async def _write_alone(self, job: Callable[[Connection], T], then: Callable[[T], object] | None) -> T:
+        result = await self._in_thread(self._transaction, job)
+        if then is not None:
+            then(result)
+        return result
 
     async def _write_queued(self) -> None:
         try:

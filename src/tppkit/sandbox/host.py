@@ -181,10 +181,15 @@ class Host:
         lost = [row.name for row in self.interface.endpoints if row.name not in by_row]
         kinds = {row.auth for row in self.interface.endpoints} | {self.interface.default_auth}
         lost += sorted(kinds - self.authenticators.keys())
+        # Only a QWAC has roles, and its authenticator checks them.
+        lost += [row.name for row in self.interface.endpoints if row.role and row.auth not in (Auth.QWAC, Auth.SEAL)]
         if lost:
             raise ConfigurationError("host.handlers", f"the {self.interface.name} host lacks {', '.join(lost)}")
         for handler in self.handlers:
             _require_kind(handler)
+            once = handler.row.once
+            if once is not None and once.window != self.services.requests.window:
+                raise ConfigurationError("host.handlers", f"{handler.row.name} and the table of ids have other windows")
         object.__setattr__(self, "_by_row", by_row)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -378,6 +383,8 @@ def _headers(media_type: str | None) -> tuple[Header, ...]:
 
 def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:
     row, streams = handler.row, isinstance(handler, StreamHandler)
+    if isinstance(handler, Handler) and not handler.writes and (row.once is not None or row.auth is Auth.SEAL):
+        raise ConfigurationError("host.handlers", f"{row.name} keeps an id or evidence, so its handler writes")
     # A streamed answer is not kept, so it can neither be repeated nor be evidence of a sealed request.
     if streams != is_streamed(row.answer) or (streams and (row.once is not None or row.auth is Auth.SEAL)):
         raise ConfigurationError("endpoint.streamed", f"{row.name} cannot be answered by a {type(handler).__name__}")

@@ -42,10 +42,12 @@ _PAYMENTS = Table(
 )  # fmt: skip
 
 _ADD = {
-    name: dialect.insert(_PAYMENTS).on_conflict_do_nothing() for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-}  # fmt: skip
-_BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment"))
-_BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link"))
+    name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.payment_id)
+    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+}
+# The lock keeps two writers of one payment from deciding on the same state; on SQLite there is one writer anyway.
+_BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment")).with_for_update()
+_BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link")).with_for_update()
 _PROGRESS = ("status", "active_at", "opened", "approved_at")
 _SET_PROGRESS = (
     update(_PAYMENTS)
@@ -84,7 +86,7 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
         "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
         "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
     }  # fmt: skip
-    return db.execute(_ADD[db.dialect.name], values | _progress_columns(payment.progress)).rowcount == 1
+    return db.execute(_ADD[db.dialect.name], values | _progress_columns(payment.progress)).first() is not None
 
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:

@@ -14,6 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -60,13 +61,14 @@ class RequestTable:
 
     Args:
         metadata: the table is added to it.
+        window: how long an id stands for its first request; None for ever. All ids of a table have the same.
         name: lower-case letters, digits and `_`.
 
     Raises:
         ConfigurationError: `replay.table`.
     """
 
-    def __init__(self, metadata: MetaData, *, name: str = TABLE) -> None:
+    def __init__(self, metadata: MetaData, *, window: timedelta | None = None, name: str = TABLE) -> None:
         if not _NAME.fullmatch(name):
             raise ConfigurationError("replay.table", f"{name[:50]!r} cannot be the name of a table")
         table = Table(
@@ -75,6 +77,7 @@ class RequestTable:
             Column("first_at", BigInteger, nullable=False, index=True), Column("claimed_at", BigInteger, nullable=False),
             Column("attempt", BigInteger, nullable=False), Column("answer", LargeBinary),
         )  # fmt: skip
+        self.window = window
         self._swept_to = 0
         columns, at = table.c, bindparam("at", type_=BigInteger)
         # An attempt has the number of its time, or the next one of its predecessor where the clock stood still or went back.
