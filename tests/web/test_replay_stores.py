@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import sqlite3
 import stat
 import threading
@@ -11,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -311,6 +312,53 @@ def test_a_store_opened_before_a_fork_serves_each_process_its_own(
         process.join(30)
     assert told == [(["first"] * 80, "running")] * 3
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
+
+
+@contextmanager
+def relay_to(postgresql_url: str) -> Iterator[tuple[str, threading.Event]]:
+    """A relay before the server that acknowledges everything, and passes nothing on while the event is set."""
+    socket_path = f"{psycopg.conninfo.conninfo_to_dict(postgresql_url)['host']}/.s.PGSQL.5432"
+    silent = threading.Event()
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not silent.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def accept(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listening.accept()[0], socket.socket(socket.AF_UNIX)
+                ends.extend((near, far))
+                far.connect(socket_path)
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    ends: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, args=(listening,), daemon=True).start()
+        try:
+            yield f"postgresql://tppkit@127.0.0.1:{listening.getsockname()[1]}/postgres", silent
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for end in ends:
+                end.close()
+
+
+def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url: str) -> None:
+    with relay_to(postgresql_url) as (url, silent):
+        store = TableReplayStore(psycopg_url(url), table=f"t{uuid4().hex}", wait_s=0.5)
+        store.claim(b"k" * 32, b"d" * 32, bounds())
+        silent.set()
+        with ThreadPoolExecutor(4) as pool:
+            calls = [pool.submit(store.claim, os.urandom(32), b"d" * 32, bounds()) for _ in range(4)]
+            codes = {getattr(call.exception(timeout=20), "code", None) for call in calls}
+        assert codes == {"replay.unavailable"}
+        silent.clear()
+        assert store.claim(b"k" * 32, b"d" * 32, bounds()).verdict is RUNNING  # over a connection of its own
+        store.close()
 
 
 def test_who_waits_behind_a_locked_table_does_not_wait_for_all_before_it(postgresql_url: str) -> None:

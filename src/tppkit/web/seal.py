@@ -123,7 +123,7 @@ class SealMiddleware:
         extensions = {name: value for name, value in extensions.items() if not name.startswith("http.response.")}
         try:
             await self._app({**scope, "extensions": extensions}, received, sent)
-        except Exception:
+        except Exception:  # the application's own, raised again
             if not replay.is_settled and not client_left:
                 await self._settle(replay, None)
             raise

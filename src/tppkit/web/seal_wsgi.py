@@ -89,7 +89,7 @@ class WsgiSealMiddleware:
                     if len(held) > MAX_ANSWER_BYTES:
                         break
                 status, headers = started
-            except Exception:
+            except Exception:  # the application's own, raised again
                 replay.settle(None)
                 raise
             replay.settle(Answer(int(status.split(" ", 1)[0]), tuple(headers), bytes(held)))
