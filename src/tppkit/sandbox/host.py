@@ -256,7 +256,9 @@ class Host:
                 )
             if claim.answer is not None:
                 subject, kept = _read_kept(claim.answer)
-                services.evidence.keep(db, request.caller, status=kept.status, code=None, subject=subject)
+                services.evidence.keep(
+                    db, request.caller, status=kept.status, code=None, subject=subject, repeated=True
+                )
                 return self._with_echo(kept, request.id)
             if claim.verdict is not Verdict.FIRST:
                 raise LocalProtocolError(
@@ -268,7 +270,10 @@ class Host:
         if claim is not None and row.once is not None:
             services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
             services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
-        services.evidence.keep(db, request.caller, status=sent.status, code=None, subject=answer.subject)
+        repeated = None if claim is None else False
+        services.evidence.keep(
+            db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated
+        )
         return self._with_echo(sent, request.id)
 
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:

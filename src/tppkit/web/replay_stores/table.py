@@ -13,10 +13,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -42,6 +41,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import make_private, require_wait
+from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
 
@@ -91,13 +91,13 @@ class RequestTable:
         renewed = {
             "digest": bindparam("of_digest"), "first_at": at, "claimed_at": at, "attempt": attempt, "answer": None,
         }  # fmt: skip
-        self._first: Mapping[str, Any] = MappingProxyType(
+        self._first = Statement(
             {
-                dialect.__name__.rpartition(".")[2]: dialect.insert(table)
+                name: dialect.insert(table)
                 .values(values)
                 .on_conflict_do_update(index_elements=["key"], set_=renewed, where=columns.first_at <= forget)
                 .returning(columns.attempt)
-                for dialect in (sqlite, postgresql)
+                for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
             }
         )
         self._again = (
@@ -108,8 +108,8 @@ class RequestTable:
             .returning(columns.attempt)
         )
         self._known = select(columns.digest, columns.answer).where(columns.key == key, columns.first_at > forget)
-        self._settle = update(table).where(mine).values(answer=bindparam("kept"))
-        self._free = update(table).where(mine).values(claimed_at=0)
+        self._settle = Statement(update(table).where(mine).values(answer=bindparam("kept")))
+        self._free = Statement(update(table).where(mine).values(claimed_at=0))
         over = select(columns.key).where(columns.first_at <= forget).order_by(columns.first_at)
         over = over.limit(bindparam("most", type_=BigInteger)).with_for_update(skip_locked=True)
         self._purge = delete(table).where(columns.key.in_(over))
@@ -122,9 +122,8 @@ class RequestTable:
             SQLAlchemyError: the database fails.
         """
         values = {"of_key": key, "of_digest": digest, **bounds._asdict()}
-        first = self._first[db.dialect.name]
         for _ in range(_ATTEMPTS):
-            if row := db.execute(first, values).first():
+            if row := self._first.run(db, values).first():
                 return Claim(Verdict.FIRST, attempt=row[0])
             if row := db.execute(self._again, values).first():
                 return Claim(Verdict.AGAIN, attempt=row[0])
@@ -137,7 +136,7 @@ class RequestTable:
         statement, values = self._free, {"of_key": key, "of_attempt": attempt}
         if answer is not None:
             statement, values = self._settle, {**values, "kept": answer}
-        db.execute(statement, values)
+        statement.run(db, values)
 
     def sweep(self, db: Connection, *, forget: int) -> None:
         """Delete expired ids, at most once a second and a thousand of them."""
