@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -12,17 +13,28 @@ import psycopg
 import pytest
 from raw_provider import PAYMENT, RawProvider, approval_link
 
+from servers import relay_to
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 
 
 @pytest.fixture
-def server(postgresql_url: str, bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
-    """A sandbox with a database of its own."""
+def database(postgresql_url: str) -> str:
+    """The name of a new database."""
     name = f"bank_{uuid4().hex}"
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    url = postgresql_url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{name}?")
-    with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, database=url)) as server:
+    return name
+
+
+@pytest.fixture
+def settings(postgresql_url: str, database: str, bank_pki_folder: Path, tmp_path: Path) -> SandboxSettings:
+    url = postgresql_url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{database}?")
+    return SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, database=url)
+
+
+@pytest.fixture
+def server(settings: SandboxSettings) -> Iterator[SandboxServer]:
+    with run_sandbox(settings) as server:
         yield server
 
 
@@ -46,3 +58,23 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
             cancelled = caller.cancel(payment).status_code == 200
             deciding.result()
             assert caller.status(payment) in ({"RJCT"} if cancelled else {"ACSP", "ACSC"})
+
+
+def test_a_server_that_falls_silent_fails_requests_in_time(
+    postgresql_url: str, database: str, settings: SandboxSettings, connect: Callable[..., RawProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tppkit.sandbox.database.WAIT_S", 0.5)
+    with relay_to(postgresql_url) as (url, silent):
+        url = url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres", f"/{database}")
+        with run_sandbox(replace(settings, database=url)) as server:
+            caller = connect(server)
+            payment = caller.new_payment()
+            silent.set()
+            for answer in (
+                caller.initiate(),
+                caller.cancel(payment),
+                httpx.get(approval_link(payment), trust_env=False),
+            ):
+                assert answer.status_code == 503
+            silent.clear()
+            assert caller.cancel(payment).status_code == 200
