@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, delete, insert, select
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, insert, select, update
 
 from tppkit._clock import Clock, from_microseconds, to_microseconds, utc_now
 from tppkit.errors import ConfigurationError
@@ -19,9 +20,9 @@ _CLOCK = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("offset", BigInteger, nullable=False), Column("latest", BigInteger, nullable=False),
 )  # fmt: skip
-_READ = select(_CLOCK.c.offset, _CLOCK.c.latest)
-_FORGET = delete(_CLOCK)
-_WRITE = insert(_CLOCK)
+_READ = select(_CLOCK.c.offset, _CLOCK.c.latest).with_for_update()  # so that steps at the same time add up
+_BEGIN = insert(_CLOCK)
+_WRITE = update(_CLOCK)
 
 
 class SandboxClock:
@@ -41,9 +42,9 @@ class SandboxClock:
         self._database = database
         self._base = base
         self._lock = threading.Lock()
-        row = database.run_at_start(lambda db: db.execute(_READ).one_or_none())
-        self._offset = timedelta() if row is None else timedelta(microseconds=row.offset)
-        self._latest = latest if row is None else max(latest, from_microseconds(row.latest))
+        row = database.run_at_start(_row)
+        self._offset = timedelta(microseconds=row.offset)
+        self._latest = max(latest, from_microseconds(row.latest))
 
     def now(self) -> datetime:
         """The virtual present, aware UTC."""
@@ -64,15 +65,12 @@ class SandboxClock:
 
     def _store(self, db: Connection, by: timedelta) -> timedelta:
         """Store the new offset. The clock itself moves after the commit, so that a failed one moves nothing."""
-        row = db.execute(_READ).one_or_none()
-        stored = timedelta() if row is None else timedelta(microseconds=row.offset)
+        stored = timedelta(microseconds=_row(db).offset)
         present = self.now()
         offset = max(stored, self._offset) + by
         if offset > MAX_ADVANCE:
             raise _out_of_range(by)
-        db.execute(_FORGET)
-        latest = to_microseconds(present + by)
-        db.execute(_WRITE, {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": latest})
+        db.execute(_WRITE, {"offset": offset // timedelta(microseconds=1), "latest": to_microseconds(present + by)})
         return offset
 
     def _moved(self, offset: timedelta) -> None:
@@ -86,6 +84,14 @@ class SandboxClock:
             present = self._latest
         self._latest = present
         return present
+
+
+def _row(db: Connection) -> Any:
+    row = db.execute(_READ).one_or_none()
+    if row is None:
+        db.execute(_BEGIN, {"id": 1, "offset": 0, "latest": 0})
+        row = db.execute(_READ).one()
+    return row
 
 
 def _out_of_range(by: timedelta) -> ConfigurationError:
