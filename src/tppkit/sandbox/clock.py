@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, insert, select, update
 
-from tppkit._clock import Clock, from_microseconds, to_microseconds, utc_now
-from tppkit.errors import ConfigurationError
+from tppkit._clock import Clock, format_time, from_microseconds, to_microseconds, utc_now
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 
 MAX_ADVANCE = timedelta(days=3660)
@@ -36,6 +38,9 @@ class SandboxClock:
         database: keeps the offset.
         latest: the latest virtual time at which anything stored happened.
         base: the machine's clock.
+
+    Attributes:
+        control: `GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`.
     """
 
     def __init__(self, database: Database, *, latest: datetime, base: Clock = utc_now) -> None:
@@ -45,6 +50,7 @@ class SandboxClock:
         row = database.run_at_start(_row)
         self._offset = timedelta(microseconds=row.offset)
         self._latest = max(latest, from_microseconds(row.latest))
+        self.control = (Control("GET", "/clock", self._show), Control("POST", "/clock/advance", self._advance))
 
     def now(self) -> datetime:
         """The virtual present, aware UTC."""
@@ -77,6 +83,12 @@ class SandboxClock:
         with self._lock:
             self._offset = max(offset, self._offset)
 
+    async def _show(self, parameters: Mapping[str, str], body: Any) -> Any:
+        return {"now": format_time(self.now())}
+
+    async def _advance(self, parameters: Mapping[str, str], body: Any) -> Any:
+        return {"now": format_time(await self.advance(_seconds(body)))}
+
     def _present(self) -> datetime:
         present = self._base() + self._offset
         if present < self._latest:
@@ -92,6 +104,13 @@ def _row(db: Connection) -> Any:
         db.execute(_BEGIN, {"id": 1, "offset": 0, "latest": 0})
         row = db.execute(_READ).one()
     return row
+
+
+def _seconds(body: Any) -> timedelta:
+    seconds = body.get("seconds") if isinstance(body, dict) else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 10**9:
+        raise FormatError("model.invalid", 'the body is not {"seconds": number}')
+    return timedelta(seconds=seconds)
 
 
 def _out_of_range(by: timedelta) -> ConfigurationError:
