@@ -8,7 +8,6 @@ from ipaddress import AddressValueError, IPv4Address
 from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -44,8 +43,14 @@ def control_host(controls: Iterable[Control]) -> ASGIApp:
     send across origins without asking first. A page whose name was pointed at loopback (DNS rebinding) has the origin of
     this host, so `Host` must be a loopback name; other requests are answered 421.
     """
-    routes = [Route(control.path, _endpoint(control), methods=[control.method]) for control in controls]
-    return Starlette(routes=routes, middleware=[Middleware(_LoopbackNames)])
+    routes = Starlette(routes=[Route(row.path, _endpoint(row), methods=[row.method]) for row in controls])
+    misdirected = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        is_ours = scope["type"] != "http" or _is_loopback(Request(scope).headers.get("host", ""))
+        await (routes if is_ours else misdirected)(scope, receive, send)
+
+    return app
 
 
 def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
@@ -63,23 +68,6 @@ async def _read(request: Request) -> Any:
     require_media_type(request.headers.get("content-type"), "application/json")
     message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
     return parse_json(message.body, what="the body", max_bytes=_MAX_BODY_BYTES)
-
-
-class _LoopbackNames:
-    """Passes on requests whose Host is a loopback name.
-
-    Args:
-        app: the application behind it.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._app
-        if scope["type"] == "http" and not _is_loopback(Request(scope).headers.get("host", "")):
-            answer = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
-        await answer(scope, receive, send)
 
 
 def _is_loopback(host: str) -> bool:
