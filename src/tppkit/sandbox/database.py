@@ -26,8 +26,10 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from tppkit._extras import missing_extra
 from tppkit._files import make_private
 from tppkit.errors import ConfigurationError, TransportError
+from tppkit.web.replay_stores.deadline import limit_waits
 
 BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
+WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL
 MAX_BATCH = 64
 THREADS = 4
 MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
@@ -70,6 +72,8 @@ class Database:
             self._is_sqlite = self._engine.dialect.name == "sqlite"
             if self._is_sqlite:
                 _prepare_sqlite(self._engine)
+            else:
+                limit_waits(self._engine, WAIT_S)
             for metadata in tables:
                 metadata.create_all(self._engine)
             with self._engine.begin() as connection:

@@ -31,7 +31,6 @@ from sqlalchemy import (
     case,
     create_engine,
     delete,
-    event,
     make_url,
     select,
     update,
@@ -44,6 +43,7 @@ from tppkit._files import make_private, require_wait
 from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
+from tppkit.web.replay_stores.deadline import limit_waits
 
 TABLE = "tppkit_request_ids"
 WAIT_S = 5.0
@@ -51,7 +51,6 @@ WAIT_S = 5.0
 _LOG = logging.getLogger("tppkit.web")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ATTEMPTS = 8
-_SERVER_FIRST_S = 0.5  # the server's own limit ends a statement first, which keeps the connection
 _SWEPT = 2  # each first use forgets more ids than it adds
 _SWEEP_EVERY, _SWEPT_AT_ONCE = 1_000_000, 1_000  # microseconds; ids
 
@@ -233,16 +232,8 @@ def _make_engine(url: str, wait_s: float) -> Engine:
             return create_engine(url, poolclass=NullPool, connect_args={"timeout": wait_s}, **options)
         if parsed.get_backend_name() != "postgresql":
             raise ConfigurationError("web.setting", f"{parsed.get_backend_name()} is neither sqlite nor postgresql")
-        connect = {
-            "connect_timeout": max(1, round(wait_s)), "options": f"-c statement_timeout={int(wait_s * 1000)}",
-            "tcp_user_timeout": int(wait_s * 1000),
-        }  # fmt: skip
-        engine = create_engine(url, pool_timeout=wait_s, pool_pre_ping=True, connect_args=connect, **options)
-        if engine.dialect.driver == "psycopg":
-            from tppkit.web.replay_stores.deadline import connection_class  # an extra
-
-            limited = connection_class(wait_s + _SERVER_FIRST_S)
-            event.listen(engine, "do_connect", lambda _dialect, _record, args, names: limited.connect(*args, **names))
+        engine = create_engine(url, pool_timeout=wait_s, pool_pre_ping=True, **options)
+        limit_waits(engine, wait_s)
         return engine
     except ImportError as e:
         raise missing_extra("postgres", e) from e
