@@ -1,0 +1,148 @@
+"""Callbacks as entries of an inbox.
+
+The **key** identifies address and requestid: the service uses a requestid once for an address. The **digest** identifies the signed
+bytes: a key that comes again with another digest is a conflict, not a repetition. The **version** identifies the record of the event,
+its version and its content, so that a repetition under another requestid, or an older version that comes late, has no effect.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from json import JSONEncoder, loads
+from typing import NamedTuple
+
+from tppkit._clock import format_time
+from tppkit.callbacks.inbox_settings import TimeWindow
+from tppkit.callbacks.message import ReceivedCallback, signed_bytes
+from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, read_event, verify_signature
+from tppkit.errors import CallbackRejected, InboxError
+from tppkit.inbox import Entry, Version
+from tppkit.protocol.legacy import AccessGranted, Transaction
+
+_canonical = JSONEncoder(
+    sort_keys=True, separators=(",", ":"), check_circular=False
+).encode  # names sorted at every depth
+
+
+class Admitted(NamedTuple):
+    """A callback whose signature is verified.
+
+    Attributes:
+        callback: what was proven.
+        entry: what the inbox stores.
+        fault: why the body cannot be read, or None.
+    """
+
+    callback: VerifiedCallback
+    entry: Entry
+    fault: CallbackRejected | None
+
+
+class CallbackEntries:
+    """Verifies callbacks and turns them into entries, and entries back into callbacks.
+
+    Args:
+        receiver: the addresses and keys.
+        environment: `live`, `test` or another name: what the ids of this receiver belong to.
+        window: how far the time of a callback may be from the present; None: not checked.
+
+    Attributes:
+        source: of the entries.
+    """
+
+    def __init__(self, receiver: CallbackReceiver, *, environment: str, window: TimeWindow | None) -> None:
+        self._receiver, self._window = receiver, window
+        self.source = f"callback:{environment}"
+
+    def admit(self, received: ReceivedCallback, *, at: datetime) -> Admitted:
+        """Verify a request. The time window does not apply to an unreadable callback: its event is unknown, and it has no effect.
+
+        Raises:
+            CallbackRejected: see `verify_signature` and `TimeWindow.require`.
+            InboxError: see `TimeWindow.require`.
+            ConfigurationError: `time.naive`; see `TimeWindow.require`.
+        """
+        callback = verify_signature(received, at=at, receiver=self._receiver)
+        fault: CallbackRejected | None = None
+        try:
+            callback = read_event(callback)
+        except CallbackRejected as e:
+            fault = _unreadable(e)
+        if self._window is not None and fault is None:
+            self._window.require(callback)
+        return Admitted(callback, self._entry(callback), fault)
+
+    def restore(self, entry: Entry) -> VerifiedCallback:
+        """Return the callback of an entry that is not done.
+
+        Raises:
+            InboxError: `inbox.address`, the receiver no longer has the address.
+            CallbackRejected: `callback.unreadable`, the body does not fit the address.
+        """
+        kept = loads(entry.content)
+        match = self._receiver.book.find(kept["url"].encode().decode("latin-1"))
+        if match is None:
+            raise InboxError(
+                "inbox.address", f"the receiver no longer has the address of the stored callback {entry.name}"
+            )
+        callback = VerifiedCallback(
+            entry.name, kept["method"], kept["url"], kept["body"].encode("latin-1"), kept["key_name"], None, entry.received_at,
+            match.address, match.token, kept["signature"],
+        )  # fmt: skip
+        try:
+            return read_event(callback)
+        except CallbackRejected as e:
+            raise _unreadable(e) from e
+
+    def version_of(self, entry: Entry) -> Version | None:
+        """Return the version of an entry that could not be read when it was received; None if it still cannot be read."""
+        try:
+            return _version(self.restore(entry))
+        except (CallbackRejected, InboxError):
+            return None
+
+    def _entry(self, callback: VerifiedCallback) -> Entry:
+        address, request_id = callback.replay_key
+        signed = signed_bytes(request_id, callback.method, callback.url, callback.body)
+        content = _canonical({
+            "method": callback.method, "url": callback.url, "body": callback.body.decode("latin-1"),
+            "key_name": callback.key_name, "signature": callback.signature,
+        })  # fmt: skip
+        return Entry(
+            self.source, _digest(address, request_id), sha256(signed).digest(), request_id, content.encode(), callback.received_at,
+            _version(callback),
+        )  # fmt: skip
+
+
+def _version(callback: VerifiedCallback) -> Version | None:
+    event = callback.event
+    if isinstance(event, Transaction):  # assumption same-version
+        return Version(_digest("transaction", event.id), event.ver, _content(event))
+    if isinstance(event, AccessGranted):
+        # Repeated under another requestid it is the same grant. A login is not: a customer can log in twice.
+        return Version(_digest("access", event.token, format_time(event.expires_at)), 0)
+    return None
+
+
+def _digest(*parts: str) -> str:
+    # No part can contain a zero byte: ids and tokens are printable, and so are URLs. Hashed, because URLs and tokens are not kept.
+    return sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _unreadable(error: CallbackRejected) -> CallbackRejected:
+    message = f"the signed body is not what belongs to the address: {error.message} [{error.code}]"
+    return CallbackRejected("callback.unreadable", message, clause=error.clause)
+
+
+def _content(record: Transaction) -> bytes:
+    # Of what was read, not of the body: spaces, the order of names and zeros behind an amount make no other record.
+    # An amount has at most 21 digits, so nothing is rounded; zero added has no sign.
+    amounts, fees = (
+        [(one.currency, str((one.value + 0).normalize())) for one in some] for some in (record.amounts, record.fees)
+    )
+    said = (
+        record.time_stamp, record.tlc, record.acc, amounts, fees, record.name, record.street, record.city, record.country,
+        record.msg, record.time, record.tcc, _canonical(dict(record.unknown)) if record.unknown else "",
+    )  # fmt: skip
+    return sha256(repr(said).encode()).digest()

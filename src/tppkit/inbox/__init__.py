@@ -1,0 +1,10 @@
+"""Events that are delivered more than once: each takes effect exactly once, in order, in one transaction with its effect.
+
+The room knows nothing of who sends the events: an entry has a source, a key, a version and content. `tppkit.inbox.store` keeps entries
+in SQLite or PostgreSQL and needs the extra `sqlalchemy`.
+"""
+
+from tppkit.inbox.entry import Entry, Failure, Outcome, Version, Worked
+from tppkit.inbox.settings import Retention, Retries
+
+__all__ = ["Entry", "Failure", "Outcome", "Retention", "Retries", "Version", "Worked"]

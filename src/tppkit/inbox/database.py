@@ -1,0 +1,356 @@
+"""The transactions of an inbox: its own ones, the caller's, and the part of a handler in either."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from tppkit._extras import missing_extra
+from tppkit._files import is_still_there, make_private, require_database, require_wait
+from tppkit.errors import ConfigurationError, InboxError, TppkitError
+
+try:
+    from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url
+    from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
+
+    from tppkit.inbox.statements import LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
+except ImportError as e:
+    raise missing_extra("sqlalchemy", e) from e
+
+DIALECTS = ("sqlite", "postgresql")
+_ENDED, _ABORTED, _RAISED = ("25P01", "3B001"), "25P02", "P0001"
+_SAID = (
+    "no such savepoint",
+    "Cannot operate on a closed database",
+    "the connection is closed",
+)  # drivers without a code for it
+_HELD = ("55P03", "40P01")  # lock_not_available; deadlock_detected: the other transaction goes on
+
+
+class EffectFailed(Exception):
+    """A handler failed; kept apart from failures of the database.
+
+    Attributes:
+        error: what the handler raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+    @property
+    def reason(self) -> str:
+        """The class and code of the error; its message may contain what must not be kept."""
+        return reason_of(self.error)
+
+
+def reason_of(error: Exception) -> str:
+    """Return the class and stable code of an error."""
+    name = type(error).__qualname__[:100]
+    return f"{name} [{error.code}]" if isinstance(error, TppkitError) else name
+
+
+class DriverConnection:
+    """A connection of `sqlite3` or `psycopg`, such as Django's, as the statements of an inbox use it.
+
+    Args:
+        connection: the driver's connection.
+        dialect: of SQLAlchemy, for this driver.
+    """
+
+    def __init__(self, connection: Any, dialect: Any) -> None:
+        self._connection, self.dialect = connection, dialect
+
+    def exec_driver_sql(self, sql: str, values: Any = None) -> Any:
+        """Execute a statement of the driver.
+
+        Raises:
+            DBAPIError: the driver's error is its `orig`.
+        """
+        try:
+            cursor = self._connection.cursor()
+            cursor.row_factory = None if self.dialect.name == "sqlite" else _tuple_rows()
+            return cursor.execute(sql, values) if values else cursor.execute(sql)
+        except Exception as e:
+            raise DBAPIError(None, None, e) from e
+
+
+def _tuple_rows() -> Any:
+    from psycopg.rows import tuple_row
+
+    return tuple_row
+
+
+def make_engine(url: str, wait_s: float) -> Engine:
+    """Make the engine of an inbox.
+
+    A SQLite file gets one connection, so that threads wait for each other in the pool and not for the file's lock.
+
+    Args:
+        url: a SQLAlchemy address. A SQLite file that does not exist is made for its owner alone.
+        wait_s: how long to wait for other threads and processes, in seconds.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, `inbox.sqlite`, `inbox.dialect`, `extra.missing`.
+        InboxError: `inbox.unavailable`.
+    """
+    wait_s = require_wait(wait_s, code="inbox.setting")
+    try:
+        parsed = make_url(url)
+    except SQLAlchemyError as e:
+        raise ConfigurationError("inbox.setting", "the inbox's database is no SQLAlchemy address") from e
+    _require_dialect(parsed.get_backend_name())
+    try:
+        if parsed.get_backend_name() == "sqlite":
+            return _make_sqlite_engine(url, require_database(parsed.database or "", code="inbox.sqlite"), wait_s)
+        return create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=wait_s)
+    except ImportError as e:
+        raise missing_extra("postgres", e) from e
+    except OSError as e:
+        raise InboxError("inbox.unavailable", f"the inbox's file cannot be made: {e.strerror}") from e
+
+
+def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
+    identity = make_private(file)
+    engine = _one_connection(url, wait_s, {"timeout": wait_s})
+
+    @event.listens_for(engine, "connect")
+    def connect(connection: Any, record: Any) -> None:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA temp_store=MEMORY")  # what savepoints keep; it may hold personal data
+
+    @event.listens_for(engine, "checkout")
+    def checkout(connection: Any, record: Any, proxy: Any) -> None:
+        if not is_still_there(file, identity):
+            raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
+
+    return engine
+
+
+def make_memory_engine(wait_s: float) -> Engine:
+    """Make an engine for a SQLite database in memory, which all threads share."""
+    return _one_connection("sqlite://", wait_s, {"check_same_thread": False})
+
+
+def _one_connection(url: str, wait_s: float, arguments: dict[str, Any]) -> Engine:
+    return create_engine(
+        url, hide_parameters=True, poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=wait_s,
+        connect_args=arguments,
+    )  # fmt: skip
+
+
+class Database:
+    """Transactions on an engine, and on connections of callers.
+
+    Args:
+        engine: the engine; one for asyncio gives its `sync_engine`.
+        forks: close the connections before a fork; False for a database in memory.
+
+    Raises:
+        ConfigurationError: `inbox.dialect`.
+    """
+
+    def __init__(self, engine: Engine, *, forks: bool = True) -> None:
+        _require_dialect(engine.dialect.name)
+        self.is_sqlite = engine.dialect.name == "sqlite"
+        # In READ COMMITTED two transactions that meet wait for each other; at stricter levels one would be given up.
+        self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
+        if forks:
+            _FORKED.add(self)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """A transaction of its own: committed at the end, undone if the body raises.
+
+        Raises:
+            InboxError: `inbox.unavailable`.
+            EffectFailed: the commit violates a deferred constraint.
+        """
+        with unavailable(), self.engine.connect() as db:
+            db.begin()
+            if self.is_sqlite and not _driver_of(db).in_transaction:
+                # Python's driver begins no transaction before a savepoint; one that begins by reading could fail where it writes.
+                db.exec_driver_sql("BEGIN IMMEDIATE")
+            yield db
+            try:
+                db.commit()
+            except DBAPIError as e:
+                if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
+                    raise EffectFailed(e) from e
+                raise
+
+    @contextmanager
+    def hurried(self, db: Any, wait: timedelta) -> Iterator[None]:
+        """Limit how long the statements of the body wait for locks; handlers that hang hold some.
+
+        Args:
+            db: the connection, in a transaction of the inbox.
+            wait: the limit. SQLite has one lock, and its limit is the connection's.
+        """
+        limited = (
+            not self.is_sqlite and LIMIT_WAIT.run(db, {"wait": f"{wait // timedelta(milliseconds=1)}ms"}).fetchall()
+        )
+        yield
+        if limited:
+            UNLIMIT_WAIT.run(db, {})
+
+    def of_caller(self, within: Any) -> Any:
+        """Return what executes statements in the transaction of a caller.
+
+        Args:
+            within: a connection or session of SQLAlchemy, also one for asyncio, or a connection of `sqlite3` or `psycopg`.
+
+        Raises:
+            ConfigurationError: `inbox.no-transaction`, it is something else, or commits each statement by itself.
+            InboxError: `inbox.unavailable`.
+        """
+        with unavailable():
+            try:
+                for name in ("sync_connection", "sync_session"):
+                    within = getattr(within, name, within)
+                if not isinstance(within, Connection) and callable(getattr(within, "connection", None)):
+                    within = within.connection()  # a session
+                is_core = isinstance(within, Connection)
+                _require_transaction(_driver_of(within) if is_core else within, is_sqlite=self.is_sqlite)
+            except AttributeError as e:
+                raise ConfigurationError(
+                    "inbox.no-transaction",
+                    f"a {type(within).__name__} is no connection of the inbox's kind of database",
+                ) from e
+            except Exception as e:
+                if isinstance(e, TppkitError | SQLAlchemyError):
+                    raise
+                raise DBAPIError(None, None, e) from e
+        return within if is_core else DriverConnection(within, self.engine.dialect)
+
+
+def have_effect(db: Any, effect: Callable[[], object]) -> None:
+    """Run a handler within a savepoint.
+
+    If the savepoint can be released afterwards, the transaction is the one that was begun, and can still be committed: PostgreSQL
+    answers COMMIT with a silent rollback after an error, and a handler may send COMMIT as text.
+
+    Raises:
+        EffectFailed: the handler failed; its error is `inbox.handler-committed` or `inbox.handler-aborted` if it ended or spoilt the
+            transaction.
+    """
+    db.exec_driver_sql(SAVEPOINT)
+    try:
+        effect()
+    except Exception as e:
+        raise EffectFailed(_fault_of(db, e)) from e
+    try:
+        db.exec_driver_sql(RELEASE)
+    except SQLAlchemyError as e:
+        fault = _fault(e)
+        if fault is None:
+            raise
+        raise EffectFailed(fault) from e
+
+
+def _fault_of(db: Any, error: Exception) -> Exception:
+    try:
+        db.exec_driver_sql(ROLLBACK_TO)
+    except SQLAlchemyError as e:
+        fault = _fault(e)
+        if fault is not None and fault.code == "inbox.handler-committed":
+            fault.__cause__ = error
+            return fault
+    return error
+
+
+def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
+    """What a handler did to the transaction; None if the database failed by itself."""
+    state, cause = _state_of(error), str(getattr(error, "orig", ""))
+    if isinstance(error, ResourceClosedError) or state in _ENDED or any(text in cause for text in _SAID):
+        return ConfigurationError(
+            "inbox.handler-committed",
+            "the handler ended the inbox's transaction: commit(), rollback(), close() and executescript() do that",
+        )
+    if state == _ABORTED:
+        return ConfigurationError(
+            "inbox.handler-aborted",
+            "the handler went on after a statement of its own had failed: nothing would be committed",
+        )
+    return None
+
+
+@contextmanager
+def unavailable() -> Iterator[None]:
+    """Raise failures of the database as `inbox.unavailable`.
+
+    Raises:
+        InboxError: `inbox.unavailable`, without values and addresses.
+    """
+    try:
+        yield
+    except (SQLAlchemyError, OSError) as e:
+        cause = getattr(e, "orig", None) or e
+        said = str(cause) if type(cause).__module__ == "sqlite3" else f"SQLSTATE {_state_of(e) or 'unknown'}"
+        raise InboxError("inbox.unavailable", f"the inbox's database fails: {type(cause).__name__}: {said}") from e
+
+
+def is_held(error: InboxError) -> bool:
+    """Whether only the wait for another transaction failed."""
+    return _state_of(error.__cause__) in _HELD
+
+
+def _state_of(error: BaseException | None) -> str:
+    cause = getattr(error, "orig", None)
+    return str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
+
+
+def _driver_of(db: Connection) -> Any:
+    return db.connection.driver_connection
+
+
+def _require_transaction(driver: Any, *, is_sqlite: bool) -> None:
+    """Check that a driver's connection does not commit each statement by itself.
+
+    Raises:
+        ConfigurationError: `inbox.no-transaction`.
+        AttributeError: it is no such connection.
+    """
+    if is_sqlite:
+        mode = getattr(driver, "autocommit", -1)  # from Python 3.12 on; -1: isolation_level decides
+        commits = not driver.in_transaction and ((mode == -1 and driver.isolation_level is None) or mode is True)
+    else:
+        status = getattr(getattr(driver, "info", None), "transaction_status", 0)
+        commits = bool(getattr(driver, "autocommit", False)) and status == 0
+        driver.cursor  # noqa: B018  # raises AttributeError
+    if commits:
+        raise ConfigurationError(
+            "inbox.no-transaction",
+            "the connection commits each statement by itself, so the done mark would be committed before the effect",
+        )
+
+
+def _require_dialect(name: str) -> None:
+    if name not in DIALECTS:
+        raise ConfigurationError("inbox.dialect", f"the inbox has no SQL for {name}; it knows {', '.join(DIALECTS)}")
+
+
+# Connections must not cross a fork: two processes would write to one socket, and SQLite in the child would count on locks that only the
+# parent has.
+_FORKED = WeakSet[Database]()
+
+
+def _before_fork() -> None:
+    for database in list(_FORKED):
+        if database.is_sqlite:
+            with suppress(SQLAlchemyError):
+                database.engine.dispose()
+
+
+def _in_child() -> None:
+    for database in list(_FORKED):
+        database.engine.dispose(close=False)
+
+
+os.register_at_fork(before=_before_fork, after_in_child=_in_child)

@@ -1,0 +1,111 @@
+"""Entries of an inbox, and what becomes of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class State(StrEnum):
+    """The state of an entry in the table.
+
+    Attributes:
+        WAITING: stored, not taken by a worker.
+        CLAIMED: a worker has it until its lease ends.
+        DONE: it took effect, or needs none.
+        FAILED: its handler failed. It is tried again at its due time; without one, only after a release or a new delivery.
+    """
+
+    WAITING = "waiting"
+    CLAIMED = "claimed"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """The result of receiving or working an entry.
+
+    Attributes:
+        STORED: it is new and waits for a worker.
+        APPLIED: it took effect now.
+        REPEATED: it was stored or handled before.
+        STALE: the same or a newer version was applied before; it is done without effect.
+        VERSION_CONFLICT: the same version was applied before with other content; it is done without effect.
+        BUSY: another worker or delivery has it.
+        FAILED: its handler failed; workers return this, deliveries raise what the handler raised.
+        CONFLICT: its key was used for other content.
+    """
+
+    STORED = "stored"
+    APPLIED = "applied"
+    REPEATED = "repeated"
+    STALE = "stale"
+    VERSION_CONFLICT = "version-conflict"
+    BUSY = "busy"
+    FAILED = "failed"
+    CONFLICT = "conflict"
+
+
+class Version(NamedTuple):
+    """The place of an entry among those about the same record.
+
+    Attributes:
+        record: identifies the record within its source.
+        number: a signed 64-bit integer; only a greater one than the last is applied.
+        digest: identifies what this version says; None if contents are not compared.
+    """
+
+    record: str
+    number: int
+    digest: bytes | None = None
+
+
+class Entry(NamedTuple):
+    """One event.
+
+    Attributes:
+        source: the sender, and the environment that its keys belong to, such as `callback:live`.
+        key: identifies the event within its source.
+        digest: identifies the content; a key that comes again with another digest is a conflict.
+        name: shown to operators.
+        content: what the handler needs; deleted when the entry is done.
+        received_at: when it was received, aware UTC.
+        version: its version, for events that have one.
+    """
+
+    source: str
+    key: str
+    digest: bytes
+    name: str
+    content: bytes
+    received_at: datetime
+    version: Version | None = None
+
+
+class Worked(NamedTuple):
+    """An entry that a worker has taken.
+
+    Attributes:
+        entry: the entry.
+        outcome: APPLIED, STALE, VERSION_CONFLICT, FAILED or BUSY.
+    """
+
+    entry: Entry
+    outcome: Outcome
+
+
+class Failure(NamedTuple):
+    """A failed entry.
+
+    Attributes:
+        entry: the entry.
+        attempts: how often it was tried.
+        reason: the class and code of the last error.
+        due_at: when it is tried again, aware UTC; None if only a release or a new delivery does that.
+    """
+
+    entry: Entry
+    attempts: int
+    reason: str
+    due_at: datetime | None

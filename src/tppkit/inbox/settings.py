@@ -1,0 +1,85 @@
+"""How long an inbox remembers, and when it tries failed entries again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from tppkit._clock import shift
+from tppkit.errors import ConfigurationError
+
+LEASE = timedelta(minutes=1)
+
+
+def require_span(name: str, span: timedelta) -> None:
+    """Check that a span is above zero.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+    if span <= timedelta(0):
+        raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long an inbox remembers.
+
+    Attributes:
+        done: entries that are done: longer than the sender repeats them.
+        versions: the last version of each record. The default is the 13 months within which a payer can report a payment (Directive
+            (EU) 2015/2366, article 71).
+        failed: failed entries that have no due time, counted from their receipt; then a purge discards them. None: they stay until
+            they are released or discarded.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, a span is not above zero, or versions are kept shorter than entries.
+    """
+
+    done: timedelta = timedelta(days=7)
+    versions: timedelta = timedelta(days=400)
+    failed: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("done", "versions", "failed"):
+            if (span := getattr(self, name)) is not None:
+                require_span(f"retention of {name}", span)
+        if self.versions < self.done:
+            raise ConfigurationError(
+                "inbox.setting",
+                f"versions are kept {self.versions}, shorter than the entries they put in order: {self.done}",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """When a failed entry is tried again: after `first`, then each time twice as long, at most `longest`.
+
+    Attributes:
+        first: the wait after the first attempt.
+        longest: the longest wait.
+        attempts: after this many, an entry is tried again only if it is released or delivered again.
+
+    Raises:
+        ConfigurationError: `inbox.setting`, a number is not above zero.
+    """
+
+    first: timedelta = timedelta(seconds=10)
+    longest: timedelta = timedelta(hours=1)
+    attempts: int = 10
+
+    def __post_init__(self) -> None:
+        require_span("wait before a retry", self.first)
+        require_span("longest wait before a retry", self.longest)
+        if self.attempts < 1:
+            raise ConfigurationError("inbox.setting", f"{self.attempts} attempts are not above zero")
+
+    def due_at(self, attempt: int, *, at: datetime) -> datetime | None:
+        """Return when to try again after an attempt (from 1) failed; after none (0), the first wait is over then."""
+        if attempt >= self.attempts:
+            return None
+        doublings = min(max(attempt - 1, 0), 40)  # the longest wait is reached long before
+        try:
+            return shift(at, min(self.first * 2**doublings, self.longest))
+        except OverflowError:
+            return shift(at, self.longest)

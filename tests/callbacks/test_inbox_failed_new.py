@@ -1,0 +1,150 @@
+"""What failed, over every store: turned over page by page, and put away."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import MetaData, select
+from inboxes_new import AT, STORES, Case, grant, login, open_case, outcome
+
+from tppkit.callbacks import InboxSettings, Retention, Retries
+from tppkit.callbacks.inbox_new import Inbox, Outcome
+from tppkit.inbox import Failure
+from tppkit.errors import ConfigurationError
+
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+
+
+@pytest.fixture(params=STORES)
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return open_case(request.param, tmp_path, request)
+
+
+@pytest.fixture
+def inbox(case: Case) -> Inbox:
+    return case.inbox()
+
+
+def raising(callback: Any, connection: Any) -> None:
+    raise LookupError
+
+
+def fail(inbox: Inbox, number: int, *, after: timedelta = timedelta(0)) -> None:
+    with suppress(LookupError):
+        inbox.handle(login(f"r{number}"), raising, at=AT + after)
+
+
+def names(failures: list[Failure]) -> list[str]:
+    return [failure.entry.name for failure in failures]
+
+
+def rows_of(case: Case) -> list[bytes]:
+    """Everything that the store holds, as bytes."""
+    tables = MetaData()
+    with case.store.engine.connect() as db:
+        tables.reflect(db)
+        rows = [row for table in tables.sorted_tables for row in db.execute(select(table))]
+    return [part if isinstance(part, bytes) else str(part).encode() for row in rows for part in row]
+
+
+def test_what_failed_is_turned_over_page_by_page(inbox: Inbox):
+    for number in range(7):
+        fail(inbox, number, after=(number // 3) * SECOND)  # three of a moment, so that the key decides
+    pages, last = [], None
+    while page := inbox.failed(limit=2, after=last):
+        pages.append(names(page))
+        last = page[-1]
+    assert [len(page) for page in pages] == [2, 2, 2, 1]
+    found = [name for page in pages for name in page]
+    assert found == names(inbox.failed())
+    assert [set(found[:3]), set(found[3:6]), found[6:]] == [{"r0", "r1", "r2"}, {"r3", "r4", "r5"}, ["r6"]]
+
+
+def test_a_page_goes_on_behind_what_was_put_away_meanwhile(inbox: Inbox):
+    for number in range(6):
+        fail(inbox, number)
+    found, last = [], None
+    while page := inbox.failed(limit=2, after=last):
+        found += names(page)
+        assert inbox.discard(page[0], at=AT)
+        assert inbox.release(page[1], at=AT)
+        last = page[-1]
+    assert sorted(found) == [f"r{n}" for n in range(6)]
+    assert inbox.failed() == []
+
+
+def test_a_discarded_callback_is_done_without_effect(inbox: Inbox, case: Case):
+    fail(inbox, 1)
+    (failure,) = inbox.failed()
+    assert inbox.discard(failure, at=AT + SECOND)
+    assert not inbox.discard(failure, at=AT + SECOND)
+    assert not inbox.release(failure, at=AT + SECOND)
+    assert inbox.failed() == []
+    assert inbox.work(case.handler, at=AT + DAY) == []
+    assert inbox.handle(login("r1"), case.handler, at=AT + DAY).outcome == Outcome.REPEATED
+    assert case.effects() == []
+
+
+def test_a_discarded_callback_is_forgotten_as_what_is_done(inbox: Inbox):
+    fail(inbox, 1)
+    assert inbox.purge(at=AT + 8 * DAY) == 0
+    assert inbox.discard(inbox.failed()[0], at=AT + 8 * DAY)
+    assert inbox.purge(at=AT + 15 * DAY) == 0
+    assert inbox.purge(at=AT + 15 * DAY + SECOND) == 1
+
+
+def test_nothing_personal_stays_behind_what_is_discarded(inbox: Inbox, case: Case):
+    token = "personal" + "c" * 12
+    for delivery in (login("r1", token=token), grant("r2", token=token)):
+        with suppress(LookupError):
+            inbox.handle(delivery, raising, at=AT)
+    assert any(token.encode() in part for part in rows_of(case))
+    for failure in inbox.failed():
+        assert inbox.discard(failure, at=AT)
+    parts = rows_of(case)
+    assert any(b"r1" in part for part in parts)
+    assert not any(token.encode() in part for part in parts)
+
+
+def test_a_discarded_version_is_not_used_up(inbox: Inbox, case: Case):
+    with suppress(LookupError):
+        inbox.handle(outcome("r1", ver=5), raising, at=AT)
+    assert inbox.discard(inbox.failed()[0], at=AT)
+    assert inbox.handle(outcome("r2", ver=5), case.handler, at=AT).outcome == Outcome.APPLIED
+
+
+def test_what_was_tried_again_since_is_not_discarded(inbox: Inbox, case: Case):
+    fail(inbox, 1)
+    (seen,) = inbox.failed()
+    fail(inbox, 1, after=SECOND)
+    assert not inbox.discard(seen, at=AT + SECOND)
+    (failure,) = inbox.failed()
+    assert inbox.release(failure, at=AT + SECOND)
+    assert not inbox.discard(failure, at=AT + SECOND)
+    assert [one.outcome for one in inbox.work(case.handler, at=AT + SECOND)] == [Outcome.APPLIED]
+    assert not inbox.discard(failure, at=AT + SECOND)
+
+
+def test_a_purge_discards_what_failed_for_good_where_it_is_told_to(case: Case):
+    retention, retries = Retention(failed=30 * DAY), Retries(attempts=1)
+    once = case.inbox(InboxSettings(retention=retention, retries=retries))
+    often = case.inbox(InboxSettings(retention=retention))
+    for number in range(12):
+        fail(once, number)
+    fail(often, 200)  # tried again by itself
+    fail(once, 201, after=DAY)
+    once.purge(at=AT + 30 * DAY)
+    assert len(once.failed(limit=1000)) == 14
+    once.purge(at=AT + 30 * DAY + SECOND)
+    assert names(once.failed()) == ["r200", "r201"]
+    assert once.purge(at=AT + 37 * DAY + 2 * SECOND) == 12
+
+
+def test_a_retention_of_nothing_is_refused():
+    with pytest.raises(ConfigurationError) as caught:
+        Retention(failed=timedelta(0))
+    assert caught.value.code == "inbox.setting"
