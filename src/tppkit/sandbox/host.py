@@ -31,7 +31,6 @@ from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import is_streamed, require_media_type
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.evidence import Evidence
-from tppkit.sandbox.headers import Headers
 from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
@@ -74,9 +73,8 @@ class HostCall(Generic[Q]):
         at: the virtual time.
         parameters: of the path.
         query: parameters of the query that the row names.
-        headers: by lower-case name; a header that appears more than once is rejected when it is read.
-        body: the request's body.
-        raw: the body as received.
+        message: the request as received.
+        body: its body, read.
         db: the transaction.
         settings: decisions of this bank.
         new_id: makes unguessable ids.
@@ -86,12 +84,19 @@ class HostCall(Generic[Q]):
     at: datetime
     parameters: Mapping[str, str]
     query: Mapping[str, str]
-    headers: Headers
+    message: Message
     body: Q
-    raw: bytes
     db: Connection
     settings: Any
     new_id: Callable[[], str]
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, None where it is absent.
+
+        Raises:
+            FormatError: `header.duplicate`.
+        """
+        return _single_header(self.message, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,14 +282,13 @@ class Host:
         return self._with_echo(sent, request.id)
 
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
-        row, route, headers = request.route.row, request.route, Headers(request.message)
-        if row.request.media_type is not None:
-            require_media_type(headers.get("content-type"), row.request.media_type)
-        body = row.request.read(request.message.body, tolerant=False)
+        route, message = request.route, request.message
+        if route.row.request.media_type is not None:
+            require_media_type(_single_header(message, "content-type"), route.row.request.media_type)
+        body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
-            request.caller.id, at, route.parameters, route.query, headers, body, request.message.body, db, self.settings,
-            self.services.new_id,
-        )  # fmt: skip
+            request.caller.id, at, route.parameters, route.query, message, body, db, self.settings, self.services.new_id
+        )
 
     async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:
         refusal = self.interface.refusals.refusal_for(error)
@@ -364,6 +368,13 @@ class _Request:
         message = self.message
         parts = (message.method.encode(), message.target.encode("latin-1"), message.body)
         return hashlib.sha256(b"\0".join(parts)).digest()
+
+
+def _single_header(message: Message, name: str) -> str | None:
+    values = message.values(name)
+    if len(values) > 1:
+        raise FormatError("header.duplicate", f"the {name} header appears more than once")
+    return values[0] if values else None
 
 
 async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
