@@ -329,7 +329,7 @@ def require_role(certificate: EidasCertificate, row: Endpoint[Any, Any]) -> None
 
     Source: PSD2 document, part A section 5 rule 2.
     """
-    fault = first_error(certificate.findings)
+    fault = first_error(certificate.findings) if certificate.findings else None
     if fault is not None:
         message = f"the certificate of {certificate.subject} is malformed: {fault.message}"
         raise CertificateRejected(fault.code, message, clause=fault.clause, findings=certificate.findings)
