@@ -378,8 +378,13 @@ class AwaitedObject:
     async def __call__(self, *_: object) -> None: ...
 
 
-@pytest.mark.parametrize("function", [coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject()])
-@pytest.mark.parametrize("name", ["handler", "login", "keep", "on_refusal"])
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        *(("handler", one) for one in (coroutine, partial(coroutine, 1), generator, async_generator, AwaitedObject())),
+        *((name, coroutine) for name in ("login", "keep", "on_refusal")),
+    ],
+)
 def test_a_function_that_a_blocking_gate_would_not_run_is_no_setting(name, function):
     with pytest.raises(ConfigurationError) as refused:
         gate(**{name: function})
