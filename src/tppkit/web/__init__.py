@@ -9,8 +9,7 @@ app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
-from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.callback_refusing import RefusedCallback, log_refused_callback
+from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate, RefusedCallback, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers, callback_target
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
