@@ -34,10 +34,9 @@ from tppkit.sandbox.evidence import Evidence
 from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
-from tppkit.web.message import Receive, receive_chunk
 from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.replay_stores.table import RequestTable
-from tppkit.web.sources import AsgiSource, Source
+from tppkit.web.sources import AsgiSource, Receive, Source, receive_chunk
 
 RETRY_AFTER_S = 1
 # Faults of the sandbox that a developer can mend are explained, unlike a real bank's.
@@ -252,23 +251,19 @@ class Host:
 
     def _job(self, db: Connection, request: _Request, handler: Handler[Any, Any]) -> _Sent:
         row, services, at = request.route.row, self.services, self.services.now()
-        claim = None
+        claim, keep = None, services.evidence.keep
         if row.once is not None:
             claim = services.requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
             if claim.verdict is Verdict.OTHER:
-                raise LocalProtocolError(
-                    "request-id.reuse", "this X-Request-ID was used for another request within the last hour"
-                )
+                message = "this X-Request-ID was used for another request within the last hour"
+                raise LocalProtocolError("request-id.reuse", message)
             if claim.answer is not None:
                 subject, kept = _read_kept(claim.answer)
-                services.evidence.keep(
-                    db, request.caller, status=kept.status, code=None, subject=subject, repeated=True
-                )
+                keep(db, request.caller, status=kept.status, code=None, subject=subject, repeated=True)
                 return self._with_echo(kept, request.id)
             if claim.verdict is not Verdict.FIRST:
-                raise LocalProtocolError(
-                    "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
-                )
+                message = "the first request with this X-Request-ID has no answer yet"
+                raise LocalProtocolError("request-id.in-progress", message)
         answer = handler.answer(self._call(db, request, at))
         headers = (*_headers(row.whole.media_type), *answer.headers)
         sent = _Sent(row.success, headers, row.whole.write(answer.value))
@@ -276,9 +271,7 @@ class Host:
             services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
             services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
         repeated = None if claim is None else False
-        services.evidence.keep(
-            db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated
-        )
+        keep(db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated)
         return self._with_echo(sent, request.id)
 
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
@@ -313,9 +306,8 @@ class Host:
             headers.append(("Allow", ", ".join(self.interface.methods(path))))
         if refusal.status == 503:
             headers.append(("Retry-After", str(RETRY_AFTER_S)))
-        return self._with_echo(
-            _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal)), self._id(source)
-        )
+        sent = _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal))
+        return self._with_echo(sent, self._id(source))
 
     def _refusal(self, error: Exception) -> Refusal:
         if not isinstance(error, TppkitError):
@@ -357,10 +349,8 @@ class _Request:
         if request_id is None:
             raise FormatError("request-id.missing", "the request has no valid X-Request-ID")
         owner = self.caller.id.encode()
-        return (
-            hashlib.sha256(owner).digest()[:8]
-            + hashlib.sha256(owner + b"\0" + request_id.lower().encode()).digest()[:24]
-        )
+        both = hashlib.sha256(owner + b"\0" + request_id.lower().encode())
+        return hashlib.sha256(owner).digest()[:8] + both.digest()[:24]
 
     @property
     def digest(self) -> bytes:
@@ -387,9 +377,7 @@ async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
 
 def _bounds(at: datetime, window: timedelta | None) -> Bounds:
     forget = -1 if window is None else to_microseconds(at - window)
-    return Bounds(
-        to_microseconds(at), forget, free=0
-    )  # a claim is answered in its own transaction, so none can be taken over
+    return Bounds(to_microseconds(at), forget, free=0)  # no claim is left without an answer, so none is taken over
 
 
 def _headers(media_type: str | None) -> tuple[Header, ...]:

@@ -36,8 +36,7 @@ from tppkit.callbacks.stores.driving import own_cancellation, require_over
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
-from tppkit.web.message import Answer
-from tppkit.web.sources import Source
+from tppkit.web.sources import Answer, Source
 
 _LOG = logging.getLogger("tppkit.web")
 Keep = Callable[[Receipt], object]

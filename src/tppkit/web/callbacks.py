@@ -14,9 +14,8 @@ from typing import Any
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.message import Answer, Receive, read_body
 from tppkit.web.seal import AsgiApp, Send, send_answer
-from tppkit.web.sources import AsgiSource
+from tppkit.web.sources import Answer, AsgiSource, Receive, read_body
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0

@@ -9,10 +9,8 @@ from collections.abc import Iterable
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.web.callback_gate import CallbackGate
-from tppkit.web.message import Answer
 from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
-from tppkit.web.sources import WsgiSource
-from tppkit.web.wsgi_body import read_pieces
+from tppkit.web.sources import Answer, WsgiSource, read_pieces
 
 
 class WsgiCallbackMiddleware:
