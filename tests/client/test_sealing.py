@@ -17,8 +17,7 @@ import pytest
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client, SealAuth
-from tppkit.client.sealed_requests import MAX_READING, WINDOW
-from tppkit.client.sealing import DATE_LIFETIME, Sealed, Sealing
+from tppkit.client.credentials import DATE_LIFETIME, MAX_READING, WINDOW, SealCredentials, Sealed
 from tppkit.errors import ConfigurationError, LocalProtocolError, TppkitError, TransportError
 from tppkit.httpsig import CallableSigner, KeySigner
 from tppkit.httpsig.components import Origin
@@ -54,7 +53,7 @@ def sealing(identity: Identity, *, clock: list[datetime] | None = None, **option
     return Requests(identity, now=now, **{"origin": ORIGIN} | options)
 
 
-class Requests(Sealing):
+class Requests(SealCredentials):
     """Gives a new id where a test does not say which."""
 
     def seal(self, message: Message, *, give_id: Callable[[str], str] = lambda _: str(uuid4())) -> Sealed:
@@ -463,7 +462,10 @@ def test_what_is_known_of_a_request_takes_about_one_kib(bank_pki: Pki) -> None:
 
 
 def test_both_ways_of_sealing_take_the_same_arguments() -> None:
-    assert inspect.signature(Sealing.seal).parameters.keys() == inspect.signature(Sealing.seal_async).parameters.keys()
+    assert (
+        inspect.signature(SealCredentials.seal).parameters.keys()
+        == inspect.signature(SealCredentials.seal_async).parameters.keys()
+    )
 
 
 def made_for(pki: Pki, origin: Origin | None) -> Identity:
