@@ -29,6 +29,7 @@ from tppkit.trust import PathVerifier, make_anchors
 ID = "99391c7e-ad88-49ec-a2ad-99ddcb1f7721"
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 ORIGIN = Origin("https", "bank.example")
+DATE = ("Date", "Thu, 01 Jan 2026 00:00:01 GMT")
 
 
 def message(
@@ -164,35 +165,21 @@ def test_who_waits_is_let_go_after_a_while(slow: SlowSigner) -> None:
         assert first.result(10) == ready.seal(message())
 
 
-def test_who_waited_signs_itself_when_the_first_task_was_cancelled(slow: SlowSigner) -> None:
-    ready = sealing(slow.identity)
-
-    async def main() -> Any:
-        first, second = (asyncio.create_task(ready.seal_async(message())) for _ in range(2))
-        while slow.begun < 1:
-            await asyncio.sleep(0.01)
-        first.cancel()
-        slow.go.set()
-        return await second
-
-    assert "Signature" in dict(asyncio.run(main()).seal)
-    assert slow.begun == 2
-
-
-def test_a_task_that_gives_up_waiting_takes_nothing_from_the_others(slow: SlowSigner) -> None:
+@pytest.mark.parametrize("cancelled", [0, 1], ids=["who signs", "who waits"])
+def test_a_task_that_is_cancelled_takes_nothing_from_the_other(cancelled: int, slow: SlowSigner) -> None:
     ready = sealing(slow.identity)
 
     async def main() -> tuple[Any, Any]:
-        first, second = (asyncio.create_task(ready.seal_async(message())) for _ in range(2))
+        tasks = [asyncio.create_task(ready.seal_async(message())) for _ in range(2)]
         while slow.begun < 1:
             await asyncio.sleep(0.01)
-        second.cancel()
+        tasks[cancelled].cancel()
         await asyncio.sleep(0)
         slow.go.set()
-        return await first, await ready.seal_async(message())
+        return await tasks[1 - cancelled], await ready.seal_async(message())
 
-    first, third = asyncio.run(main())
-    assert first == third
+    first, again = asyncio.run(main())
+    assert (first, slow.begun) == (again, 2 - cancelled)
 
 
 @pytest.mark.parametrize(
@@ -237,14 +224,11 @@ def test_a_payment_is_known_for_an_hour(after: timedelta, known: bool, bank_pki:
     assert (ready.seal(message()) == first) is known
 
 
-TIMED = ["cavage-12", "amazon", "open-finance", "adorsys"]
-
-
-def request_for(profile: SealProfile, body: bytes = b"{}") -> Message:
+def request_for(profile: SealProfile) -> Message:
     name = profile.request_id or "x-request-id"
     ours = {name, "date", profile.digest_name}
     further = [(field, "x") for field in sorted(profile.demanded - ours) if field[0] not in "@("]
-    return Message("POST", "/x", ((name, ID), *further), body)
+    return Message("POST", "/x", ((name, ID), *further), b"{}")
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +236,7 @@ def rsa_pki() -> Pki:
     return make_pki(at=AT, key="rsa2048")
 
 
-@pytest.mark.parametrize("name", TIMED)
+@pytest.mark.parametrize("name", ["cavage-12", "amazon", "open-finance", "adorsys"])
 def test_an_expired_seal_is_made_again_for_the_same_request_alone(name: str, bank_pki: Pki, rsa_pki: Pki) -> None:
     profile, clock = PROFILES[name], [AT]
     pki = rsa_pki if name == "amazon" else bank_pki
@@ -290,7 +274,7 @@ def test_another_date_under_the_same_id_is_refused(bank_pki: Pki) -> None:
     ready = sealing_in(bank_pki, PROFILES["adorsys"])
     ready.seal(message())
     with refused("seal.request-id-reused"):
-        ready.seal(message(headers=[("Date", "Thu, 01 Jan 2026 00:00:01 GMT")]))
+        ready.seal(message(headers=[DATE]))
 
 
 def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
@@ -300,27 +284,15 @@ def test_a_date_that_is_not_covered_may_be_another_one(bank_pki: Pki) -> None:
     assert "Date" not in dict(first.headers)
 
 
-DATE = ("Date", "Thu, 01 Jan 2026 00:00:01 GMT")
-
-
-def require_sealed(request: Message, pki: Pki, profile: SealProfile) -> None:
-    policy = SealPolicy(PathVerifier(make_anchors(pki.authorities)), profile=profile)
-    verify_request(request, qwac=None, at=max(AT, pki.not_before), policy=policy)
-
-
-def test_a_date_of_the_callers_is_sealed_and_is_nothing_that_sealing_added(rsa_pki: Pki) -> None:
+def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_pki: Pki) -> None:
     ready, dated = sealing_in(rsa_pki, PROFILES["adorsys"]), message(headers=[DATE])
-    sealed = ready.seal(dated)
-    assert "Date" not in dict(sealed.headers)
-    require_sealed(dated.with_headers(*sealed.headers), rsa_pki, PROFILES["adorsys"])
-    assert ready.seal(dated) == sealed
-
-
-def test_a_request_without_a_date_gets_the_one_that_was_sealed_under_its_id(rsa_pki: Pki) -> None:
-    ready = sealing_in(rsa_pki, PROFILES["adorsys"])
-    first, second = ready.seal(message(headers=[DATE])), ready.seal(message())
-    assert second.seal == (DATE, *first.seal)
-    require_sealed(message().with_headers(*second.headers), rsa_pki, PROFILES["adorsys"])
+    first, again, undated = (ready.seal(request) for request in (dated, dated, message()))
+    assert "Date" not in dict(first.headers)
+    assert first == again
+    assert undated.seal == (DATE, *first.seal)
+    for request, sealed in ((dated, first), (message(), undated)):
+        policy = SealPolicy(PathVerifier(make_anchors(rsa_pki.authorities)), profile=PROFILES["adorsys"])
+        verify_request(request.with_headers(*sealed.headers), qwac=None, at=max(AT, rsa_pki.not_before), policy=policy)
 
 
 def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
@@ -333,13 +305,6 @@ def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
     assert ready.seal(message()) == first
     other = ready.seal(message(rid=str(uuid4())))
     assert dict(other.seal)["TPP-Signature-Certificate"] != dict(first.seal)["TPP-Signature-Certificate"]
-
-
-def test_a_request_without_an_id_gets_one_under_the_dialects_name(bank_pki: Pki) -> None:
-    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
-    ready = sealing_in(bank_pki, replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id"))
-    sealed = ready.seal(Message("POST", "/x", (), b""), give_id=lambda _: ID)
-    assert sealed.request_id == (("x-other-id", ID),)
 
 
 @pytest.mark.parametrize("rid", ["", " ", " abc", "abc\t", "abc\xa0"])
