@@ -21,7 +21,7 @@ from rogue_bank import RogueBank, egress_proxy, http, rogue_bank, server_context
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity, SealAuth
-from tppkit.client.sealed_requests import MAX_READING
+from tppkit.client.credentials import MAX_READING
 from tppkit.errors import ConfigurationError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig import KeySigner
 from tppkit.httpsig.http_date import format_http_date
