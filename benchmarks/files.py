@@ -82,9 +82,9 @@ def bank(folder: Path) -> Entered:
     async def pay() -> None:
         async with sandbox.running():
             for scope, body in sealed(pki, 2):
-                await asyncio.sleep(0.1)  # what was before is archived
+                await asyncio.sleep(0.3)  # what was before is archived
                 entered.on, entered.files = True, {}
-                await sandbox.psd2(scope, receiving(body), send)
+                await sandbox.hosts["psd2"](scope, receiving(body), send)
                 await sandbox.evidence.settle()
                 entered.on = False
 
