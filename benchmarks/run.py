@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from callbacks import receiving
 from certificates import judging, reading
 from diagnose import diagnosing
+from files import entering
 from harness import Line, Subject, against
 from inbox import receiving_once, remembering
 from peers import verifying
@@ -111,6 +112,7 @@ def lines() -> Iterator[Line]:
     yield from diagnosing()
     yield from receiving_once()
     yield from remembering()
+    yield from entering()
     yield start_up()
 
 

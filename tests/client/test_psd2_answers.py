@@ -13,7 +13,7 @@ from rogue_bank import Answer, as_json, http, rogue_bank, server_context, zipped
 
 from tppkit._clock import utc_now
 from tppkit.client import Identity
-from tppkit.client.answers import MAX_ANSWER_BYTES
+from tppkit.client.calls import MAX_ANSWER_BYTES
 from tppkit.errors import FormatError, OutcomeUnknown, RemoteProtocolError, RequestRefused, TppkitError, TransportError
 from tppkit.testpki import make_pki, write_pki
 

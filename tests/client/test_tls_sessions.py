@@ -1,4 +1,4 @@
-"""The second connection to a bank resumes the first one's session."""
+"""The second connection to a bank resumes the first one's session; a whole call has one deadline, however the server trickles."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import asyncio
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from rogue_bank import server_context
+from rogue_bank import server_context, trickling
 
-from tppkit.client import Identity
+from tppkit.client import Identity, deadline
 from tppkit.client.tls_sessions import MAX_SESSION_S, MAX_SESSIONS, ResumingContext
 from tppkit.testpki import Pki
 
@@ -164,3 +165,60 @@ def test_only_so_many_sessions_are_kept(bank_pki_folder: Path, bank_pki: Pki) ->
     for number in range(2 * MAX_SESSIONS):
         context.remember((f"host{number}", 443), session, resumed=False)
     assert len(context._sessions) == MAX_SESSIONS
+
+
+_OWN_S = 60.0  # a slow machine shakes hands within it
+
+
+@contextmanager
+def connected(identity: Identity, port: int) -> Iterator[ssl.SSLSocket]:
+    plain = socket.create_connection(("127.0.0.1", port), timeout=_OWN_S)
+    with identity.tls_context.wrap_socket(plain, server_hostname="localhost") as connection:
+        yield connection
+
+
+def read_all(connection: ssl.SSLSocket) -> None:
+    while connection.recv(1):
+        pass
+
+
+def write_for_ever(connection: ssl.SSLSocket) -> None:
+    while True:
+        connection.send(bytes(65_536))
+
+
+def test_a_server_that_trickles_is_left_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
+    with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
+        begun = time.monotonic()
+        with deadline(0.4), pytest.raises(TimeoutError):
+            read_all(connection)
+        assert 0.3 < time.monotonic() - begun < 10
+
+
+def test_a_server_that_reads_nothing_is_left_at_the_deadline(identity: Identity, bank_pki_folder: Path) -> None:
+    with (
+        trickling(server_context(bank_pki_folder), every_s=5) as port,
+        connected(identity, port) as connection,
+        deadline(0.4),
+        pytest.raises(TimeoutError),
+    ):
+        write_for_ever(connection)
+
+
+def test_a_connection_has_its_own_timeout_again_afterwards(identity: Identity, bank_pki_folder: Path) -> None:
+    with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
+        with deadline(30):
+            connection.recv(1)
+        assert connection.gettimeout() == _OWN_S
+        assert connection.recv(1) == b"."
+
+
+@pytest.mark.parametrize(("outer", "inner"), [(0.3, 60), (60, 0.3)])
+def test_the_nearer_of_two_deadlines_holds(
+    outer: float, inner: float, identity: Identity, bank_pki_folder: Path
+) -> None:
+    with trickling(server_context(bank_pki_folder), every_s=0.05) as port, connected(identity, port) as connection:
+        begun = time.monotonic()
+        with deadline(outer), deadline(inner), pytest.raises(TimeoutError):
+            read_all(connection)
+        assert time.monotonic() - begun < 10

@@ -45,7 +45,7 @@ from sealing import (
 from tppkit._clock import utc_now
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.client import Identity, SealAuth, make_client
-from tppkit.client.sealing import Sealing
+from tppkit.client.credentials import SealCredentials
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError, SignatureRejected
 from tppkit.httpsig import Message, make_digest
 from tppkit.httpsig.components import parse_origin
@@ -452,7 +452,7 @@ def test_16_a_seal_does_not_go_along_a_redirect(tmp_path: Path) -> None:
 def test_17_a_retry_is_the_same_request_and_another_one_is_not_sent(pki: Pki, seal: Seal) -> None:
     identity = Identity(pki.qwac.certificate, pki.qwac.key, seal=seal)
     origin = parse_origin("https://bank.example")
-    sealing, new_id = Sealing(identity, origin=origin, now=lambda: AT), lambda _: str(uuid4())
+    sealing, new_id = SealCredentials(identity, origin=origin, now=lambda: AT), lambda _: str(uuid4())
     first = sealing.seal(REQUEST, give_id=new_id)
     assert sealing.seal(REQUEST, give_id=new_id) == first
     assert verdict(REQUEST.with_headers(*first.headers), fresh_policy(pki)) == "holds"

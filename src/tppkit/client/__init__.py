@@ -5,11 +5,11 @@ with Psd2Client("https://psd2.bank.example", identity=identity) as client: ...
 """
 
 from tppkit.client.connections import make_async_client, make_client
-from tppkit.client.deadline import deadline
 from tppkit.client.fetch import make_fetch
 from tppkit.client.identity import Identity
 from tppkit.client.psd2 import AsyncPsd2Client, Psd2Client
 from tppkit.client.seal_auth import SealAuth
+from tppkit.client.tls_sessions import deadline
 
 __all__ = [
     "AsyncPsd2Client", "Identity", "Psd2Client", "SealAuth", "deadline", "make_async_client", "make_client", "make_fetch",

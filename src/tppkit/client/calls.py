@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import re
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -14,11 +16,14 @@ from tppkit.errors import ConfigurationError, FormatError, OutcomeUnknown, Remot
 from tppkit.httpsig.components import parse_origin
 from tppkit.httpsig.message import Header, Message
 from tppkit.protocol.endpoint import Endpoint, Interface
-from tppkit.protocol.wire import RowReader
+from tppkit.protocol.wire import RowReader, is_streamed
 
 MAX_ATTEMPTS = 3
 FIRST_PAUSE_S = 0.5
 MAX_PAUSE_S = 60.0
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+
+_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -299,3 +304,91 @@ def _check_plain(header: Header) -> Header:
     if not (value.isascii() and value.isprintable()):
         raise FormatError("header.control-character", f"the value for {name} is not printable ASCII: {shown(value)}")
     return header
+
+
+class AnswerBody:
+    """What is read of an answer: rows as they arrive, or without a reader all bytes.
+
+    Attributes:
+        raw: all bytes; empty with a reader.
+    """
+
+    def __init__(self, reader: RowReader[Any] | None = None) -> None:
+        self.raw = bytearray()
+        self._reader = reader
+
+    def feed(self, chunk: bytes) -> list[Any]:
+        """The rows that are complete with these bytes.
+
+        Raises:
+            RemoteProtocolError: `answer.too-large`.
+            FormatError: as `RowReader.feed`.
+        """
+        if self._reader is not None:
+            return self._reader.feed(chunk)
+        # Raw chunks: an uncompressed answer was asked for, and unpacking another one could fill the memory in one step.
+        self.raw += chunk
+        if len(self.raw) > MAX_ANSWER_BYTES:
+            raise RemoteProtocolError("answer.too-large", f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+        return []
+
+    def end(self) -> list[Any]:
+        """No rows, if the last one was complete. Raises as `RowReader.end`."""
+        if self._reader is not None:
+            self._reader.end()
+        return []
+
+
+def read_next(chunks: Iterator[bytes], body: AnswerBody) -> list[Any]:
+    """Read up to the next rows; empty at the end of the answer."""
+    for chunk in chunks:
+        if rows := body.feed(chunk):
+            return rows
+    return body.end()
+
+
+async def read_next_async(chunks: AsyncIterator[bytes], body: AnswerBody) -> list[Any]:
+    """Read up to the next rows; empty at the end of the answer."""
+    async for chunk in chunks:
+        if rows := body.feed(chunk):
+            return rows
+    return body.end()
+
+
+async def as_chunks(chunk: bytes) -> AsyncIterator[bytes]:
+    """Bytes that were read already, as chunks."""
+    yield chunk
+
+
+def require_end(call: Call[Any], response: httpx.Response) -> None:
+    """Check that a streamed success shows where it ends.
+
+    Raises:
+        RemoteProtocolError: `answer.no-end`.
+    """
+    if response.status_code != call.row.success or not is_streamed(call.row.answer):
+        return
+    is_framed = response.http_version == "HTTP/2" or not {"content-length", "transfer-encoding"}.isdisjoint(
+        response.headers
+    )
+    if not is_framed:
+        raise RemoteProtocolError(
+            "answer.no-end", f"{call.name} was answered with rows that a lost connection would end"
+        )
+
+
+def certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
+    """The refusal of the server's certificate that caused a failure."""
+    cause: BaseException | None = failure
+    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
+        cause = cause.__cause__ or cause.__context__
+    return cause
+
+
+def failure_text(failure: BaseException) -> str:
+    """Why a connection failed, in one line."""
+    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
+    found = _OTHER_NAME.search(str(certificate_error(failure)))
+    if found:
+        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
+    return str(failure)[:200] or type(failure).__name__

@@ -6,15 +6,30 @@ No redirects, no proxies but one that is given, no cookies, no compressed answer
 from __future__ import annotations
 
 import asyncio
+import ssl
 from functools import cache
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, cast
 
 import httpx
 
-from tppkit.client.deadline import deadline
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
+from tppkit.client.tls_sessions import deadline
+
+# httpx2 looks like httpx and shares no class with it.
+LIBRARIES: tuple[Any, ...]
+try:
+    import httpx2
+except ImportError:
+    LIBRARIES = (httpx,)
+else:
+    LIBRARIES = (httpx, httpx2)
+
+AUTHS: tuple[type, ...] = tuple(library.Auth for library in LIBRARIES)
+TIMEOUTS: tuple[type[Exception], ...] = (*(library.TimeoutException for library in LIBRARIES), TimeoutError)
+# SSLError: the asynchronous drivers let a TLS alert through as it is.
+FAILURES: tuple[type[Exception], ...] = (*(library.TransportError for library in LIBRARIES), ssl.SSLError)
 
 DEFAULT_TIMEOUT_S = 30.0
 KEEP_ALIVE_S = 120.0
@@ -25,14 +40,9 @@ _STEP = 0.3
 
 
 def make_client(
-    identity: Identity | NoCertificate,
-    *,
-    base_url: str = "",
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    auth: Any = None,
-    proxy: Any = None,
-    library: Any = httpx,
-) -> httpx.Client:
+    identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
+    proxy: Any = None, library: Any = httpx,
+) -> httpx.Client:  # fmt: skip
     """A client for threads; close it, or use it in a `with` statement.
 
     Args:
@@ -43,28 +53,24 @@ def make_client(
         proxy: address of an egress proxy, or the library's own `Proxy`. TLS goes through it to the bank, and the proxy sees no request.
         library: `httpx` or `httpx2`, whose `Client` it is.
     """
-    return cast(
-        "httpx.Client", _classes(library)[0](timeout_s, **_options(identity, base_url, timeout_s, auth, proxy, library))
-    )
+    options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
+    return cast("httpx.Client", _classes(library)[0](timeout_s, **options))
 
 
 def make_async_client(
-    identity: Identity | NoCertificate,
-    *,
-    base_url: str = "",
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-    auth: Any = None,
-    proxy: Any = None,
-    library: Any = httpx,
-) -> httpx.AsyncClient:
+    identity: Identity | NoCertificate, *, base_url: str = "", timeout_s: float = DEFAULT_TIMEOUT_S, auth: Any = None,
+    proxy: Any = None, library: Any = httpx,
+) -> httpx.AsyncClient:  # fmt: skip
     """The same for asyncio."""
-    options = _options(identity, base_url, timeout_s, auth, proxy, library)
+    options = client_options(identity, timeout_s=timeout_s, base_url=base_url, auth=auth, proxy=proxy, library=library)
     return cast("httpx.AsyncClient", _classes(library)[1](timeout_s, **options))
 
 
-def _options(
-    identity: Identity | NoCertificate, base_url: str, timeout_s: float, auth: Any, proxy: Any, library: Any
-) -> dict[str, Any]:
+def client_options(
+    identity: Identity | NoCertificate, *, timeout_s: float, base_url: str = "", auth: Any = None, proxy: Any = None,
+    library: Any = httpx,
+) -> dict[str, Any]:  # fmt: skip
+    """Options of a library's own client, for a caller that limits the whole of each call itself. Arguments are those of `make_client`."""
     step_s = _STEP * timeout_s
     return {
         "base_url": base_url,

@@ -12,49 +12,58 @@ Connections are kept alive between calls. Redirects are never followed, and prox
 from __future__ import annotations
 
 import asyncio
-import re
-import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, aclosing, asynccontextmanager, closing, contextmanager
-from types import MappingProxyType, TracebackType
-from typing import Any, Generic, NamedTuple, Self, TypeVar, cast
+from functools import partial, wraps
+from types import MappingProxyType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, cast, overload
 
 import httpx
 
-from tppkit.client.answers import AnswerBody, as_chunks, read_next, read_next_async, require_end
-from tppkit.client.calls import Attempts, Call, Calls, ServerAnswer, StreamCall
-from tppkit.client.connections import DEFAULT_TIMEOUT_S, make_async_client, make_client
-from tppkit.client.deadline import deadline
-from tppkit.client.http_libraries import FAILURES, TIMEOUTS
+from tppkit.client.calls import (
+    AnswerBody,
+    Attempts,
+    Call,
+    Calls,
+    ServerAnswer,
+    StreamCall,
+    as_chunks,
+    certificate_error,
+    failure_text,
+    read_next,
+    read_next_async,
+    require_end,
+)
+from tppkit.client.connections import DEFAULT_TIMEOUT_S, FAILURES, TIMEOUTS, client_options
 from tppkit.client.identity import Identity
 from tppkit.client.tls_context import NoCertificate
+from tppkit.client.tls_sessions import deadline
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
 from tppkit.httpsig.message import Message
+from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.wire import RowReader
-
-_OTHER_NAME = re.compile(r"certificate is not valid for ('[^']{1,255}')")
 
 # Overrides what a client that is passed in does with its own requests.
 _PLAIN: Mapping[str, Any] = MappingProxyType({"stream": True, "follow_redirects": False, "auth": None})
 
 C = TypeVar("C", bound=Calls)
 R = TypeVar("R")
+P = ParamSpec("P")
+
+_Step = Callable[[], Any]
+_Reader = Callable[[], RowReader[Any]] | None
 
 
 class _Client(Generic[C]):
-    """What both clients share.
+    """What both clients share. A step is a function of the client that it carries out, awaiting it or not."""
 
-    Args:
-        calls: builds and reads them.
-        timeout_s: for each attempt of a call, in seconds, however slowly the answer comes.
-        clock: monotonic seconds.
-    """
+    _authorize: Callable[[Endpoint[Any, Any], Message], Any]
+    _attempt: Callable[..., Any]
+    _sleep: Callable[[float], Any]
 
     def __init__(self, calls: C, timeout_s: float, clock: Callable[[], float]) -> None:
-        self.calls = calls
-        self._timeout_s = timeout_s
-        self._clock = clock
+        self.calls, self._timeout_s, self._clock = calls, timeout_s, clock
 
     def _request(self, client: httpx.Client | httpx.AsyncClient, message: Message) -> httpx.Request:
         request = client.build_request(
@@ -65,7 +74,7 @@ class _Client(Generic[C]):
         return request
 
     def _steps(self, call: Call[R]) -> Generator[_Step, Any, R]:
-        """What a call does, step by step; a client carries out each step and sends back its outcome."""
+        """What a call does, step by step; the client sends back the outcome of each step."""
         polling = call.polling
         if polling is None:
             return self.calls.read(call, (yield from self._once(call)))
@@ -76,22 +85,24 @@ class _Client(Generic[C]):
                 return result
             if self._clock() + polling.interval_s > end:
                 raise polling.not_final(result)
-            yield _Pause(polling.interval_s)
+            yield partial(self._sleep, polling.interval_s)
             call = polling.again()
 
-    def _once(self, call: Call[Any], reader: _MakeReader | None = None) -> Generator[_Step, Any, ServerAnswer]:
-        message = yield _Authorize(call)
+    def _once(self, call: Call[Any], reader: _Reader = None) -> Generator[_Step, Any, ServerAnswer]:
+        message = yield partial(self._authorize, call.row, call.message)
         attempts, may_be_done = Attempts(call.row), False
         while True:
             answer: ServerAnswer | None = None
             try:
-                answer = yield _Send(call, message, reader)
+                answer = yield partial(self._attempt, call, message, reader)
             except TransportError as e:
                 # After a timeout the caller's time is over, and a wrong certificate stays wrong.
-                is_passing = e.code == "transport.failed" and _certificate_error(e) is None
+                is_passing = e.code == "transport.failed" and certificate_error(e) is None
                 pause_s = attempts.pause_s(None) if is_passing else None
                 if pause_s is None:
-                    raise _with_advice(e, call.to_find_out) from e.__cause__
+                    raise TransportError(
+                        e.code, "; ".join(filter(None, (e.message, call.to_find_out)))
+                    ) from e.__cause__
                 may_be_done = not call.row.safe
             else:
                 pause_s = attempts.pause_s(answer)
@@ -100,27 +111,7 @@ class _Client(Generic[C]):
                         raise self.calls.not_known(call, answer)
                     return cast("ServerAnswer", answer)
                 may_be_done |= answer is not None and answer.status == 503 and not call.row.safe
-            yield _Pause(pause_s)
-
-
-_MakeReader = Callable[[], RowReader[Any]]
-
-
-class _Authorize(NamedTuple):
-    call: Call[Any]
-
-
-class _Send(NamedTuple):
-    call: Call[Any]
-    message: Message
-    reader: _MakeReader | None
-
-
-class _Pause(NamedTuple):
-    seconds: float
-
-
-_Step = _Authorize | _Send | _Pause
+            yield partial(self._sleep, pause_s)
 
 
 class SyncClient(_Client[C]):
@@ -142,15 +133,14 @@ class SyncClient(_Client[C]):
     ) -> None:  # fmt: skip
         super().__init__(calls, timeout_s, clock)
         self._own = http is None
-        self._http = make_client(identity, timeout_s=timeout_s) if http is None else http
+        self._http = httpx.Client(**client_options(identity, timeout_s=timeout_s)) if http is None else http
+        self._authorize = calls.credentials.authorize
         self._sleep = sleep
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -190,7 +180,7 @@ class SyncClient(_Client[C]):
             step = next(steps)
             while True:
                 try:
-                    outcome = self._carry_out(step)
+                    outcome = step()
                 except TransportError as e:
                     step = steps.throw(e)
                 else:
@@ -198,26 +188,16 @@ class SyncClient(_Client[C]):
         except StopIteration as e:
             return e.value
 
-    def _carry_out(self, step: _Step) -> Message | ServerAnswer | None:
-        match step:
-            case _Authorize(call):
-                return self.calls.credentials.authorize(call.row, call.message)
-            case _Send(call, message, reader) if reader is not None:
-                batches = self._batches(call, message, reader())
-                return cast("ServerAnswer", next(batches))._replace(batches=batches)
-            case _Send(call, message):
-                return self._exchange(call, message)
-            case _Pause(seconds):
-                self._sleep(seconds)
-        return None
+    def _attempt(self, call: Call[Any], message: Message, reader: Callable[[], RowReader[Any]] | None) -> ServerAnswer:
+        if reader is None:
+            with closing(self._batches(call, message)) as whole:
+                return cast("ServerAnswer", next(whole))
+        batches = self._batches(call, message, reader())
+        return cast("ServerAnswer", next(batches))._replace(batches=batches)
 
-    def _exchange(self, call: Call[Any], message: Message) -> ServerAnswer:
-        with _transport_errors(), deadline(self._timeout_s), self._answer(call, message) as (answer, chunks):
-            body = AnswerBody()
-            read_next(chunks, body)
-            return answer._replace(body=bytes(body.raw))
-
-    def _batches(self, call: Call[Any], message: Message, reader: RowReader[Any]) -> Generator[Any, None, None]:
+    def _batches(
+        self, call: Call[Any], message: Message, reader: RowReader[Any] | None = None
+    ) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
         with _transport_errors(), ExitStack() as opened:
             with deadline(self._timeout_s):
@@ -258,15 +238,14 @@ class AsyncClient(_Client[C]):
     ) -> None:  # fmt: skip
         super().__init__(calls, timeout_s, clock)
         self._own = http is None
-        self._http = make_async_client(identity, timeout_s=timeout_s) if http is None else http
+        self._http = httpx.AsyncClient(**client_options(identity, timeout_s=timeout_s)) if http is None else http
+        self._authorize = calls.credentials.authorize_async
         self._sleep = sleep
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def aclose(self) -> None:
@@ -292,7 +271,7 @@ class AsyncClient(_Client[C]):
             step = next(steps)
             while True:
                 try:
-                    outcome = await self._carry_out(step)
+                    outcome = await step()
                 except TransportError as e:
                     step = steps.throw(e)
                 else:
@@ -300,27 +279,16 @@ class AsyncClient(_Client[C]):
         except StopIteration as e:
             return e.value
 
-    async def _carry_out(self, step: _Step) -> Message | ServerAnswer | None:
-        match step:
-            case _Authorize(call):
-                return await self.calls.credentials.authorize_async(call.row, call.message)
-            case _Send(call, message, reader) if reader is not None:
-                batches = self._batches(call, message, reader())
-                return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
-            case _Send(call, message):
-                return await self._exchange(call, message)
-            case _Pause(seconds):
-                await self._sleep(seconds)
-        return None
+    async def _attempt(self, call: Call[Any], message: Message, reader: _Reader) -> ServerAnswer:
+        if reader is None:
+            async with aclosing(self._batches(call, message)) as whole:
+                return cast("ServerAnswer", await anext(whole))
+        batches = self._batches(call, message, reader())
+        return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
 
-    async def _exchange(self, call: Call[Any], message: Message) -> ServerAnswer:
-        with _transport_errors():
-            async with asyncio.timeout(self._timeout_s), self._answer(call, message) as (answer, chunks):
-                body = AnswerBody()
-                await read_next_async(chunks, body)
-                return answer._replace(body=bytes(body.raw))
-
-    async def _batches(self, call: Call[Any], message: Message, reader: RowReader[Any]) -> AsyncGenerator[Any, None]:
+    async def _batches(
+        self, call: Call[Any], message: Message, reader: RowReader[Any] | None = None
+    ) -> AsyncGenerator[Any, None]:
         with _transport_errors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
@@ -353,6 +321,76 @@ class AsyncClient(_Client[C]):
             await response.aclose()
 
 
+class Method(Generic[C, P, R]):
+    """A method of a client, made from the builder of its request.
+
+    On a `SyncClient` it returns the result, on an `AsyncClient` a coroutine, on the class the builder itself.
+
+    Args:
+        build: a method of the client's `Calls`.
+
+    Example:
+        payment_status = Method(Psd2Calls.payment_status)
+    """
+
+    def __init__(self, build: Callable[Concatenate[C, P], Call[R]]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], Call[R]]: ...
+    @overload
+    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, R]: ...
+    @overload
+    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
+        """The method of this client."""
+        if isinstance(client, AsyncClient):
+            return _built_async(self._build, client)
+        return self._build if client is None else _built(self._build, client.calls, client.send)
+
+
+class StreamMethod(Generic[C, P, R]):
+    """A method of a client whose result is rows: a generator on a `SyncClient`, an asynchronous one on an `AsyncClient`.
+
+    Args:
+        build: a method of the client's `Calls`.
+
+    Example:
+        search_csv = StreamMethod(GatewayCalls.search_csv)
+    """
+
+    def __init__(self, build: Callable[Concatenate[C, P], StreamCall[R]]) -> None:
+        self._build = build
+        self.__doc__ = build.__doc__
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[C, P], StreamCall[R]]: ...
+    @overload
+    def __get__(self, client: SyncClient[C], owner: type) -> Callable[P, Generator[R, None, None]]: ...
+    @overload
+    def __get__(self, client: AsyncClient[C], owner: type) -> Callable[P, AsyncGenerator[R, None]]: ...
+    def __get__(self, client: SyncClient[C] | AsyncClient[C] | None, owner: type) -> Any:
+        """The method of this client."""
+        return self._build if client is None else _built(self._build, client.calls, client.stream)
+
+
+def _built(build: Callable[..., Any], calls: Calls, send: Callable[[Any], Any]) -> Callable[..., Any]:
+    @wraps(build)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return send(build(calls, *args, **kwargs))
+
+    return method
+
+
+def _built_async(build: Callable[..., Any], client: AsyncClient[C]) -> Callable[..., Any]:
+    @wraps(build)
+    async def method(*args: Any, **kwargs: Any) -> Any:
+        return await client.send(build(client.calls, *args, **kwargs))
+
+    return method
+
+
 @contextmanager
 def _transport_errors() -> Iterator[None]:
     try:
@@ -360,23 +398,4 @@ def _transport_errors() -> Iterator[None]:
     except TIMEOUTS as e:
         raise TransportError("transport.timeout", f"the bank did not answer in time ({type(e).__name__})") from e
     except FAILURES as e:
-        raise TransportError("transport.failed", f"the connection failed: {_reason(e)}") from e
-
-
-def _with_advice(failure: TransportError, to_find_out: str) -> TransportError:
-    return TransportError(failure.code, f"{failure.message}; {to_find_out}") if to_find_out else failure
-
-
-def _certificate_error(failure: BaseException) -> ssl.SSLCertVerificationError | None:
-    cause: BaseException | None = failure
-    while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
-        cause = cause.__cause__ or cause.__context__
-    return cause
-
-
-def _reason(failure: BaseException) -> str:
-    # OpenSSL reports the name that was asked for, but not that only names in subjectAltName count.
-    found = _OTHER_NAME.search(str(_certificate_error(failure)))
-    if found:
-        return f"the server's certificate has no subjectAltName for {found[1]}; the common name is not used"
-    return str(failure)[:200] or type(failure).__name__
+        raise TransportError("transport.failed", f"the connection failed: {failure_text(e)}") from e

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from types import MappingProxyType
 
 from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 
 from tppkit.certificates import EidasCertificate
 from tppkit.certificates.pair import public_key_info
-from tppkit.client.validity import check_validity
-from tppkit.errors import ConfigurationError, Finding, FormatError
+from tppkit.errors import ConfigurationError, Finding, FormatError, Severity
 from tppkit.trust.path.strength import is_signed_by
 
 
@@ -52,11 +52,25 @@ class IdentityCertificates:
             )
 
     def check_validity(self, at: datetime, ahead: timedelta) -> Iterator[Finding]:
-        """What is to be said about the validity of QWAC, its chain and QSealC, as `validity.check_validity`."""
+        """What is to be said about the validity of QWAC, its chain and QSealC; an end within `ahead` is a warning."""
         named = [("QWAC", self.qwac), *(("QWAC's authority", authority) for authority in self.chain)]
         if self.qseal is not None:
             named.append(("QSealC", self.qseal))
-        return check_validity(named, at=at, ahead=ahead)
+        for name, certificate in named:
+            left = certificate.not_after - at
+            values = MappingProxyType(
+                {"certificate": name, "not_after": certificate.not_after.isoformat(), "days": str(left.days)}
+            )
+            what = f"the {name} {certificate.subject}"
+            if at < certificate.not_before:
+                message = f"{what} is valid from {certificate.not_before.isoformat()} only"
+                yield Finding("identity.not-yet-valid", Severity.ERROR, message, values=values)
+            elif left < timedelta(0):
+                message = f"{what} expired on {certificate.not_after.isoformat()}"
+                yield Finding("identity.expired", Severity.ERROR, message, values=values)
+            elif left < ahead:
+                message = f"{what} expires on {certificate.not_after.isoformat()}, in {left.days} days"
+                yield Finding("identity.expires", Severity.WARNING, message, values=values)
 
     def require_renewal_of(self, present: IdentityCertificates, at: datetime) -> None:
         """These may take the place of the present ones.

@@ -24,10 +24,10 @@ from tppkit._clock import utc_now
 from tppkit.client.calls import Call, Calls, Polling, split_base_url
 from tppkit.client.connections import DEFAULT_TIMEOUT_S
 from tppkit.client.credentials import SealCredentials
-from tppkit.client.driver import AsyncClient, SyncClient
+from tppkit.client.driver import AsyncClient, Method, SyncClient
 from tppkit.client.identity import Identity
-from tppkit.client.methods import Method
 from tppkit.errors import TransportError
+from tppkit.httpsig.components import parse_origin
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import (
     PAYMENT,
@@ -74,7 +74,7 @@ class Psd2Calls(Calls):
         self, base_url: str, *, identity: Identity, new_request_id: Callable[[], UUID] = uuid4,
         now: Callable[[], datetime] = utc_now,
     ) -> None:  # fmt: skip
-        credentials = SealCredentials(identity, origin=split_base_url(base_url)[0], now=now)
+        credentials = SealCredentials(identity, origin=parse_origin(split_base_url(base_url)[0]), now=now)
         super().__init__(PSD2, base_url, credentials=credentials)
         self._new_request_id = new_request_id
 

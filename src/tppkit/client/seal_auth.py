@@ -18,9 +18,9 @@ from uuid import UUID, uuid4
 import httpx
 
 from tppkit._clock import utc_now
-from tppkit.client.http_libraries import AUTHS
+from tppkit.client.connections import AUTHS
+from tppkit.client.credentials import SealCredentials, Sealed
 from tppkit.client.identity import Identity
-from tppkit.client.sealing import Sealed, Sealing
 from tppkit.errors import ConfigurationError, FormatError, LocalProtocolError, RemoteProtocolError
 from tppkit.httpsig.components import Origin, parse_origin, shown_origin
 from tppkit.httpsig.message import Message
@@ -41,7 +41,7 @@ class SealAuth(_Auth):
     A request without X-Request-ID gets a new one, and one without Date the present time where the dialect covers it. A request
     that is sent again (the same request object, or the same X-Request-ID with the same method, target, body and covered headers)
     carries the same signature as before, byte for byte, until that has expired; the same X-Request-ID with anything else is
-    refused. `SealedRequests` says how long requests are known; a request object that is sent after that is sealed anew under its id.
+    refused. `SealCredentials` says how long requests are known; a request object that is sent after that is sealed anew under its id.
 
     What is sent is a copy (`response.request`), so one request object may be sent from several threads and tasks at once. The caller's
     own is left as it is, but for the id that it got: that is written into its headers, so a request that is copied from it, or
@@ -71,13 +71,13 @@ class SealAuth(_Auth):
             raise ConfigurationError("seal.absent", "this identity has no seal")
         self._origin = _parse_origin(origin)
         self._new_request_id = new_request_id
-        self._sealing = Sealing(identity, origin=self._origin, now=now)
+        self._credentials = SealCredentials(identity, origin=self._origin, now=now)
 
     def sync_auth_flow(self, request: Any) -> Generator[Any, Any, None]:
         """Seal the request, send it once, and refuse a redirect.
 
         Raises:
-            LocalProtocolError: `seal.origin`, `client.target`, and as `Sealing.seal`; nothing was sent.
+            LocalProtocolError: `seal.origin`, `client.target`, and as `SealCredentials.seal`; nothing was sent.
             RemoteProtocolError: `answer.redirect`.
             ConfigurationError, TransportError: of the signer; nothing was sent.
         """
@@ -85,7 +85,7 @@ class SealAuth(_Auth):
         request.read()
         message = _message(request)
         sent = _sealed_copy(
-            request, message, self._sealing.seal(message, give_id=lambda header: self._id_of(request, header))
+            request, message, self._credentials.seal(message, give_id=lambda header: self._id_of(request, header))
         )
         extensions = sent.extensions
         sent.extensions = {**extensions, "trace": _guard(sent, extensions.get("trace"))}
@@ -99,7 +99,7 @@ class SealAuth(_Auth):
         self._require_origin(request)
         await request.aread()
         message = _message(request)
-        sealed = await self._sealing.seal_async(message, give_id=lambda header: self._id_of(request, header))
+        sealed = await self._credentials.seal_async(message, give_id=lambda header: self._id_of(request, header))
         sent = _sealed_copy(request, message, sealed)
         extensions = sent.extensions
         sent.extensions = {**extensions, "trace": _async_guard(sent, extensions.get("trace"))}

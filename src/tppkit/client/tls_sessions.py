@@ -1,7 +1,8 @@
 """A TLS context that resumes sessions: the second connection to a bank costs one round trip less and no certificates.
 
 HTTP libraries give `ssl` no session, so the context itself remembers them, for sockets (`wrap_socket`) and for event loops
-(`wrap_bio`) alike.
+(`wrap_bio`) alike. Libraries limit each read only, so a server that sends a byte now and then holds a caller for hours: within
+`deadline`, every step on a connection gets only what is left of the whole. In asyncio, `asyncio.timeout` does the same.
 Source: RFC 8446 section 2.2 (TLS 1.3), RFC 5077 (TLS 1.2); Python's `ssl`, sections "TLS 1.3" and "SSL session".
 """
 
@@ -12,15 +13,67 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
-
-from tppkit.client.deadline import limited
 
 # A resumed connection shows no certificate again, so the bank's is looked at anew at least this often.
 MAX_SESSION_S = 3600.0
 MAX_SESSIONS = 64
 
 Peer = tuple[str | None, int | None]
+
+
+class _Deadline(NamedTuple):
+    end: float
+    clock: Callable[[], float]
+
+    def left(self) -> float:
+        left = self.end - self.clock()
+        if left <= 0:
+            raise TimeoutError("the time for the whole call is over")
+        return left
+
+
+# Of the running call: HTTP libraries have no way to hand it down to a connection that may be an old one.
+_DEADLINE: ContextVar[_Deadline | None] = ContextVar("tppkit_deadline", default=None)
+
+
+@contextmanager
+def deadline(seconds: float, *, clock: Callable[[], float] = time.monotonic) -> Iterator[None]:
+    """Limit everything that this thread reads from and writes to TLS connections of an `Identity` until the end of the block.
+
+    What takes place before TLS, name resolution and TCP connection, is limited by the HTTP library's own connect timeout.
+
+    Args:
+        seconds: for all of it; a deadline around this one that ends earlier stays in force.
+        clock: seconds that only go forward.
+
+    Raises:
+        TimeoutError: from reads and writes when the time is over; HTTP libraries make their own timeout errors of it.
+    """
+    outer = _DEADLINE.get()
+    new = _Deadline(clock() + seconds, clock)
+    token = _DEADLINE.set(outer if outer is not None and outer.left() < seconds else new)
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(token)
+
+
+@contextmanager
+def _limited(connection: socket.socket) -> Iterator[None]:
+    """Give one step on a connection only what is left of the running call's time."""
+    running = _DEADLINE.get()
+    if running is None:
+        yield
+        return
+    before = connection.gettimeout()
+    left = running.left()
+    connection.settimeout(left if before is None else min(before, left))
+    try:
+        yield
+    finally:
+        connection.settimeout(before)
 
 
 class _Session(NamedTuple):
@@ -114,7 +167,7 @@ class _Socket(ssl.SSLSocket):
 
     def read(self, len: int = 1024, buffer: Any = None) -> Any:
         """As of `ssl.SSLSocket`, within the time of the whole call."""
-        with limited(self), _forgotten_on_failure(self):
+        with _limited(self), _forgotten_on_failure(self):
             data = super().read(len, buffer)
         if not self._remembered:
             _remember(self)
@@ -122,7 +175,7 @@ class _Socket(ssl.SSLSocket):
 
     def send(self, data: Any, flags: int = 0) -> int:
         """As of `ssl.SSLSocket`, within the time of the whole call."""
-        with limited(self), _forgotten_on_failure(self):
+        with _limited(self), _forgotten_on_failure(self):
             return super().send(data, flags)
 
 

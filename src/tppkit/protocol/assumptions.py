@@ -59,7 +59,7 @@ ASSUMPTIONS: tuple[Assumption, ...] = (
     Assumption(
         "age-of-a-date", "psd2", "for how long a seal whose only time is a covered Date counts; then a provider makes a new one for the "
         "same request",
-        "five minutes", "as far as clock-skew lets a Date be off", "client.sealing.DATE_LIFETIME",
+        "five minutes", "as far as clock-skew lets a Date be off", "client.credentials.DATE_LIFETIME",
     ),
     Assumption(
         "pem-in-header", "psd2", "how a certificate in PEM stands in a header, which holds no line break",

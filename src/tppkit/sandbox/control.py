@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError, TppkitError
 from tppkit.protocol.wire import require_media_type
-from tppkit.web.message import read_message
+from tppkit.web.sources import read_message
 
 _MAX_BODY_BYTES = 4096
 _HOST = re.compile(r"(?P<name>\[::1\]|[A-Za-z0-9.]+)(:[0-9]{1,5})?")

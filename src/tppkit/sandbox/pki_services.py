@@ -29,7 +29,7 @@ from tppkit.testpki.opening import file_inside
 from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.testpki.trusted_lists import LIST_FILES
-from tppkit.web.message import read_message
+from tppkit.web.sources import read_message
 
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
 _CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"

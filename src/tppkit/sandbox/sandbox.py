@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -180,6 +181,6 @@ class Sandbox:
 
 def _token_source(seed: int | None) -> Callable[[], str]:
     if seed is None:
-        return lambda: secrets.token_urlsafe(24)
+        return partial(secrets.token_urlsafe, 24)
     chance = random.Random(seed)  # noqa: S311  # asked for: the same ids again, for tests
     return lambda: f"{chance.getrandbits(192):048x}"

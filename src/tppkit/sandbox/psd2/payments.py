@@ -66,7 +66,7 @@ class Psd2Settings:
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    redirect_uri = call.headers.get("tpp-redirect-uri")  # assumption uncovered-headers: the seal does not cover it
+    redirect_uri = call.header("tpp-redirect-uri")  # assumption uncovered-headers: the seal does not cover it
     if redirect_uri is not None:
         parse_redirect_uri(redirect_uri)
     rules = settings.rules
@@ -184,7 +184,7 @@ def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, red
     progress = Progress(PAYMENT.initial, call.at)
     while True:  # a seed makes the ids of an earlier run again, which are skipped
         payment = StoredPayment(
-            call.new_id(), call.caller, product, call.raw, call.new_id(), redirect_uri, progress
+            call.new_id(), call.caller, product, call.message.body, call.new_id(), redirect_uri, progress
         )  # fmt: skip
         if add_payment(call.db, payment):
             return payment
