@@ -25,7 +25,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     load_callback_key,
 )
-from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
@@ -65,7 +65,7 @@ receiver = CallbackReceiver(
     ],
     keys=[load_callback_key(Path("service.pub"), name="live-2026")],
 )
-store = SqliteStore(DATABASE)
+store = InboxStore(f"sqlite:///{DATABASE}")
 store.create_tables()
 if Effect._meta.db_table not in connection.introspection.table_names():
     with connection.schema_editor() as editor:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
+from sqlalchemy import Connection, text
 
 from tppkit.callbacks import (
     CallbackAddress,
@@ -19,7 +20,7 @@ from tppkit.callbacks import (
     VerifiedCallback,
     load_callback_key,
 )
-from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, CallbackMiddleware
 
@@ -33,13 +34,13 @@ receiver = CallbackReceiver(
     ],
     keys=[load_callback_key(Path("service.pub"), name="live-2026")],
 )
-store = SqliteStore(DATABASE)
+store = InboxStore(f"sqlite:///{DATABASE}")
 store.create_tables()
 with sqlite3.connect(DATABASE) as connection:
     connection.execute("CREATE TABLE IF NOT EXISTS effects (what TEXT)")
 
 
-def handle(callback: VerifiedCallback, connection: sqlite3.Connection) -> None:
+def handle(callback: VerifiedCallback, connection: Connection) -> None:
     """Has the effect of a callback; committed together with the mark that it is done, or not at all."""
     match callback.event:
         case AccessGranted():
@@ -48,7 +49,7 @@ def handle(callback: VerifiedCallback, connection: sqlite3.Connection) -> None:
             what = f"{record} {version} {state}"
         case LoginConfirmed():
             what = "login"
-    connection.execute("INSERT INTO effects VALUES (?)", (what,))
+    connection.execute(text("INSERT INTO effects VALUES (:what)"), {"what": what})
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from flask import Flask, Response, jsonify
+from sqlalchemy import Connection, text
 
 from tppkit.callbacks import (
     CallbackAddress,
@@ -22,8 +23,8 @@ from tppkit.callbacks import (
     VerifiedCallback,
     load_callback_key,
 )
-from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import InboxError
+from tppkit.inbox.store import InboxStore
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, LoginPermission, LoginRequest, Transaction
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
@@ -37,13 +38,13 @@ receiver = CallbackReceiver(
     ],
     keys=[load_callback_key(Path("service.pub"), name="live-2026")],
 )
-store = SqliteStore(DATABASE)
+store = InboxStore(f"sqlite:///{DATABASE}")
 store.create_tables()
 with sqlite3.connect(DATABASE) as connection:
     connection.execute("CREATE TABLE IF NOT EXISTS effects (what TEXT)")
 
 
-def handle(callback: VerifiedCallback, connection: sqlite3.Connection) -> None:
+def handle(callback: VerifiedCallback, connection: Connection) -> None:
     """Has the effect of a callback; committed together with the mark that it is done; tried again when it raises."""
     match callback.event:
         case AccessGranted():
@@ -52,7 +53,7 @@ def handle(callback: VerifiedCallback, connection: sqlite3.Connection) -> None:
             what = f"{record} {version} {state}"
         case LoginConfirmed():
             what = "login"
-    connection.execute("INSERT INTO effects VALUES (?)", (what,))
+    connection.execute(text("INSERT INTO effects VALUES (:what)"), {"what": what})
 
 
 def ask_login(callback: VerifiedCallback) -> LoginRequest:

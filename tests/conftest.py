@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from servers import postgresql_url, redis_url
+from servers import postgresql_url
 from tppkit.seals import KeySigner, Seal, SealPolicy
 from tppkit.testpki import Issued, Pki, make_pki, make_provider
 from tppkit.trust import PathVerifier, make_anchors
 
-__all__ = ["postgresql_url", "redis_url"]
+__all__ = ["postgresql_url"]
 
 settings.register_profile(
     "quick", max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -1,6 +1,6 @@
 """Real database servers for tests: each test process starts its own on loopback and stops it at its end.
 
-PostgreSQL listens on a Unix socket in a private folder, Redis on a free port of 127.0.0.1.
+PostgreSQL listens on a Unix socket in a private folder.
 """
 
 from __future__ import annotations
@@ -39,19 +39,6 @@ def postgresql_url() -> Iterator[str]:
             url = f"postgresql:///postgres?host={folder}&user=tppkit"
             _wait(lambda: _accepts(url), "PostgreSQL")
             yield url
-
-
-@pytest.fixture(scope="session")
-def redis_url() -> Iterator[str]:
-    """The address of an empty Redis server (`redis://127.0.0.1:…/0`)."""
-    with _folder("redis") as folder:
-        server = _program("redis-server", "redis-server")
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
-        command = [server, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
-        with _running(command, owner=_unprivileged(folder)):
-            _wait(lambda: _listens(port), "Redis")
-            yield f"redis://127.0.0.1:{port}/0"
 
 
 @contextmanager
@@ -142,11 +129,6 @@ def _accepts(url: str) -> bool:
     except psycopg.OperationalError:
         return False
     return True
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _wait(ready: Callable[[], bool], what: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, pkcs12
 
 from tppkit.callbacks import load_callback_key
-from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.certificates import load_certificates, read_sources
 from tppkit.client import Identity
 from tppkit.errors import ConfigurationError, TppkitError
@@ -60,7 +59,6 @@ PATHS: dict[str, Callable[[str, Pki], Any]] = {
     "audit_archive": lambda at, pki: list(
         audit_archive(f"{at}/archive", paths=PathVerifier(load_anchors(f"{at}/pki/root.pem")))
     ),
-    "SqliteStore": lambda at, pki: SqliteStore(f"{at}/inbox.sqlite").close(),
     "SandboxSettings": lambda at, pki: SandboxSettings(f"{at}/sandbox", pki=f"{at}/pki").directory / "x",
 }  # fmt: skip
 

@@ -780,47 +780,33 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "a handler ended the transaction that the inbox began",
             "leave commit() and rollback() to the inbox; raise to undo",
         ),
-        "inbox.nested": Code(
-            "a handler used the inbox that called it",
-            "let the handler write by the connection it gets, and use the inbox when it has returned",
-        ),
         "inbox.no-transaction": Code(
             "there is no transaction that the caller's writes could be part of",
-            "begin one, on a connection or engine without AUTOCOMMIT; use a store in SQLite, PostgreSQL or behind SQLAlchemy, or `handle`"
-            " and `accept`",
+            "begin one, on a connection of the inbox's kind of database without AUTOCOMMIT; or use `handle` or `accept`",
         ),
         "inbox.prefix": Code(
             "this cannot begin the names of the inbox's tables",
             "use a lower-case letter, then lower-case letters, digits and `_`, at most 30 characters",
         ),
-        "inbox.redis": Code(
-            "this Redis client cannot be used",
-            "make the client with decode_responses=False",
-        ),
         "inbox.schema": Code(
-            "the inbox's tables were made by another version of this program",
-            "a newer version made them: use that one, or another prefix once what waits is worked off",
+            "a table with a name of the inbox's has other columns",
+            "give the inbox another prefix",
         ),
         "inbox.setting": Code(
             "a setting of the inbox cannot work",
             "correct the setting that the message names",
         ),
         "inbox.sqlite": Code(
-            "SQLite is too old for the inbox, or it was given no file",
-            "use a Python with SQLite 3.35 or later, and give the pathlib.Path of a file",
+            "the inbox was given an address of SQLite without a file",
+            "name a file, for example sqlite:///inbox.sqlite",
         ),
         "inbox.time": Code(
             "the function that tells a time window the time of a callback failed",
             "answer 503, so that the service repeats the callback; mend what the function needs: the error's cause names it",
         ),
-        "inbox.transaction-open": Code(
-            "the store was given a connection that has an open transaction, so it could not commit by itself",
-            "give the store connections of its own, from a pool; use `once` or `handle_within` for a transaction of yours",
-        ),
         "inbox.unavailable": Code(
             "the inbox's store fails",
-            "answer 503, so that the service repeats the callback; call create_tables() at first and after each upgrade, look at the"
-            " store's log",
+            "answer 503, so that the service repeats the callback; call create_tables() at first, and look at the database's log",
         ),
         "internal.unexpected": Code(
             "something that nobody foresaw went wrong",

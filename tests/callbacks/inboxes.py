@@ -1,37 +1,30 @@
-"""A service that signs callbacks, a receiver that believes it, and every store with a table for effects."""
+"""A service that signs callbacks, a receiver that accepts them, and each kind of store with a table for effects."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psycopg
-import redis
+import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
-from sqlalchemy import create_engine, text
-from sqlalchemy.orm import sessionmaker
+from sqlalchemy import Column, Integer, MetaData, String, Table, insert, select
 
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
     CallbackKind,
     CallbackReceiver,
+    Inbox,
+    InboxSettings,
     ReceivedCallback,
     VerifiedCallback,
     sign_callback,
 )
-from tppkit.callbacks.stores import Store
-from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.callbacks.stores.postgresql import PostgresqlStore
-from tppkit.callbacks.stores.redis import RedisStore
-from tppkit.callbacks.stores.sqlalchemy import SqlalchemyStore
-from tppkit.callbacks.stores.sqlite import SqliteStore
+from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.protocol.legacy import Transaction
 
 AT = datetime(2026, 6, 1, 12, 0, tzinfo=UTC)
@@ -44,6 +37,7 @@ ADDRESSES = (
     CallbackAddress("https://tpp.example/cb/{token}", CallbackKind.PAYMENT),
     CallbackAddress("https://tpp.example/login/ž/{token}", CallbackKind.LOGIN),
 )
+EFFECTS = Table("effects", MetaData(), Column("id", Integer, primary_key=True), Column("line", String))
 
 
 def receiver() -> CallbackReceiver:
@@ -77,11 +71,14 @@ def scan(request_id: str, *, token: str = UUID) -> ReceivedCallback:
 
 @dataclass
 class Case:
-    """One store, how a handler writes an effect with it, and what was written."""
+    """A store, how a handler writes an effect with it, and what was written."""
 
-    store: Store
+    store: InboxStore
     write: Callable[[Any, str], object]
     effects: Callable[[], list[str]]
+
+    def inbox(self, settings: InboxSettings | None = None) -> Inbox:
+        return Inbox(receiver(), self.store, settings=settings or InboxSettings())
 
     def handler(self, callback: VerifiedCallback, connection: Any) -> None:
         event = callback.event
@@ -90,108 +87,37 @@ class Case:
         )
 
 
-def memory_case() -> Case:
-    effects: list[str] = []
-    return Case(MemoryStore(), lambda _, line: effects.append(line), lambda: list(effects))
-
-
-def sqlite_case(path: Path) -> Case:
-    store = SqliteStore(path)
-    store.create_tables()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE IF NOT EXISTS effects (line TEXT)")
-
-    def effects() -> list[str]:
-        with closing(sqlite3.connect(path)) as connection:
-            return [line for (line,) in connection.execute("SELECT line FROM effects ORDER BY rowid")]
-
-    return Case(store, lambda connection, line: connection.execute("INSERT INTO effects VALUES (?)", (line,)), effects)
-
-
 def new_prefix(kind: str) -> str:
-    """For tables or keys that no other test of this process has."""
+    """For tables that no other test of this process has."""
     return f"{kind}{next(_NUMBERS)}_"
 
 
-def postgresql_case(url: str, prefix: str) -> Case:
-    store = PostgresqlStore(lambda: psycopg.connect(url), prefix=prefix)
+def core_case(store: InboxStore) -> Case:
+    """A case of a store, whose effects are in the same database; one database has the effects of one case."""
     store.create_tables()
-    make_effects(url, prefix)
-    insert = f"INSERT INTO {prefix}effects (line) VALUES (%s)"
-    return Case(store, lambda connection, line: connection.execute(insert, (line,)), lambda: read_effects(url, prefix))
-
-
-def make_effects(url: str, prefix: str) -> None:
-    with psycopg.connect(url) as connection:
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {prefix}effects (id SERIAL, line TEXT)")
-
-
-def read_effects(url: str, prefix: str) -> list[str]:
-    with psycopg.connect(url) as connection:
-        return [line for (line,) in connection.execute(f"SELECT line FROM {prefix}effects ORDER BY id")]
-
-
-@contextmanager
-def sqlalchemy_case(url: str, prefix: str) -> Iterator[Case]:
-    engine = create_engine(url, hide_parameters=True)
-    make_session = sessionmaker(engine)
-    store = SqlalchemyStore(make_session, prefix=prefix)
-    store.create_tables()
-    key = "SERIAL" if engine.dialect.name == "postgresql" else "INTEGER PRIMARY KEY"
-    with make_session() as session, session.begin():
-        session.execute(text(f"CREATE TABLE IF NOT EXISTS {prefix}effects (id {key}, line TEXT)"))
-    insert = text(f"INSERT INTO {prefix}effects (line) VALUES (:line)")
+    EFFECTS.metadata.create_all(store.engine)
 
     def effects() -> list[str]:
-        with make_session() as session:
-            return [row.line for row in session.execute(text(f"SELECT line FROM {prefix}effects ORDER BY id"))]
+        with store.engine.connect() as db:
+            return list(db.execute(select(EFFECTS.c.line).order_by(EFFECTS.c.id)).scalars())
 
-    yield Case(store, lambda session, line: session.execute(insert, {"line": line}), effects)
-    engine.dispose()
-
-
-@contextmanager
-def redis_case(url: str, prefix: str) -> Iterator[Case]:
-    with redis.Redis.from_url(url) as client:
-        name = f"{prefix}effects"
-        yield Case(
-            RedisStore(client, prefix=prefix),
-            lambda _, line: client.rpush(name, line),
-            lambda: [line.decode() for line in client.lrange(name, 0, -1)],
-        )
+    return Case(store, lambda db, line: db.execute(insert(EFFECTS).values(line=line)), effects)
 
 
-def located(name: str, folder: Path, server_url: Callable[[str], str]) -> str:
-    """Where the named store is: a path or an address."""
-    match name:
-        case "postgresql":
-            return server_url("postgresql_url")
-        case "sqlalchemy-postgresql":
-            return server_url("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
-        case "sqlalchemy-sqlite":
-            return f"sqlite:///{folder}/inbox.sqlite"
-        case "redis":
-            return server_url("redis_url")
-    return str(folder / "inbox.sqlite")
+def core_url(postgresql_url: str) -> str:
+    return postgresql_url.replace("postgresql:", "postgresql+psycopg:")
 
 
-STORES = ("memory", "sqlite", "postgresql", "sqlalchemy-sqlite", "sqlalchemy-postgresql", "redis")
+STORES = ("memory", "postgresql")
 
 
-@contextmanager
-def open_case(name: str, location: str, prefix: str) -> Iterator[Case]:
-    """The named store, with what is there already."""
-    match name:
-        case "memory":
-            yield memory_case()
-        case "sqlite":
-            yield (case := sqlite_case(Path(location)))
-            case.store.close()  # type: ignore[attr-defined]
-        case "postgresql":
-            yield postgresql_case(location, prefix)
-        case "sqlalchemy-sqlite" | "sqlalchemy-postgresql":
-            with sqlalchemy_case(location, prefix) as case:
-                yield case
-        case "redis":
-            with redis_case(location, prefix) as case:
-                yield case
+def open_case(kind: str, folder: Path, request: pytest.FixtureRequest) -> Case:
+    """The case of a kind of store, new."""
+    if kind == "memory":
+        return core_case(MemoryStore())
+    if kind == "sqlite":
+        return core_case(InboxStore(f"sqlite:///{folder}/inbox.sqlite"))
+    store = InboxStore(core_url(request.getfixturevalue("postgresql_url")), prefix=new_prefix("inbox"))
+    EFFECTS.metadata.drop_all(store.engine)
+    request.addfinalizer(store.close)
+    return core_case(store)

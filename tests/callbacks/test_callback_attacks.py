@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from tppkit.callbacks import CallbackAddress, CallbackKind, CallbackReceiver, Inbox, verify_callback
 from tppkit.callbacks.attacks import ATTACKS, Answer, Target
-from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.inbox.store import MemoryStore
 
 ADDRESS = CallbackAddress(ACCESS_URL, CallbackKind.ACCESS)
 TARGET = Target(key=LIVE, stranger=TEST, address=ADDRESS, body=ACCESS, name="run1")

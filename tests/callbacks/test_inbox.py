@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inboxes import AT, STORES, UUID, Case, grant, located, login, new_prefix, open_case, outcome, received, receiver
+from inboxes import AT, STORES, UUID, Case, grant, login, open_case, outcome, received, receiver
 
-from tppkit.callbacks import Inbox, InboxSettings, Outcome, ReceivedCallback, Retention, Retries
-from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.callbacks import Inbox, InboxSettings, Outcome, ReceivedCallback, Retries
 from tppkit.errors import CallbackRejected, ConfigurationError
+from tppkit.inbox.store import MemoryStore
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 
 
 @pytest.fixture(params=STORES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
-    location = located(request.param, tmp_path, request.getfixturevalue)
-    with open_case(request.param, location, new_prefix("inbox")) as case:
-        yield case
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return open_case(request.param, tmp_path, request)
 
 
 @pytest.fixture
 def inbox(case: Case) -> Inbox:
-    return Inbox(receiver(), case.store)
+    return case.inbox()
 
 
 def raising(callback: Any, connection: Any) -> None:
@@ -87,7 +84,7 @@ def test_a_worker_tells_a_version_that_comes_with_other_content(inbox: Inbox, ca
         inbox.accept(outcome(f"r{n}", tlc=tlc), at=AT + n * SECOND)
     worked = inbox.work(case.handler, at=AT + MINUTE)
     assert outcomes(worked) == [Outcome.APPLIED, Outcome.VERSION_CONFLICT, Outcome.STALE]
-    assert b"executed" in worked[1].entry.body
+    assert b"executed" in worked[1].entry.content
     assert case.effects() == ["t1 1"]
 
 
@@ -191,7 +188,7 @@ def test_a_requestid_counts_for_its_address(inbox: Inbox, case: Case):
 
 
 def test_test_and_live_do_not_use_up_each_others_ids(case: Case):
-    test, live = (Inbox(receiver(), case.store, settings=InboxSettings(environment=name)) for name in ("test", "live"))
+    test, live = (case.inbox(InboxSettings(environment=name)) for name in ("test", "live"))
     assert test.handle(outcome("r1", ver=7), case.handler, at=AT).outcome is Outcome.APPLIED
     assert live.handle(outcome("r1", ver=1), case.handler, at=AT).outcome is Outcome.APPLIED
 
@@ -221,7 +218,7 @@ def test_a_handlers_error_is_raised_and_the_callback_comes_again(inbox: Inbox, c
     with pytest.raises(LookupError, match="a secret"):
         inbox.handle(outcome("r1"), raising, at=AT)
     (failure,) = inbox.failed()
-    assert (failure.reason, failure.attempts, failure.entry.request_id) == ("LookupError", 1, "r1")
+    assert (failure.reason, failure.attempts, failure.entry.name) == ("LookupError", 1, "r1")
     assert inbox.handle(outcome("r1"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
     assert inbox.failed() == []
     assert case.effects() == ["t1 1"]
@@ -245,15 +242,14 @@ def test_a_callback_that_fails_does_not_hold_up_the_others(inbox: Inbox, case: C
             raise LookupError
 
     assert outcomes(inbox.work(second_fails, at=AT + MINUTE)) == [Outcome.APPLIED, Outcome.FAILED, Outcome.APPLIED]
-    assert [failure.entry.request_id for failure in inbox.failed()] == ["r1"]
+    assert [failure.entry.name for failure in inbox.failed()] == ["r1"]
     inbox.work(case.handler, at=AT + 2 * MINUTE)
     assert sorted(set(case.effects())) == ["t0 1", "t1 1", "t2 1"]
-    if case.store.promise == "exactly-once":
-        assert len(case.effects()) == 3
+    assert len(case.effects()) == 3
 
 
 def test_a_callback_that_fails_too_often_waits_to_be_released(case: Case):
-    inbox = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=2)))
+    inbox = case.inbox(InboxSettings(retries=Retries(attempts=2)))
     inbox.accept(outcome("r1"), at=AT)
     inbox.work(raising, at=AT)
     inbox.work(raising, at=AT + MINUTE)
@@ -306,15 +302,12 @@ def test_a_grant_that_failed_is_applied_under_another_requestid(inbox: Inbox, ca
 
 
 def test_a_callback_that_ends_its_worker_takes_no_other_with_it(case: Case):
-    class Killed(BaseException):
-        """The process ends."""
-
     def second_ends(callback: Any, connection: Any) -> None:
         if callback.request_id == "r1":
             raise Killed
         case.handler(callback, connection)
 
-    inbox = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=3)))
+    inbox = case.inbox(InboxSettings(retries=Retries(attempts=3)))
     for n in range(4):
         inbox.accept(outcome(f"r{n}", record=f"t{n}"), at=AT + n * SECOND)
     for n in range(1, 8):
@@ -322,16 +315,24 @@ def test_a_callback_that_ends_its_worker_takes_no_other_with_it(case: Case):
             inbox.work(second_ends, at=AT + 2 * n * MINUTE)
     assert sorted(set(case.effects())) == ["t0 1", "t2 1", "t3 1"]
     (failure,) = inbox.failed()
-    assert (failure.entry.request_id, failure.reason, failure.due_at) == ("r1", "lease-ended", None)
+    assert (failure.entry.name, failure.reason, failure.due_at) == ("r1", "lease-ended", None)
     assert failure.attempts == 3
     assert inbox.release(failure, at=AT + DAY)
     assert outcomes(inbox.work(case.handler, at=AT + DAY)) == [Outcome.APPLIED]
 
 
+class Killed(BaseException):
+    """The worker's process ends."""
+
+
+def dies(callback: Any, connection: Any) -> None:
+    raise Killed
+
+
 def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):
     inbox.accept(outcome("r1"), at=AT)
-    crashed = case.store.take(at=AT, until=AT + MINUTE, limit=10)
-    assert [one.entry.request_id for one in crashed] == ["r1"]
+    with pytest.raises(Killed):
+        inbox.work(dies, at=AT)
     assert inbox.work(case.handler, at=AT + MINUTE - SECOND) == []
     busy = inbox.handle(outcome("r1"), case.handler, at=AT + MINUTE - SECOND)
     assert (busy.outcome, busy.acknowledged) == (Outcome.BUSY, False)
@@ -340,15 +341,12 @@ def test_a_claim_is_held_until_its_lease_ends(inbox: Inbox, case: Case):
     assert case.effects() == ["t1 1"]
 
 
-def test_a_worker_whose_lease_ended_is_overtaken_without_a_second_effect(inbox: Inbox, case: Case):
+def test_a_delivery_takes_over_a_claim_whose_lease_has_ended(inbox: Inbox, case: Case):
     inbox.accept(outcome("r1"), at=AT)
-    slow = case.store.take(at=AT, until=AT + MINUTE, limit=10)
-    inbox.work(case.handler, at=AT + MINUTE)
-    late = case.store.resume(
-        slow, lambda _, connection: case.write(connection, "twice"), at=AT + MINUTE, retry=lambda _: None
-    )
-    assert late == [Outcome.BUSY]
-    assert case.effects() == ["t1 1"]
+    with pytest.raises(Killed):
+        inbox.work(dies, at=AT)
+    assert inbox.handle(outcome("r1"), case.handler, at=AT + MINUTE).outcome is Outcome.APPLIED
+    assert inbox.work(case.handler, at=AT + MINUTE) == []
 
 
 def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case: Case):
@@ -363,7 +361,8 @@ def test_workers_take_the_oldest_first_and_no_more_than_asked(inbox: Inbox, case
 def test_what_a_dead_worker_had_is_taken_in_the_order_it_came(inbox: Inbox, case: Case):
     for n in range(6):
         inbox.accept(outcome(f"r{n}", ver=n), at=AT + n * SECOND)
-    case.store.take(at=AT + MINUTE, until=AT + 2 * MINUTE, limit=10)
+    with pytest.raises(Killed):
+        inbox.work(dies, at=AT + MINUTE)
     for n in range(3):
         inbox.work(case.handler, at=AT + (3 + n) * MINUTE, limit=2)
     assert case.effects() == [f"t1 {n}" for n in range(6)]
@@ -377,7 +376,7 @@ def test_what_is_done_is_forgotten_after_its_retention_and_what_waits_never(inbo
     assert inbox.purge(at=AT + 7 * DAY) == 0
     assert inbox.purge(at=AT + 7 * DAY + SECOND) == 1
     assert inbox.accept(login("waits"), at=AT).outcome is Outcome.REPEATED
-    assert [failure.entry.request_id for failure in inbox.failed()] == ["failed"]
+    assert [failure.entry.name for failure in inbox.failed()] == ["failed"]
     # The requestid is new again, the version is not.
     assert inbox.handle(outcome("done"), case.handler, at=AT + 8 * DAY).outcome is Outcome.STALE
     assert inbox.purge(at=AT + 401 * DAY) == 2
@@ -397,53 +396,10 @@ def test_what_is_done_counts_from_the_time_it_was_done_at_by_the_clock(inbox: In
     assert inbox.handle(outcome("r2"), case.handler, at=AT).outcome is Outcome.STALE  # versions are kept for longer
 
 
-def test_a_purge_goes_in_bounded_batches(inbox: Inbox, case: Case):
-    for n in range(5):
-        inbox.handle(login(f"r{n}"), case.handler, at=AT)
-    lifetimes = Retention().at(AT + 30 * DAY)
-    assert [case.store.purge(lifetimes, limit=2) for _ in range(4)] == [2, 2, 1, 0]
-
-
 def test_a_handled_callback_can_be_one_that_was_accepted(inbox: Inbox, case: Case):
     inbox.accept(outcome("r1"), at=AT)
     assert inbox.handle(outcome("r1"), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
     assert inbox.work(case.handler, at=AT + DAY) == []
-
-
-def test_several_are_handled_together_and_each_has_its_own_answer(inbox: Inbox, case: Case):
-    inbox.handle(outcome("old", record="old"), case.handler, at=AT)
-    forged = outcome("r2", record="t2")._replace(body=b"{}")
-    batch = [
-        outcome("r1"), forged, outcome("r1"), outcome("fails", record="t3"), outcome("r4", record="t4"),
-        outcome("old", record="old", ver=2), outcome("r5", ver=1),
-    ]  # fmt: skip
-
-    def one_fails(callback: Any, connection: Any) -> None:
-        if callback.request_id == "fails":
-            raise LookupError
-        case.handler(callback, connection)
-
-    answers = inbox.handle_all(batch, one_fails, at=AT)
-    told = [one.code if isinstance(one, CallbackRejected) else one.outcome.value for one in answers]
-    assert told == [
-        "applied", "callback.signature", "repeated", "failed", "applied", "callback.request-id-reused", "stale",
-    ]  # fmt: skip
-    assert [getattr(one, "acknowledged", None) for one in answers] == [True, None, True, False, True, None, True]
-    assert sorted(case.effects()) == ["old 1", "t1 1", "t4 1"]
-    (failure,) = inbox.failed()
-    assert (failure.entry.request_id, failure.attempts) == ("fails", 1)
-    again = inbox.handle_all([outcome("fails", record="t3")], case.handler, at=AT + SECOND)
-    assert [one.outcome for one in again if not isinstance(one, CallbackRejected)] == [Outcome.APPLIED]
-
-
-def test_of_no_callbacks_there_are_no_receipts(inbox: Inbox, case: Case):
-    assert inbox.handle_all([], case.handler, at=AT) == []
-
-
-def test_a_batch_is_bounded(inbox: Inbox, case: Case):
-    with pytest.raises(ConfigurationError, match="a batch of 1001 is more than 1000") as caught:
-        inbox.handle_all([login("r1")] * 1001, case.handler, at=AT)
-    assert caught.value.code == "inbox.setting"
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
-import redis
-from inboxes import AT, STORES, Case, grant, located, login, new_prefix, open_case, outcome, receiver
+from inboxes import AT, STORES, Case, grant, login, open_case, outcome
+from sqlalchemy import MetaData, select
 
 from tppkit.callbacks import Inbox, InboxSettings, Outcome, Retention, Retries
-from tppkit.callbacks.stores import Failure
-from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import ConfigurationError
+from tppkit.inbox import Failure
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
-Place = tuple[str, str, str]
 
 
 @pytest.fixture(params=STORES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    return request.param, located(request.param, tmp_path, request.getfixturevalue), new_prefix("failed")
-
-
-@pytest.fixture
-def case(place: Place) -> Iterator[Case]:
-    with open_case(*place) as case:
-        yield case
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return open_case(request.param, tmp_path, request)
 
 
 @pytest.fixture
 def inbox(case: Case) -> Inbox:
-    return Inbox(receiver(), case.store)
+    return case.inbox()
 
 
 def raising(callback: Any, connection: Any) -> None:
@@ -49,30 +38,16 @@ def fail(inbox: Inbox, number: int, *, after: timedelta = timedelta(0)) -> None:
 
 
 def names(failures: list[Failure]) -> list[str]:
-    return [failure.entry.request_id for failure in failures]
+    return [failure.entry.name for failure in failures]
 
 
-def rows_of(place: Place, case: Case) -> list[bytes]:
+def rows_of(case: Case) -> list[bytes]:
     """Everything that the store holds, as bytes."""
-    name, location, prefix = place
-    if name == "memory":
-        return [repr(case.store._rows).encode()]  # type: ignore[attr-defined]
-    if name == "redis":
-        with redis.Redis.from_url(location) as client:
-            return [
-                part
-                for key in client.scan_iter(f"{prefix}c:*")
-                for pair in client.hgetall(key).items()
-                for part in pair
-            ]
-    if name.endswith("postgresql"):
-        connection: Any = psycopg.connect(location.replace("postgresql+psycopg:", "postgresql:"))
-    else:
-        connection = sqlite3.connect(location.removeprefix("sqlite:///"))
-    table = "tppkit_inbox_callbacks" if name == "sqlite" else f"{prefix}callbacks"
-    with closing(connection):
-        rows = connection.execute(f"SELECT * FROM {table}").fetchall()
-    return [bytes(part) if isinstance(part, bytes | memoryview) else str(part).encode() for row in rows for part in row]
+    tables = MetaData()
+    with case.store.engine.connect() as db:
+        tables.reflect(db)
+        rows = [row for table in tables.sorted_tables for row in db.execute(select(table))]
+    return [part if isinstance(part, bytes) else str(part).encode() for row in rows for part in row]
 
 
 def test_what_failed_is_turned_over_page_by_page(inbox: Inbox):
@@ -121,18 +96,17 @@ def test_a_discarded_callback_is_forgotten_as_what_is_done(inbox: Inbox):
     assert inbox.purge(at=AT + 15 * DAY + SECOND) == 1
 
 
-def test_nothing_personal_stays_behind_what_is_discarded(place: Place):
-    with open_case(*place) as case:
-        inbox, token = Inbox(receiver(), case.store), "personal" + "c" * 12
-        for delivery in (login("r1", token=token), grant("r2", token=token)):
-            with suppress(LookupError):
-                inbox.handle(delivery, raising, at=AT)
-        assert any(token.encode() in part for part in rows_of(place, case))
-        for failure in inbox.failed():
-            assert inbox.discard(failure, at=AT)
-        parts = rows_of(place, case)
-        assert any(b"r1" in part for part in parts)
-        assert not any(token.encode() in part for part in parts)
+def test_nothing_personal_stays_behind_what_is_discarded(inbox: Inbox, case: Case):
+    token = "personal" + "c" * 12
+    for delivery in (login("r1", token=token), grant("r2", token=token)):
+        with suppress(LookupError):
+            inbox.handle(delivery, raising, at=AT)
+    assert any(token.encode() in part for part in rows_of(case))
+    for failure in inbox.failed():
+        assert inbox.discard(failure, at=AT)
+    parts = rows_of(case)
+    assert any(b"r1" in part for part in parts)
+    assert not any(token.encode() in part for part in parts)
 
 
 def test_a_discarded_version_is_not_used_up(inbox: Inbox, case: Case):
@@ -156,44 +130,17 @@ def test_what_was_tried_again_since_is_not_discarded(inbox: Inbox, case: Case):
 
 def test_a_purge_discards_what_failed_for_good_where_it_is_told_to(case: Case):
     retention, retries = Retention(failed=30 * DAY), Retries(attempts=1)
-    once, often = (Inbox(receiver(), case.store, settings=one) for one in (
-        InboxSettings(retention=retention, retries=retries), InboxSettings(retention=retention)))  # fmt: skip
-    once.handle_all([login(f"r{number}") for number in range(120)], raising, at=AT)
+    once = case.inbox(InboxSettings(retention=retention, retries=retries))
+    often = case.inbox(InboxSettings(retention=retention))
+    for number in range(12):
+        fail(once, number)
     fail(often, 200)  # tried again by itself
     fail(once, 201, after=DAY)
     once.purge(at=AT + 30 * DAY)
-    assert len(once.failed(limit=1000)) == 122
+    assert len(once.failed(limit=1000)) == 14
     once.purge(at=AT + 30 * DAY + SECOND)
     assert names(once.failed()) == ["r200", "r201"]
-    assert once.purge(at=AT + 37 * DAY + 2 * SECOND) == 120
-
-
-def test_a_batch_of_a_purge_is_bounded_and_passes_over_what_is_tried_again(case: Case):
-    fail(Inbox(receiver(), case.store), 0)  # before the others, tried again
-    once = Inbox(receiver(), case.store, settings=InboxSettings(retries=Retries(attempts=1)))
-    for number in range(1, 6):
-        fail(once, number, after=SECOND)
-    late = AT + DAY
-    assert [case.store.discard_failed(before=late, at=late, limit=2) for _ in range(4)] == [2, 2, 1, 0]
-    assert names(once.failed()) == ["r0"]
-
-
-def test_a_purge_discards_many_with_one_commit(tmp_path: Path):
-    path, commits = tmp_path / "inbox.sqlite", list[str]()
-
-    def counting(connection: sqlite3.Connection) -> None:
-        connection.set_trace_callback(lambda sql: commits.append(sql) if sql == "COMMIT" else None)
-
-    store = SqliteStore(path, on_connect=counting)
-    store.create_tables()
-    settings = InboxSettings(retention=Retention(failed=DAY), retries=Retries(attempts=1))
-    inbox = Inbox(receiver(), store, settings=settings)
-    inbox.handle_all([login(f"r{number}") for number in range(120)], raising, at=AT)
-    commits.clear()
-    inbox.purge(at=AT + 2 * DAY)
-    assert inbox.failed() == []
-    store.close()
-    assert 0 < len(commits) <= 4  # the batch, the next that finds nothing, what is forgotten, and this look
+    assert once.purge(at=AT + 37 * DAY + 2 * SECOND) == 12
 
 
 def test_a_retention_of_nothing_is_refused():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from inboxes import ADDRESSES, AT, SERVICE, STORES, UUID, Case, located, new_prefix, open_case, outcome, receiver, scan
+from inboxes import ADDRESSES, AT, SERVICE, STORES, UUID, Case, open_case, outcome, scan
 from inboxes import received as post
 
 from tppkit.callbacks import (
@@ -36,15 +36,13 @@ UNREADABLE = {
 
 
 @pytest.fixture(params=STORES)
-def case(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Case]:
-    place = located(request.param, tmp_path, request.getfixturevalue)
-    with open_case(request.param, place, new_prefix("unreadable")) as case:
-        yield case
+def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
+    return open_case(request.param, tmp_path, request)
 
 
 @pytest.fixture
 def inbox(case: Case) -> Inbox:
-    return Inbox(receiver(), case.store)
+    return case.inbox()
 
 
 def unreadable(request_id: str = "r1", body: str = UNREADABLE["no tlc"]) -> ReceivedCallback:
@@ -61,7 +59,6 @@ Receive = Callable[[Inbox, Case, ReceivedCallback], Any]
 WAYS: dict[str, Receive] = {
     "accept": lambda inbox, case, call: inbox.accept(call, at=AT),
     "handle": lambda inbox, case, call: inbox.handle(call, case.handler, at=AT),
-    "handle_all": lambda inbox, case, call: inbox.handle_all([call], case.handler, at=AT)[0],
     "handle_within": lambda inbox, case, call: inbox.handle_within(
         call, case.handler, at=AT, within=lambda: pytest.fail("a transaction was opened")
     ),
@@ -77,8 +74,8 @@ def test_an_unreadable_callback_is_acknowledged_and_kept_as_failed(inbox: Inbox,
             assert (receipt.outcome, receipt.acknowledged, receipt.fault.code) == (
                 Outcome.UNREADABLE, True, "callback.unreadable",
             )  # fmt: skip
-    failures = {failure.entry.body.decode(): failure for failure in inbox.failed()}
-    assert failures.keys() == set(UNREADABLE.values())
+    failures = {failure.entry.name: failure for failure in inbox.failed()}
+    assert failures.keys() == {name.replace(" ", "-") for name in UNREADABLE}
     assert {(one.due_at, one.reason) for one in failures.values()} == {(None, "CallbackRejected [callback.unreadable]")}
     assert (inbox.work(case.handler, at=AT + DAY), case.effects()) == ([], [])
 
@@ -106,7 +103,7 @@ def test_an_unreadable_callback_is_handled_after_an_upgrade_in_the_order_of_vers
     for failure in inbox.failed():
         assert inbox.release(failure, at=AT)
     worked = inbox.work(case.handler, at=AT + SECOND)
-    assert {(one.entry.request_id, one.outcome) for one in worked} == {("r2", Outcome.STALE), ("r4", Outcome.APPLIED)}
+    assert {(one.entry.name, one.outcome) for one in worked} == {("r2", Outcome.STALE), ("r4", Outcome.APPLIED)}
     assert inbox.handle(outcome("r3b", ver=3), case.handler, at=AT + SECOND).outcome is Outcome.STALE
     assert inbox.handle(outcome("r5", ver=5), case.handler, at=AT + SECOND).outcome is Outcome.APPLIED
     assert case.effects() == ["t1 3", "t1 4", "t1 5"]
@@ -128,18 +125,9 @@ def test_an_unreadable_callback_with_a_used_requestid_is_refused(inbox: Inbox, c
         assert refused.code == "callback.request-id-reused"
 
 
-def test_others_of_a_batch_are_handled_beside_an_unreadable_callback_and_a_login_get(inbox: Inbox, case: Case) -> None:
-    batch = [outcome("r1"), unreadable("r2"), scan("r3"), outcome("r4", ver=2)]
-    receipts = inbox.handle_all(batch, case.handler, at=AT)
-    assert [getattr(one, "outcome", None) for one in receipts] == [
-        Outcome.APPLIED, Outcome.UNREADABLE, Outcome.LOGIN, Outcome.APPLIED,
-    ]  # fmt: skip
-    assert case.effects() == ["t1 1", "t1 2"]
-
-
 def test_a_time_window_does_not_hold_for_an_unreadable_callback(case: Case) -> None:
     settings = InboxSettings(window=TimeWindow(operated_at, past=SECOND))
-    inbox = Inbox(receiver(), case.store, settings=settings)
+    inbox = case.inbox(settings)
     assert inbox.accept(unreadable(), at=AT).outcome is Outcome.UNREADABLE
 
 
@@ -151,17 +139,8 @@ def test_a_login_get_is_not_stored_and_reaches_no_handler(inbox: Inbox, case: Ca
     assert (inbox.work(case.handler, at=AT + DAY), inbox.failed(), case.effects()) == ([], [], [])
 
 
-def test_a_login_get_that_an_earlier_version_stored_reaches_no_handler(inbox: Inbox, case: Case) -> None:
-    case.store.add([inbox._admission.admit(scan("r1"), at=AT).entry])
-    assert [worked.outcome for worked in inbox.work(case.handler, at=AT + SECOND)] == [Outcome.FAILED]
-    assert [one.reason for one in inbox.failed()] == ["CallbackRejected [callback.method]"]
-    assert case.effects() == []
-
-
-def test_once_has_no_effect_of_them(tmp_path: Path) -> None:
-    with open_case("sqlite", str(tmp_path / "inbox.sqlite"), "") as case:
-        inbox = Inbox(receiver(), case.store)
-        assert inbox.once(scan("r1"), at=AT, within=None).outcome is Outcome.LOGIN
-        with pytest.raises(CallbackRejected) as refused:
-            inbox.once(unreadable(), at=AT, within=None)
-        assert refused.value.code == "callback.unreadable"
+def test_once_has_no_effect_of_them(inbox: Inbox) -> None:
+    assert inbox.once(scan("r1"), at=AT, within=None).outcome is Outcome.LOGIN
+    with pytest.raises(CallbackRejected) as refused:
+        inbox.once(unreadable(), at=AT, within=None)
+    assert refused.value.code == "callback.unreadable"

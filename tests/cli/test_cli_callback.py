@@ -24,9 +24,9 @@ from tppkit.callbacks import (
     verify_callback,
 )
 from tppkit.callbacks.attacks import ATTACKS
-from tppkit.callbacks.stores.memory import MemoryStore
 from tppkit.errors import CallbackRejected
 from tppkit.httpsig import load_private_key
+from tppkit.inbox.store import MemoryStore
 from tppkit.testpki import write_pki
 
 URL = "https://tpp.example/cb/"

@@ -22,7 +22,7 @@ from tppkit.callbacks import (
     load_callback_key,
     parse_networks,
 )
-from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.inbox.store import MemoryStore
 from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, WsgiCallbackMiddleware
 
 ORIGIN = "https://tpp.example"

@@ -132,13 +132,13 @@ def test_a_worker_outlives_a_store_that_fails_for_a_while(examples):
     example = examples["flask"]
     said = len(example.log.read_text())
     with closing(sqlite3.connect(example.folder / "tpp.sqlite", timeout=20)) as connection:
-        connection.execute("ALTER TABLE tppkit_inbox_callbacks RENAME TO away")
+        connection.execute("ALTER TABLE tppkit_inbox_entries RENAME TO away")
         deadline = time.monotonic() + 20
         while "stored, but cannot be handled" not in example.log.read_text()[said:]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         time.sleep(0.5)  # so that the workers of both processes have met it
-        connection.execute("ALTER TABLE away RENAME TO tppkit_inbox_callbacks")
+        connection.execute("ALTER TABLE away RENAME TO tppkit_inbox_entries")
     assert example.call(f"/cb/{UUID}", transaction("T-2", 1, "posted")).status == 200
     deadline = time.monotonic() + 20
     while "T-2 1 posted" not in example.effects():  # what came before may only be handled now, too

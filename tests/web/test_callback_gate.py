@@ -6,17 +6,16 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-import psycopg
 import pytest
-import redis.asyncio
 from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
 
 from tppkit.callbacks import (
     NO_TIME,
@@ -36,11 +35,8 @@ from tppkit.callbacks import (
     parse_networks,
     sign_callback,
 )
-from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.callbacks.stores.postgresql import AsyncPostgresqlStore
-from tppkit.callbacks.stores.redis import AsyncRedisStore
-from tppkit.callbacks.stores.sqlite import SqliteStore
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError
+from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.protocol.legacy import LoginPermission, LoginRequest
 from tppkit.web import (
     AsgiSource,
@@ -103,13 +99,13 @@ def test_without_a_handler_it_waits_for_a_worker():
 
 def test_the_handler_gets_the_event_and_the_stores_connection(tmp_path):
     seen = []
-    store = SqliteStore(tmp_path / "inbox.sqlite")
+    store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
     store.create_tables()
     gate(store, handler=lambda verified, connection: seen.append((verified.event.token, type(connection))))[0].receive(
         callback(), LOCAL
     )
     store.close()
-    assert seen == [("abcdefghijklmnopqrstuvwxyz", sqlite3.Connection)]
+    assert seen == [("abcdefghijklmnopqrstuvwxyz", Connection)]
 
 
 def test_a_repetition_is_acknowledged_and_not_handled_again():
@@ -189,14 +185,22 @@ def test_a_handler_that_fails_is_asked_again_whatever_it_raises(error):
 
 
 def test_a_callback_that_another_process_handles_is_asked_for_again_and_not_kept():
-    store, inner, kept = MemoryStore(), list[int](), list[Receipt]()
-    other, refusals = gate(store, handler=lambda *_: None, keep=kept.append)  # of a process with the same store
-    one, _ = gate(store, handler=lambda *_: inner.append(other.receive(callback(), LOCAL).status))
-    assert (one.receive(callback(), LOCAL).status, inner, refusals, kept) == (200, [503], [], [])
+    class Killed(BaseException):
+        """The process of a worker ends."""
+
+    def dies(*_: object) -> None:
+        raise Killed
+
+    store, kept = MemoryStore(), list[Receipt]()
+    Inbox(RECEIVER, store).accept(callback(), at=AT)
+    with pytest.raises(Killed):
+        Inbox(RECEIVER, store).work(dies, at=AT)
+    one, refusals = gate(store, handler=lambda *_: None, keep=kept.append)
+    assert (one.receive(callback(), LOCAL).status, refusals, kept) == (503, [], [])
 
 
 def test_a_store_that_fails_acknowledges_nothing(tmp_path):
-    one, refusals = gate(SqliteStore(tmp_path / "absent" / "inbox.sqlite"))
+    one, refusals = gate(InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite"))
     assert (one.receive(callback(), LOCAL).status, refusals.code) == (503, "inbox.unavailable")
 
 
@@ -238,9 +242,8 @@ def test_a_login_get_is_answered_also_when_it_is_repeated_and_reaches_no_handler
     assert (seen, [receipt.outcome for receipt in kept]) == ([], [Outcome.LOGIN] * 2)
 
 
-def test_a_login_address_without_an_answer_for_it_is_no_setting(redis_url):
-    store = AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_no_login_")
-    for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, store))):
+def test_a_login_address_without_an_answer_for_it_is_no_setting():
+    for make in (lambda: gate(receiver=SCANNED), lambda: AsyncCallbackGate(AsyncInbox(SCANNED, MemoryStore()))):
         with pytest.raises(ConfigurationError) as refused:
             make()
         assert refused.value.code == "callback.no-login"
@@ -261,7 +264,7 @@ def test_an_unreadable_callback_is_acknowledged_kept_and_logged(caplog):
     assert (answer.status, answer.body, refusals) == (200, b"", [])
     assert [receipt.outcome for receipt in kept] == [Outcome.UNREADABLE]
     (failure,) = Inbox(RECEIVER, store).failed()
-    assert (failure.entry.body, failure.due_at) == (b'{"amount":["EUR:-12.50"]}', None)
+    assert (failure.entry.name, failure.due_at) == ("r-1", None)
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert "[model.invalid]" in record.getMessage()
@@ -286,7 +289,9 @@ def test_an_on_refusal_that_raises_changes_no_answer_and_is_logged(caplog):
 def test_the_log_tells_refusals_and_failures_apart(caplog, tmp_path):
     with caplog.at_level(logging.INFO, "tppkit.web"):
         CallbackGate(Inbox(RECEIVER, MemoryStore())).receive(callback()._replace(body=b"{}"), LOCAL)
-        CallbackGate(Inbox(RECEIVER, SqliteStore(tmp_path / "absent" / "x"))).receive(callback(), LOCAL)
+        CallbackGate(Inbox(RECEIVER, InboxStore(f"sqlite:///{tmp_path}/without-tables.sqlite"))).receive(
+            callback(), LOCAL
+        )
     assert [record.levelname for record in caplog.records] == ["WARNING", "ERROR"]
     assert caplog.messages[0].startswith("callback from 127.0.0.1: 400: the signature ")
     codes = ("[callback.signature]", "[inbox.unavailable]")
@@ -315,7 +320,7 @@ def own_transaction(path: Path) -> Iterator[sqlite3.Connection]:
 
 def test_effects_can_be_had_in_a_transaction_of_ones_own(tmp_path):
     path = tmp_path / "own.sqlite"
-    store = SqliteStore(path)
+    store = InboxStore(f"sqlite:///{path}")
     store.create_tables()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE effects (what TEXT)")
@@ -350,7 +355,7 @@ def test_a_callback_with_a_transaction_of_ones_own_is_verified_once(tmp_path):
         return NO_TIME
 
     path = tmp_path / "own.sqlite"
-    store = SqliteStore(path)
+    store = InboxStore(f"sqlite:///{path}")
     store.create_tables()
     window = TimeWindow(seen, past=timedelta(1))  # its function is called once for each verification
     inbox = Inbox(RECEIVER, store, settings=InboxSettings(window=window))
@@ -403,7 +408,7 @@ def test_a_result_that_nobody_awaits_is_not_acknowledged(name, function):
 
 def test_a_result_that_nobody_awaits_undoes_the_mark_in_ones_own_transaction(tmp_path):
     path = tmp_path / "own.sqlite"
-    store = SqliteStore(path)
+    store = InboxStore(f"sqlite:///{path}")
     store.create_tables()
     wrong, refusals = gate(store, handler=lambda *given: coroutine(*given), within=lambda: own_transaction(path))
     assert (wrong.receive(callback(), LOCAL).status, refusals.code) == (503, "callback.function")
@@ -418,22 +423,21 @@ def test_a_result_that_nobody_awaits_undoes_the_mark_in_ones_own_transaction(tmp
     ("name", "function"),
     [("handler", generator), ("handler", async_generator), ("keep", generator), ("login", generator), ("on_refusal", coroutine)],
 )  # fmt: skip
-def test_a_function_that_an_awaiting_gate_would_not_run_is_no_setting(name, function, redis_url):
-    inbox = AsyncInbox(RECEIVER, AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="gate_kind_"))
+def test_a_function_that_an_awaiting_gate_would_not_run_is_no_setting(name, function):
+    inbox = AsyncInbox(RECEIVER, MemoryStore())
     with pytest.raises(ConfigurationError) as refused:
         AsyncCallbackGate(inbox, **{name: function})
     assert refused.value.code == "callback.function"
 
 
 @pytest.mark.parametrize("handler", [lambda *_: None, lambda *given: async_generator(*given)])
-def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler, redis_url):
+def test_a_handler_that_cannot_be_awaited_is_not_acknowledged(handler):
     async def run() -> tuple[int, str]:
-        async with redis.asyncio.Redis.from_url(redis_url) as client:
-            refusals = Refusals()
-            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_wrong_{uuid4().hex}_"))
-            one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
-            status = (await one.receive(callback(), LOCAL)).status
-            return status, refusals.code
+        refusals = Refusals()
+        inbox = AsyncInbox(RECEIVER, MemoryStore())
+        one = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append, now=lambda: AT)
+        status = (await one.receive(callback(), LOCAL)).status
+        return status, refusals.code
 
     assert asyncio.run(run()) == (503, "callback.function")
 
@@ -446,82 +450,61 @@ def test_a_refused_peer_gets_403():
 
 
 def test_awaited_effects_can_be_had_in_a_transaction_of_ones_own(postgresql_url):
-    async def run() -> tuple[list[int], list[tuple[str]]]:
-        @asynccontextmanager
-        async def connected() -> AsyncIterator[Any]:
-            async with await psycopg.AsyncConnection.connect(postgresql_url) as connection:
-                yield connection
-
-        store = AsyncPostgresqlStore(connected, prefix="gate_")
-        await store.create_tables()
-        async with connected() as connection:
-            await connection.execute("CREATE TABLE gate_effects (what TEXT)")
+    async def run() -> tuple[list[int], list[str]]:
+        engine = create_async_engine(postgresql_url.replace("postgresql:", "postgresql+psycopg:"))
+        inbox = AsyncInbox(RECEIVER, store := InboxStore(engine, prefix="gate_"))
+        await inbox.run(store.create_tables)
+        async with engine.begin() as connection:
+            await connection.execute(text("CREATE TABLE gate_effects (what TEXT)"))
         fails = [True]
 
-        async def handler(verified: Any, connection: Any) -> None:
-            await connection.execute("INSERT INTO gate_effects VALUES (%s)", (verified.request_id,))
+        async def handler(verified: Any, connection: AsyncConnection) -> None:
+            await connection.execute(text("INSERT INTO gate_effects VALUES (:what)"), {"what": verified.request_id})
             if fails and fails.pop():
                 raise ValueError
 
         settings = {"on_refusal": Refusals().append, "now": lambda: AT}
-        one = AsyncCallbackGate(AsyncInbox(RECEIVER, store), handler=handler, within=connected, **settings)
+        one = AsyncCallbackGate(inbox, handler=handler, within=engine.begin, **settings)
         statuses = [(await one.receive(callback(), LOCAL)).status for _ in range(3)]
-        async with connected() as connection:
-            return statuses, await (await connection.execute("SELECT what FROM gate_effects")).fetchall()
+        async with engine.connect() as connection:
+            effects = list((await connection.execute(text("SELECT what FROM gate_effects"))).scalars())
+        await engine.dispose()
+        return statuses, effects
 
-    assert asyncio.run(run()) == ([503, 200, 200], [("r-1",)])
+    assert asyncio.run(run()) == ([503, 200, 200], ["r-1"])
 
 
-def test_the_awaited_gate_does_the_same(redis_url):
+def test_the_awaited_gate_does_the_same():
     async def run() -> tuple[list[int], list[str], list[str], bytes]:
-        async with redis.asyncio.Redis.from_url(redis_url) as client:
-            seen: list[str] = []
-            refusals = Refusals()
+        seen: list[str] = []
+        refusals = Refusals()
 
-            async def handler(verified: Any, _: object) -> None:
-                seen.append(verified.request_id)
-                if len(seen) == 1:
-                    raise CallbackRejected("callback.body", "not about the request")
+        async def handler(verified: Any, _: object) -> None:
+            seen.append(verified.request_id)
+            if len(seen) == 1:
+                raise CallbackRejected("callback.body", "not about the request")
 
-            async def keep(receipt: Receipt) -> None:
-                seen.append(receipt.outcome.value)
+        async def keep(receipt: Receipt) -> None:
+            seen.append(receipt.outcome.value)
 
-            async def login(_: object) -> LoginRequest:
-                return LoginRequest("Shop")
+        async def login(_: object) -> LoginRequest:
+            return LoginRequest("Shop")
 
-            receiver = CallbackReceiver(
-                [*RECEIVER.book.addresses, *SCANNED.book.addresses],
-                keys=[CallbackKey("live", SERVICE.public_key())],
-            )
-            inbox = AsyncInbox(receiver, AsyncRedisStore(client, prefix="gate_"))
-            one = AsyncCallbackGate(
-                inbox, handler=handler, keep=keep, login=login, on_refusal=refusals.append, now=lambda: AT
-            )
-            calls = [callback("a"), callback("a"), callback("a"), callback("a")._replace(body=b"{}")]
-            statuses = [(await one.receive(call, LOCAL)).status for call in calls]
-            scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
-            body = (await one.receive(scanned, LOCAL)).body
-            return statuses, seen, [refusals.code], body
+        receiver = CallbackReceiver(
+            [*RECEIVER.book.addresses, *SCANNED.book.addresses],
+            keys=[CallbackKey("live", SERVICE.public_key())],
+        )
+        inbox = AsyncInbox(receiver, MemoryStore())
+        one = AsyncCallbackGate(
+            inbox, handler=handler, keep=keep, login=login, on_refusal=refusals.append, now=lambda: AT
+        )
+        calls = [callback("a"), callback("a"), callback("a"), callback("a")._replace(body=b"{}")]
+        statuses = [(await one.receive(call, LOCAL)).status for call in calls]
+        scanned = callback("l", path=f"/login/{UUID}", method="GET", body=b"")
+        body = (await one.receive(scanned, LOCAL)).body
+        return statuses, seen, [refusals.code], body
 
     statuses, seen, codes, body = asyncio.run(run())
     assert statuses == [503, 200, 200, 400]
     assert seen == ["a", "a", "applied", "repeated", "login"]
     assert (codes, body) == (["callback.signature"], b'{"name":"Shop","perm":[]}')
-
-
-def test_the_awaited_gate_asks_for_a_callback_again_that_somebody_else_has(redis_url):
-    async def run() -> tuple[int, list[int], list[Receipt], Refusals]:
-        async with redis.asyncio.Redis.from_url(redis_url) as client:
-            inner, kept, refusals = list[int](), list[Receipt](), Refusals()
-            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(client, prefix=f"gate_busy_{uuid4().hex}_"))
-
-            async def handler(*_: object) -> None:
-                inner.append((await other.receive(callback(), LOCAL)).status)
-
-            other = AsyncCallbackGate(
-                inbox, handler=coroutine, keep=kept.append, on_refusal=refusals.append, now=lambda: AT
-            )
-            one = AsyncCallbackGate(inbox, handler=handler, now=lambda: AT)
-            return (await one.receive(callback(), LOCAL)).status, inner, kept, refusals
-
-    assert asyncio.run(run()) == (200, [503], [], [])

@@ -6,19 +6,17 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
-import redis.asyncio
 from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
 
 from tppkit.callbacks import AsyncInbox, Inbox, VerifiedCallback
-from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.callbacks.stores.redis import AsyncRedisStore
 from tppkit.errors import ConfigurationError
+from tppkit.inbox.store import InboxStore, MemoryStore
 from tppkit.web import AsyncCallbackGate, CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback
 
 
@@ -169,8 +167,10 @@ async def posted(middleware: CallbackMiddleware, request_id: str) -> int:
     return client.status
 
 
-def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applications_threads():
+def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applications_threads(postgresql_url):
     go_on, begun = threading.Event(), list[str]()
+    store = InboxStore(postgresql_url.replace("postgresql:", "postgresql+psycopg:"), prefix="asgi_hangs_")
+    store.create_tables()
 
     def hangs(got: VerifiedCallback, connection: object) -> None:
         begun.append(got.request_id)
@@ -178,14 +178,14 @@ def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applicati
             go_on.wait(60)
 
     refusals = Refusals()
-    gate = CallbackGate(Inbox(RECEIVER, MemoryStore()), handler=hangs, on_refusal=refusals.append)
-    middleware = CallbackMiddleware(Application(), gate=gate, timeout_s=0.2, threads=2)
+    gate = CallbackGate(Inbox(RECEIVER, store), handler=hangs, on_refusal=refusals.append)
+    middleware = CallbackMiddleware(Application(), gate=gate, timeout_s=0.2, threads=8)
 
     async def all_of_them() -> tuple[list[int], int]:
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(1))
         first = await posted(middleware, "hangs")
-        again = [await posted(middleware, "hangs") for _ in range(20)]
+        again = [await posted(middleware, "hangs") for _ in range(3)]
         middleware._timeout_s = 30.0
         other = await posted(middleware, "well")
         await asyncio.wait_for(asyncio.to_thread(int), 30)
@@ -193,9 +193,12 @@ def test_a_handler_that_hangs_holds_up_neither_other_callbacks_nor_the_applicati
         return [first, *again], other
 
     statuses, other = asyncio.run(all_of_them())
-    assert (statuses, other) == ([503] * 21, 200)
+    while store.engine.pool.checkedout():  # the calls that were given up end later
+        time.sleep(0.01)
+    store.close()
+    assert (statuses, other) == ([503] * 4, 200)
     assert begun == ["hangs", "well"]
-    assert [refused.error.code for refused in refusals] == ["transport.timeout"]
+    assert {refused.error.code for refused in refusals} == {"transport.timeout"}
 
 
 def test_more_callbacks_than_threads_are_answered_503_and_a_cancelled_one_frees_its_place_when_its_handler_ends():
@@ -283,30 +286,29 @@ def test_a_handler_that_ends_as_cancelled_ends_no_request():
     assert (client.status, refusals.code) == (503, "callback.function")
 
 
-def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_is(redis_url):
+def test_an_awaited_handler_that_ends_as_cancelled_is_told_from_a_request_that_is():
     async def all_of_them() -> tuple[list[int], Refusals, bool]:
-        async with redis.asyncio.Redis.from_url(redis_url) as store:
-            begun, refusals = asyncio.Event(), Refusals()
+        begun, refusals = asyncio.Event(), Refusals()
 
-            async def handler(got: VerifiedCallback, _: object) -> None:
-                begun.set()
-                waiting = asyncio.ensure_future(asyncio.Event().wait())
-                if got.request_id == "own":
-                    waiting.cancel()
-                await waiting
+        async def handler(got: VerifiedCallback, _: object) -> None:
+            begun.set()
+            waiting = asyncio.ensure_future(asyncio.Event().wait())
+            if got.request_id == "own":
+                waiting.cancel()
+            await waiting
 
-            inbox = AsyncInbox(RECEIVER, AsyncRedisStore(store, prefix=f"asgi_cancelled_{uuid4().hex}_"))
-            gate = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append)
-            statuses = [
-                await posted(CallbackMiddleware(Application(), gate=gate, timeout_s=timeout_s), request_id)
-                for request_id, timeout_s in (("own", 20.0), ("late", 0.1))
-            ]
-            begun.clear()
-            request = asyncio.create_task(posted(CallbackMiddleware(Application(), gate=gate), "gone"))
-            await begun.wait()
-            request.cancel()
-            await asyncio.wait([request])
-            return statuses, refusals, request.cancelled()
+        inbox = AsyncInbox(RECEIVER, MemoryStore())
+        gate = AsyncCallbackGate(inbox, handler=handler, on_refusal=refusals.append)
+        statuses = [
+            await posted(CallbackMiddleware(Application(), gate=gate, timeout_s=timeout_s), request_id)
+            for request_id, timeout_s in (("own", 20.0), ("late", 0.1))
+        ]
+        begun.clear()
+        request = asyncio.create_task(posted(CallbackMiddleware(Application(), gate=gate), "gone"))
+        await begun.wait()
+        request.cancel()
+        await asyncio.wait([request])
+        return statuses, refusals, request.cancelled()
 
     statuses, refusals, cancelled = asyncio.run(all_of_them())
     assert (statuses, cancelled) == ([503, 503], True)

@@ -9,7 +9,7 @@ import pytest
 from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
 
 from tppkit.callbacks import Inbox
-from tppkit.callbacks.stores.memory import MemoryStore
+from tppkit.inbox.store import MemoryStore
 from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
 

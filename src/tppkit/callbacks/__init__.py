@@ -3,27 +3,26 @@
 receiver = CallbackReceiver([CallbackAddress("https://tpp.example/cb/", CallbackKind.ACCESS)], keys=[key])
 verified = verify_callback(received, at=utc_now(), receiver=receiver)
 
-inbox = Inbox(receiver, SqliteStore(Path("inbox.sqlite")))
+inbox = Inbox(receiver, InboxStore("sqlite:///inbox.sqlite"))
 receipt = inbox.handle(received, handler, at=utc_now())
 """
 
 from tppkit.callbacks.addresses import CallbackAddress, CallbackKind
-from tppkit.callbacks.admission import Receipt, Worked
 from tppkit.callbacks.events import CallbackEvent
 from tppkit.callbacks.explain import CallbackExplanation, SignedCandidate, explain_callback
-from tppkit.callbacks.inbox import Inbox
+from tppkit.callbacks.inbox import Inbox, Outcome, Receipt, Worked
 from tppkit.callbacks.inbox_async import AsyncInbox
-from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, Retention, Retries, TimeWindow, operated_at
+from tppkit.callbacks.inbox_settings import NO_TIME, InboxSettings, NoTime, TimeWindow, operated_at
 from tppkit.callbacks.keys import CallbackKey, load_callback_key
 from tppkit.callbacks.message import ReceivedCallback, RequestIds, signed_bytes
 from tppkit.callbacks.peers import parse_networks, verify_peer
 from tppkit.callbacks.sign import make_signature, sign_callback
-from tppkit.callbacks.stores.entry import Outcome, Promise
 from tppkit.callbacks.verify import CallbackReceiver, VerifiedCallback, verify_callback
+from tppkit.inbox import Retention, Retries
 
 __all__ = [
     "NO_TIME", "AsyncInbox", "CallbackAddress", "CallbackEvent", "CallbackExplanation", "CallbackKey", "CallbackKind", "CallbackReceiver",
-    "Inbox", "InboxSettings", "NoTime", "Outcome", "Promise", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries",
+    "Inbox", "InboxSettings", "NoTime", "Outcome", "Receipt", "ReceivedCallback", "RequestIds", "Retention", "Retries",
     "SignedCandidate", "TimeWindow", "VerifiedCallback", "Worked", "explain_callback", "load_callback_key", "make_signature",
     "operated_at", "parse_networks", "sign_callback", "signed_bytes", "verify_callback", "verify_peer",
 ]  # fmt: skip

@@ -74,16 +74,11 @@ class DriverConnection:
         """
         try:
             cursor = self._connection.cursor()
-            cursor.row_factory = None if self.dialect.name == "sqlite" else _tuple_rows()
+            if self.dialect.name == "sqlite":
+                cursor.row_factory = None  # the connection may make dictionaries
             return cursor.execute(sql, values) if values else cursor.execute(sql)
         except Exception as e:
             raise DBAPIError(None, None, e) from e
-
-
-def _tuple_rows() -> Any:
-    from psycopg.rows import tuple_row
-
-    return tuple_row
 
 
 def make_engine(url: str, wait_s: float) -> Engine:
@@ -292,8 +287,10 @@ def unavailable() -> Iterator[None]:
         yield
     except (SQLAlchemyError, OSError) as e:
         cause = getattr(e, "orig", None) or e
-        said = str(cause) if type(cause).__module__ == "sqlite3" else f"SQLSTATE {_state_of(e) or 'unknown'}"
-        raise InboxError("inbox.unavailable", f"the inbox's database fails: {type(cause).__name__}: {said}") from e
+        said = str(cause) if type(cause).__module__ == "sqlite3" else _state_of(e)  # others may name values
+        raise InboxError(
+            "inbox.unavailable", f"the inbox's database fails: {type(cause).__name__} {said}".strip()
+        ) from e
 
 
 def is_held(error: InboxError) -> bool:

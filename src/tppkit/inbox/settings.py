@@ -83,3 +83,6 @@ class Retries:
             return shift(at, min(self.first * 2**doublings, self.longest))
         except OverflowError:
             return shift(at, self.longest)
+
+
+RETENTION, RETRIES = Retention(), Retries()

@@ -30,7 +30,7 @@ from tppkit.inbox.database import (
     unavailable,
 )
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
-from tppkit.inbox.settings import LEASE, Retention, Retries
+from tppkit.inbox.settings import LEASE, RETENTION, RETRIES, Retention, Retries
 from tppkit.inbox.statements import ENTRY, Statements
 
 MAX_BATCH = 1000
@@ -131,7 +131,7 @@ class InboxStore:
             state, outcome = self._known(db, entry)
             return outcome if state == State.DONE or outcome is Outcome.CONFLICT else Outcome.FAILED
 
-    def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = Retries()) -> Outcome:  # noqa: B008  # frozen
+    def handle(self, entry: Entry, handler: Handler, *, at: datetime, retries: Retries = RETRIES) -> Outcome:
         """Handle an entry now: APPLIED, REPEATED, STALE, VERSION_CONFLICT, BUSY or CONFLICT.
 
         The handler is called for APPLIED only. What it raises undoes what it wrote, is kept as the failure of the entry, and raised.
@@ -204,7 +204,7 @@ class InboxStore:
 
     def work(
         self, source: str, handler: Handler, *, at: datetime, limit: int = 100, lease: timedelta = LEASE,
-        retries: Retries = Retries(), version_of: VersionOf | None = None,  # noqa: B008  # frozen
+        retries: Retries = RETRIES, version_of: VersionOf | None = None,
     ) -> list[Worked]:  # fmt: skip
         """Handle stored entries that are due, oldest first, each in a transaction of its own.
 
@@ -306,7 +306,7 @@ class InboxStore:
         values = {**_place(failure.entry), "attempt": failure.attempts, "at": to_microseconds(as_utc(at))}
         return bool(self._rows(self._sql.discard, values))
 
-    def purge(self, source: str, *, at: datetime, retention: Retention = Retention()) -> int:  # noqa: B008  # frozen
+    def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
         """Forget what the retention no longer asks for, in bounded batches; returns how many rows."""
         now, forgotten = as_utc(at), 0
         values = {"of_source": source, "most": MAX_BATCH, "at": to_microseconds(now)}

@@ -30,9 +30,9 @@ from tppkit.callbacks import (
     ReceivedCallback,
     VerifiedCallback,
 )
+from tppkit.callbacks.handlers import own_cancellation, require_over
 from tppkit.callbacks.inbox import Handler, Transaction
 from tppkit.callbacks.inbox_async import AsyncHandler, AsyncTransaction
-from tppkit.callbacks.stores.driving import own_cancellation, require_over
 from tppkit.errors import CallbackRejected, ConfigurationError, FormatError, TppkitError, TransportError
 from tppkit.protocol.legacy import LoginRequest
 from tppkit.web.callback_requests import CallbackPeers, read_target, require_length
