@@ -56,8 +56,8 @@ fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
 
-crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store, and the outbox 30 times; takes long
-	CRASH_KILLS=2 $(BIN)/pytest -n 2 --dist load tests/callbacks/test_inbox_crash.py
+crash: $(VENV)/.dev ## Kill the inbox 50 times on each database, the sandbox and the outbox 30 times; takes long
+	CRASH_KILLS=50 $(BIN)/pytest -n 0 tests/inbox/test_inbox_kills.py
 	SANDBOX_KILLS=30 $(BIN)/pytest -n 0 -s tests/sandbox/test_kills.py
 	CRASH_KILLS=30 $(BIN)/pytest tests/evidence/test_outbox.py -k kill
 

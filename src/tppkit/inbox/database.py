@@ -15,7 +15,7 @@ from tppkit._files import is_still_there, make_private, require_database, requir
 from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 try:
-    from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url
+    from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, inspect, make_url
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
     from tppkit.inbox.statements import LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
@@ -123,6 +123,7 @@ def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
     @event.listens_for(engine, "checkout")
     def checkout(connection: Any, record: Any, proxy: Any) -> None:
         if not is_still_there(file, identity):
+            record.invalidate()
             raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
 
     return engine
@@ -176,6 +177,8 @@ class Database:
             try:
                 db.commit()
             except DBAPIError as e:
+                with suppress(Exception):  # SQLite's transaction is still open, and SQLAlchemy takes it for ended
+                    db.connection.rollback()
                 if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
                     raise EffectFailed(e) from e
                 raise
@@ -274,6 +277,11 @@ def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
             "the handler went on after a statement of its own had failed: nothing would be committed",
         )
     return None
+
+
+def columns_of(db: Connection, table: str) -> set[str]:
+    """Return the names of the columns of a table."""
+    return {column["name"] for column in inspect(db).get_columns(table)}
 
 
 @contextmanager

@@ -15,13 +15,12 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import inspect
-
 from tppkit._clock import as_utc, from_microseconds, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import (
     Database,
     EffectFailed,
+    columns_of,
     have_effect,
     is_held,
     make_engine,
@@ -100,8 +99,7 @@ class InboxStore:
                 self._sql.metadata.create_all(self.engine)
         with unavailable(), self.engine.connect() as db:
             for table in self._sql.metadata.sorted_tables:
-                found = {column["name"] for column in inspect(db).get_columns(table.name)}
-                if not {column.name for column in table.columns} <= found:
+                if not {column.name for column in table.columns} <= columns_of(db, table.name):
                     raise ConfigurationError("inbox.schema", f"the table {table.name} is not this inbox's")
 
     def close(self) -> None:

@@ -1,0 +1,128 @@
+"""Kill a process that receives entries in many threads, again and again, and count what took effect.
+
+Arguments: address of the database, kills, seed. Each life is a process of its own that handles entries, or accepts and works them, and
+writes the number of each that it acknowledges to a pipe. The last life is not killed. Prints as JSON the acknowledged numbers and the
+effects in their order.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select as polling
+import signal
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Integer, MetaData, Table, insert, select
+
+from tppkit._clock import utc_now
+from tppkit.errors import InboxError
+from tppkit.inbox import Entry, Retries, Version
+from tppkit.inbox.store import InboxStore
+
+EFFECTS = Table("killed_effects", MetaData(), Column("id", Integer, primary_key=True), Column("number", BigInteger))
+WRITE = insert(EFFECTS)
+RECORDS, NEW, THREADS = 5, 40, 6
+LEASE, RETRIES = timedelta(milliseconds=300), Retries(first=timedelta(milliseconds=20), attempts=10**6)
+
+
+def entry(number: int) -> Entry:
+    """Every other entry is a version of a record."""
+    content = str(number).encode()
+    version = Version(f"r{number // 2 % RECORDS}", number) if number % 2 else None
+    return Entry("kills", f"k{number}", sha256(content).digest(), f"n{number}", content, utc_now(), version)
+
+
+def apply(one: Entry, db: Any) -> None:
+    db.execute(WRITE, {"number": int(one.content)})
+
+
+def opened(url: str) -> InboxStore:
+    store = InboxStore(url, prefix="killed_", wait_s=20)
+    store.create_tables()
+    EFFECTS.metadata.create_all(store.engine)
+    return store
+
+
+def live(url: str, first: int, seed: int, pipe: int, *, finish: bool) -> None:
+    """Deliver all entries up to a number in a random order, those of the last life that may be lost among them, and work."""
+    store, chance = opened(url), random.Random(seed)
+    numbers = list(range(first + NEW)) if finish else list(range(max(0, first - NEW), first + NEW))
+    chance.shuffle(numbers)
+
+    def deliver(number: int) -> None:
+        with suppress(InboxError):  # the sender repeats it
+            if number % 3:
+                store.handle(entry(number), apply, at=utc_now())
+            else:
+                store.accept(entry(number))
+            os.write(pipe, b"%d\n" % number)
+
+    def work(_: int) -> None:
+        for _ in range(10):
+            with suppress(InboxError):
+                store.work("kills", apply, at=utc_now(), limit=5, lease=LEASE, retries=RETRIES)
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        jobs = [threads.submit(work if n % 8 == 7 else deliver, number) for n, number in enumerate(numbers * 2)]
+        for job in jobs:
+            job.result()
+    if finish:
+        time.sleep(2 * LEASE.total_seconds())
+        for number in numbers:
+            deliver(number)
+        while store.work("kills", apply, at=utc_now() + timedelta(hours=1), lease=LEASE, retries=RETRIES):
+            pass
+        if store.failed("kills"):
+            raise SystemExit(f"failed: {store.failed('kills')}")
+    store.close()
+
+
+def main() -> None:
+    url, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    opened(url).close()
+    chance, acknowledged = random.Random(seed), list[int]()
+    for number in range(kills + 1):
+        finish, (read, write) = number == kills, os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                live(url, number * NEW, seed + number, write, finish=finish)
+                code = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        os.close(write)
+        begun, deadline, received = False, time.monotonic() + 120, b""
+        while polling.select([read], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            piece = os.read(read, 65536)
+            if not piece:
+                break
+            received += piece
+            if not begun and not finish:
+                begun, deadline = True, time.monotonic() + chance.uniform(0.005, 0.15)
+        os.kill(child, signal.SIGKILL) if not finish else None
+        while piece := os.read(read, 65536):
+            received += piece
+        os.close(read)
+        status = os.waitpid(child, 0)[1]
+        if status not in ((0,) if finish else (0, signal.SIGKILL)):
+            raise SystemExit(f"life {number}: status {status}")
+        acknowledged += map(int, received.split())
+    store = opened(url)
+    with store.engine.connect() as db:
+        effects = list(db.execute(select(EFFECTS.c.number).order_by(EFFECTS.c.id)).scalars())
+    store.close()
+    print(json.dumps({"acknowledged": sorted(set(acknowledged)), "effects": effects, "last": (kills + 1) * NEW}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""A receiver that is killed under concurrent deliveries loses nothing and does nothing twice. `make crash` kills it 50 times."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from inbox_lives import RECORDS
+
+KILLS = os.environ.get("CRASH_KILLS", "3")
+SEED = "16"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_each_entry_takes_effect_once_however_often_its_receiver_is_killed(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/killed.sqlite"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgresql_url").replace("postgresql:", "postgresql+psycopg:")
+    script = str(Path(__file__).with_name("inbox_lives.py"))
+    done = subprocess.run(
+        [sys.executable, script, url, KILLS, SEED], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    found = json.loads(done.stdout)
+    effects, last = Counter(found["effects"]), found["last"]
+    assert max(effects.values()) == 1
+    assert found["acknowledged"] == list(range(last))
+    assert set(range(0, last, 2)) <= effects.keys()  # the entries without a version
+    for record in range(RECORDS):
+        versions = [number for number in found["effects"] if number % 2 and number // 2 % RECORDS == record]
+        assert versions == sorted(versions)
+        assert versions[-1] == max(n for n in range(1, last, 2) if n // 2 % RECORDS == record)

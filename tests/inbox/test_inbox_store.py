@@ -1,0 +1,265 @@
+"""What a store promises to any source of entries."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inbox_cases import AT, DAY, MINUTE, SECOND, SOURCE, apply, effects, entry, open_store, postgresql_address, ready
+from sqlalchemy import create_engine, event
+
+from tppkit.errors import ConfigurationError, InboxError
+from tppkit.inbox import Outcome, Retention, Retries, Version
+from tppkit.inbox.store import InboxStore, MemoryStore
+
+KINDS = ("memory", "sqlite", "postgresql")
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store(request.param, tmp_path, request)
+
+
+def fails(one: Any, db: Any) -> None:
+    apply(one, db)
+    raise LookupError("a secret")
+
+
+class Killed(BaseException):
+    """The process of a worker ends."""
+
+
+def test_a_key_counts_within_its_source(store: InboxStore) -> None:
+    other = entry("a")._replace(source="callback:live")
+    outcomes = [store.handle(one, apply, at=AT) for one in (entry("a"), other, entry("a"), other)]
+    assert outcomes == [Outcome.APPLIED, Outcome.APPLIED, Outcome.REPEATED, Outcome.REPEATED]
+
+
+def test_a_worker_a_list_and_a_purge_are_of_one_source(store: InboxStore) -> None:
+    other = entry("b")._replace(source="callback:live")
+    store.accept(entry("a"))
+    store.accept(other)
+    assert store.sources() == ["callback:live", SOURCE]
+    assert [one.entry for one in store.work(SOURCE, fails, at=AT)] == [entry("a")]
+    assert (len(store.failed(SOURCE)), store.failed("callback:live")) == (1, [])
+    assert [one.entry for one in store.work("callback:live", apply, at=AT)] == [other]
+    assert store.purge(SOURCE, at=AT + 30 * DAY) == 0
+    assert store.purge("callback:live", at=AT + 30 * DAY) == 1
+
+
+def test_a_key_with_other_content_is_a_conflict_in_every_way(store: InboxStore) -> None:
+    store.accept(entry("a"))
+    other = entry("a", content=b"other")
+    assert store.accept(other) is store.handle(other, apply, at=AT) is Outcome.CONFLICT
+    assert store.accept_failed(other, "unreadable") is Outcome.CONFLICT
+    assert effects(store) == []
+
+
+def test_an_entry_is_kept_and_given_back_as_it_was(store: InboxStore) -> None:
+    kept = entry("ž" * 100, content=bytes(range(256)) * 200, number=2**63 - 1)
+    store.accept(kept)
+    store.accept_failed(entry("f"), "unreadable")
+    assert [one.entry for one in store.work(SOURCE, apply, at=AT)] == [kept]
+    assert [one.entry for one in store.failed(SOURCE)] == [entry("f")]
+    assert store.find_failed(SOURCE, "f") == store.failed(SOURCE)[0]
+    assert store.find_failed(SOURCE, "ž" * 100) is None
+
+
+def test_an_entry_that_was_stored_without_a_version_gets_it_when_it_can_be_read(store: InboxStore) -> None:
+    store.handle(entry("new", number=3), apply, at=AT)
+    for key, number in (("old", 2), ("newer", 4)):
+        store.accept_failed(entry(key), "unreadable")
+        failure = store.find_failed(SOURCE, key)
+        assert failure is not None
+        assert store.release(failure, at=AT)
+        (worked,) = store.work(SOURCE, apply, at=AT, version_of=lambda one, number=number: Version("r", number))
+        assert worked.outcome is (Outcome.STALE if key == "old" else Outcome.APPLIED)
+    assert effects(store) == ["new", "newer"]
+
+
+def test_an_entry_that_ends_its_worker_is_failed_after_its_attempts_and_holds_up_no_other(store: InboxStore) -> None:
+    def poisoned(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "b":
+            raise Killed
+
+    for n, key in enumerate("abcd"):
+        store.accept(entry(key, at=AT + n * SECOND))
+    retries, ended = Retries(attempts=3), 0
+    for n in range(8):
+        try:
+            store.work(SOURCE, poisoned, at=AT + (n + 1) * MINUTE, retries=retries)
+        except Killed:
+            ended += 1
+    assert (ended, sorted(effects(store))) == (3, ["a", "c", "d"])
+    (failure,) = store.failed(SOURCE)
+    assert (failure.entry.key, failure.reason, failure.attempts, failure.due_at) == ("b", "lease-ended", 3, None)
+    assert store.release(failure, at=AT + DAY)
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + DAY)] == [Outcome.APPLIED]
+
+
+def test_a_worker_that_was_overtaken_has_no_effect(store: InboxStore) -> None:
+    for key in "ab":
+        store.accept(entry(key))
+    taken = store._take(SOURCE, AT, AT + MINUTE, 10, Retries())[1]
+    overtaking = [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)]
+    late = [store._work_one([one], one, apply, AT + MINUTE, Retries(), None).outcome for one in taken]
+    assert (overtaking, late) == ([Outcome.APPLIED] * 2, [Outcome.BUSY] * 2)
+    assert sorted(effects(store)) == ["a", "b"]
+
+
+def test_a_purge_discards_what_failed_for_good_and_not_what_is_tried_again(store: InboxStore) -> None:
+    for key in "ab":
+        store.accept_failed(entry(key), "unreadable")
+    with pytest.raises(LookupError):
+        store.handle(entry("c"), fails, at=AT)
+    retention = Retention(failed=DAY)
+    assert store.purge(SOURCE, at=AT + DAY, retention=retention) == 0
+    assert len(store.failed(SOURCE)) == 3
+    store.purge(SOURCE, at=AT + DAY + SECOND, retention=retention)
+    assert [one.entry.key for one in store.failed(SOURCE)] == ["c"]
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_of_many_threads_one_has_the_effect_and_versions_only_grow(store: InboxStore, same: bool) -> None:
+    start = threading.Barrier(8)
+
+    def deliver(n: int) -> Outcome:
+        start.wait()
+        return store.handle(entry("a") if same else entry(f"{n}", content=b"%d" % n, number=n), apply, at=AT)
+
+    with ThreadPoolExecutor(8) as threads:
+        outcomes = Counter(threads.map(deliver, (3, 1, 4, 7, 5, 2, 6, 0)))
+    if same:
+        assert outcomes == {Outcome.APPLIED: 1, Outcome.REPEATED: 7}
+    else:
+        assert outcomes.keys() <= {Outcome.APPLIED, Outcome.STALE}
+        assert effects(store) == sorted(effects(store))
+        assert effects(store)[-1] == "7"
+
+
+def test_of_two_workers_one_takes_each_entry(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store = open_store("postgresql", tmp_path, request)
+    for n in range(60):
+        store.accept(entry(f"{n}"))
+    start = threading.Barrier(3)
+
+    def work(_: int) -> list[str]:
+        start.wait()
+        return [one.entry.key for _ in range(20) for one in store.work(SOURCE, apply, at=AT, limit=5)]
+
+    with ThreadPoolExecutor(3) as threads:
+        keys = [key for worked in threads.map(work, range(3)) for key in worked]
+    assert Counter(keys) == Counter(effects(store)) == Counter(map(str, range(60)))
+
+
+def test_a_database_that_fails_midway_returns_what_is_done(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    store = open_store("sqlite", tmp_path, request, wait_s=0.2)
+    for key in "ab":
+        store.accept(entry(key, at=AT if key == "a" else AT + SECOND))
+    with closing(sqlite3.connect(tmp_path / "inbox.sqlite", isolation_level=None)) as other:
+
+        def lock(*_: object) -> None:  # when the transaction of the first is over
+            if not other.in_transaction and effects_of(other):
+                other.execute("BEGIN IMMEDIATE")
+
+        event.listen(store.engine, "checkin", lock)
+        assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
+        with pytest.raises(InboxError):
+            store.work(SOURCE, apply, at=AT + MINUTE)
+        event.remove(store.engine, "checkin", lock)
+        other.execute("ROLLBACK")
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + 3 * MINUTE)] == [Outcome.APPLIED]
+    assert effects(store) == ["a", "b"]
+
+
+def effects_of(connection: sqlite3.Connection) -> list[Any]:
+    return connection.execute("SELECT line FROM store_effects").fetchall()
+
+
+def test_tables_are_made_by_several_at_once_and_then_only_read(request: pytest.FixtureRequest) -> None:
+    address, start = postgresql_address(request), threading.Barrier(4)
+    stores = [InboxStore(address, prefix="together_") for _ in range(4)]
+
+    def create(store: InboxStore) -> None:
+        start.wait()
+        store.create_tables()
+        store.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(create, stores))
+    engine = create_engine(address)
+    with engine.begin() as db:
+        db.exec_driver_sql("CREATE ROLE reader LOGIN")
+        db.exec_driver_sql("GRANT SELECT, INSERT, UPDATE, DELETE ON together_entries, together_versions TO reader")
+    engine.dispose()
+    reader = InboxStore(address.replace("user=tppkit", "user=reader"), prefix="together_")
+    reader.create_tables()
+    assert reader.handle(entry("a", number=1), lambda *_: None, at=AT) is Outcome.APPLIED
+    reader.close()
+
+
+def test_without_tables_nothing_is_acknowledged_and_foreign_tables_are_rejected(tmp_path: Path) -> None:
+    store = InboxStore(f"sqlite:///{tmp_path}/inbox.sqlite")
+    with pytest.raises(InboxError, match="no such table"):
+        store.accept(entry("a"))
+    with store.engine.begin() as db:
+        db.exec_driver_sql("CREATE TABLE tppkit_inbox_entries (id INTEGER)")
+    with pytest.raises(ConfigurationError) as caught:
+        store.create_tables()
+    assert caught.value.code == "inbox.schema"
+    store.close()
+
+
+def test_a_server_that_is_not_there_is_reported_without_its_address() -> None:
+    store = InboxStore("postgresql+psycopg://secret@127.0.0.1:1/x")
+    with pytest.raises(InboxError) as caught:
+        store.accept(entry("a"))
+    assert caught.value.code == "inbox.unavailable"
+    assert "secret" not in str(caught.value)
+    assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "code"),
+    [
+        (lambda: InboxStore("sqlite://"), "inbox.sqlite"),
+        (lambda: InboxStore("sqlite:///:memory:"), "inbox.sqlite"),
+        (lambda: InboxStore("no address"), "inbox.setting"),
+        (lambda: InboxStore(None), "inbox.setting"),
+        (lambda: InboxStore("mysql://host/x"), "inbox.dialect"),
+        (lambda: InboxStore("sqlite:///x", wait_s=-1), "inbox.setting"),
+        (lambda: InboxStore("sqlite:///x", prefix="Robert'); DROP TABLE"), "inbox.prefix"),
+        (lambda: MemoryStore().failed(SOURCE, limit=0), "inbox.setting"),
+        (lambda: MemoryStore().work(SOURCE, apply, at=AT, limit=1001), "inbox.setting"),
+    ],
+)
+def test_settings_that_cannot_work_are_rejected(make: Callable[[], Any], code: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        make()
+    assert caught.value.code == code
+
+
+def test_an_absent_database_toolkit_names_its_extra() -> None:
+    script = (
+        "import sys; sys.modules['sqlalchemy'] = None\nimport tppkit.inbox, tppkit.callbacks\n"
+        "try: import tppkit.inbox.store\nexcept Exception as e: print(e)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert "tppkit[sqlalchemy]" in done.stdout
+
+
+def test_a_memory_store_is_shared_by_threads_and_by_no_other_store() -> None:
+    store, other = ready(MemoryStore()), ready(MemoryStore())
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(store.handle, entry("a"), apply, at=AT).result(20) is Outcome.APPLIED
+    assert (effects(store), effects(other)) == (["a"], [])

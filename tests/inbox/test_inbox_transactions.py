@@ -1,0 +1,430 @@
+"""What handlers, other programs, interrupts, forks and full disks do to the transactions of a store."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import resource
+import sqlite3
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import psycopg
+import pytest
+from inbox_cases import AT, DAY, MINUTE, SOURCE, apply, effects, entry, open_store, postgresql_address
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from tppkit.errors import ConfigurationError, InboxError
+from tppkit.inbox import Outcome, Retries
+from tppkit.inbox.store import InboxStore
+
+KINDS = ("sqlite", "postgresql")
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store(request.param, tmp_path, request)
+
+
+@pytest.fixture
+def sqlite_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store("sqlite", tmp_path, request, wait_s=0.5)
+
+
+@pytest.fixture
+def postgresql_store(request: pytest.FixtureRequest, tmp_path: Path) -> InboxStore:
+    return open_store("postgresql", tmp_path, request)
+
+
+ENDS: dict[str, Callable[[Any], object]] = {
+    "commit": lambda db: db.commit(),
+    "rollback": lambda db: db.rollback(),
+    "close": lambda db: db.close(),
+    "text": lambda db: db.exec_driver_sql("COMMIT"),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("raises", [False, True])
+def test_a_handler_that_ends_the_transaction_fails_and_stops_no_other(
+    store: InboxStore, end: str, raises: bool
+) -> None:
+    def ends(one: Any, db: Any) -> None:
+        ENDS[end](db)
+        if raises:
+            raise ValueError
+
+    with pytest.raises(ConfigurationError) as caught:
+        store.handle(entry("a"), ends, at=AT)
+    assert caught.value.code == "inbox.handler-committed"
+    kept = [] if end in ("commit", "text") else ["ConfigurationError [inbox.handler-committed]"]
+    assert [one.reason for one in store.failed(SOURCE)] == kept  # what it committed stays, its done mark included
+    assert store.handle(entry("b"), apply, at=AT) is Outcome.APPLIED
+
+
+def test_a_worker_goes_on_behind_a_handler_that_ends_the_transaction(store: InboxStore) -> None:
+    def ends(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "b":
+            db.rollback()
+
+    for key in "abc":
+        store.accept(entry(key))
+    assert [one.outcome.value for one in store.work(SOURCE, ends, at=AT)] == ["applied", "failed", "applied"]
+    assert sorted(effects(store)) == ["a", "c"]
+
+
+def test_a_handler_that_hides_an_error_of_the_database_is_not_acknowledged(postgresql_store: InboxStore) -> None:
+    def hides(one: Any, db: Any) -> None:
+        apply(one, db)
+        with pytest.raises(Exception, match="no_such_table"):
+            db.exec_driver_sql("SELECT * FROM no_such_table")
+
+    with pytest.raises(ConfigurationError) as caught:
+        postgresql_store.handle(entry("a"), hides, at=AT)
+    assert caught.value.code == "inbox.handler-aborted"
+    assert [one.reason for one in postgresql_store.failed(SOURCE)] == ["ConfigurationError [inbox.handler-aborted]"]
+
+
+def test_a_handler_may_use_savepoints(store: InboxStore) -> None:
+    def careful(one: Any, db: Any) -> None:
+        apply(one, db)
+        with pytest.raises(Exception, match="no_such_table"), db.begin_nested():
+            db.exec_driver_sql("SELECT * FROM no_such_table")
+        db.begin_nested()  # and leaves this one open
+        apply(one, db)
+
+    assert store.handle(entry("a"), careful, at=AT) is Outcome.APPLIED
+    assert effects(store) == ["a", "a"]
+
+
+def test_what_only_the_commit_rejects_is_the_failure_of_the_handler(store: InboxStore) -> None:
+    with store.engine.begin() as db:
+        for name in ("paid", "ordered"):
+            db.exec_driver_sql(f"DROP TABLE IF EXISTS {name}")
+        db.exec_driver_sql("CREATE TABLE ordered (id INTEGER PRIMARY KEY)")
+        db.exec_driver_sql("CREATE TABLE paid (id INTEGER REFERENCES ordered DEFERRABLE INITIALLY DEFERRED)")
+    if store.engine.dialect.name == "sqlite":
+        event.listen(store.engine, "connect", lambda db, _: db.execute("PRAGMA foreign_keys = ON"))
+        store.close()
+
+    def pays(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "b":
+            db.exec_driver_sql("INSERT INTO paid VALUES (1)")
+
+    with pytest.raises(IntegrityError):
+        store.handle(entry("b"), pays, at=AT)
+    for key in "ac":
+        store.accept(entry(key))
+    worked = store.work(SOURCE, pays, at=AT + MINUTE)
+    assert {one.entry.key: one.outcome.value for one in worked} == {"a": "applied", "b": "failed", "c": "applied"}
+    assert sorted(effects(store)) == ["a", "c"]
+
+
+@pytest.mark.parametrize("way", ["core", "session", "driver"])
+def test_an_effect_in_the_transaction_of_the_caller_is_committed_and_undone_with_it(
+    store: InboxStore, way: str
+) -> None:
+    engine = create_engine(store.engine.url)
+
+    @contextmanager
+    def opened() -> Iterator[Any]:
+        if way == "core":
+            with engine.begin() as db:
+                yield db
+        elif way == "session":
+            with Session(engine) as session, session.begin():
+                yield session
+        else:
+            raw = engine.raw_connection()
+            try:
+                yield raw.driver_connection
+                raw.commit()
+            finally:
+                raw.close()
+
+    sql = "INSERT INTO store_effects (line) VALUES ('x')"
+
+    def handler(one: Any, db: Any) -> None:
+        db.execute(sql if way == "driver" else text(sql))
+
+    def undone() -> None:
+        with opened() as db:
+            assert store.handle_within(entry("a", number=1), handler, at=AT, within=db) is Outcome.APPLIED
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        undone()
+    assert effects(store) == []
+    for expected in (Outcome.APPLIED, Outcome.REPEATED):
+        with opened() as db:
+            assert store.handle_within(entry("a", number=1), handler, at=AT, within=db) is expected
+    with opened() as db:
+        assert store.once(entry("b", number=1), at=AT, within=db) is Outcome.STALE
+    with pytest.raises(LookupError), opened() as db:
+        store.handle_within(entry("c"), lambda *_: {}["x"], at=AT, within=db)
+    assert store.handle(entry("c"), apply, at=AT) is Outcome.APPLIED
+    assert effects(store) == ["x", "c"]
+    engine.dispose()
+
+
+def test_a_connection_that_commits_each_statement_is_rejected(store: InboxStore) -> None:
+    engine = create_engine(store.engine.url, isolation_level="AUTOCOMMIT")
+    with engine.connect() as db:
+        for within in (db, db.connection.driver_connection, None, object(), 5):
+            with pytest.raises(ConfigurationError) as caught:
+                store.once(entry("a"), at=AT, within=within)
+            assert caught.value.code == "inbox.no-transaction"
+    own = InboxStore(engine, prefix=store._sql.entries.name.removesuffix("entries"))
+    with pytest.raises(LookupError):  # its own transactions are transactions nevertheless
+        own.handle(entry("a"), lambda one, db: (apply(one, db), {}["x"]), at=AT)
+    assert effects(store) == []
+    engine.dispose()
+
+
+@pytest.mark.parametrize("level", ["REPEATABLE READ", "SERIALIZABLE"])
+def test_two_deliveries_of_a_record_that_meet_at_a_strict_level_are_both_answered(
+    level: str, postgresql_store: InboxStore, request: pytest.FixtureRequest
+) -> None:
+    engine = create_engine(postgresql_address(request), isolation_level=level)
+    strict = InboxStore(engine, prefix=postgresql_store._sql.entries.name.removesuffix("entries"))
+    met = threading.Event()
+
+    def first(one: Any, db: Any) -> None:
+        assert db.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
+        met.set()
+        time.sleep(0.3)
+
+    def second() -> Outcome:
+        met.wait(20)
+        return strict.handle(entry("b", content=b"2", number=2), apply, at=AT)
+
+    with ThreadPoolExecutor(1) as thread:
+        later = thread.submit(second)
+        assert strict.handle(entry("a", number=1), first, at=AT) is Outcome.APPLIED
+        assert later.result(20) is Outcome.APPLIED
+    with engine.connect() as db:
+        assert db.exec_driver_sql("SHOW transaction_isolation").scalar() == level.lower()
+    engine.dispose()
+
+
+def test_a_delivery_waits_a_second_for_a_handler_that_hangs_and_a_worker_passes_it_by(
+    postgresql_store: InboxStore,
+) -> None:
+    store, seen = postgresql_store, list[Any]()
+    store.accept(entry("b", content=b"2", number=2))
+    store.accept(entry("c"))
+
+    def beside(one: Any, db: Any) -> None:
+        assert db.exec_driver_sql("SHOW lock_timeout").scalar() == "0"
+        with ThreadPoolExecutor(1) as thread:
+            with pytest.raises(InboxError) as caught:
+                thread.submit(store.handle, entry("a", number=1), apply, at=AT).result(20)
+            seen.append(caught.value.message[-5:])
+            worked = thread.submit(store.work, SOURCE, apply, at=AT).result(20)
+            seen.append({one.entry.key: one.outcome.value for one in worked})
+
+    assert store.handle(entry("a", number=1), beside, at=AT) is Outcome.APPLIED
+    assert seen == ["55P03", {"b": "busy", "c": "applied"}]
+    assert [one.outcome for one in store.work(SOURCE, apply, at=AT + MINUTE)] == [Outcome.APPLIED]
+
+
+@pytest.mark.parametrize("cuts", [1, 3])
+def test_a_handler_that_costs_the_connection_fails_for_itself(postgresql_store: InboxStore, cuts: int) -> None:
+    store, url = postgresql_store, postgresql_store.engine.url.set(drivername="postgresql")
+    store.accept(entry("a"))
+    store.accept(entry("b"))
+
+    def cut(one: Any, db: Any) -> None:
+        apply(one, db)
+        if one.key == "a":
+            pid = db.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+            with psycopg.connect(url.render_as_string(), autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+    for n in range(cuts):
+        store.work(SOURCE, cut, at=AT + n * MINUTE, retries=Retries(attempts=3))
+    (failure,) = store.failed(SOURCE)
+    assert (failure.reason, failure.attempts, failure.due_at is None) == (
+        "InboxError [inbox.unavailable]",
+        cuts,
+        cuts == 3,
+    )
+    assert effects(store) == ["b"]
+
+
+def test_a_file_that_another_program_locks_is_unavailable_and_received_later(
+    sqlite_store: InboxStore, tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "inbox.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        for call in (lambda: sqlite_store.accept(entry("a")), lambda: sqlite_store.handle(entry("b"), apply, at=AT)):
+            with pytest.raises(InboxError, match="database is locked"):
+                call()
+        other.execute("ROLLBACK")
+    assert sqlite_store.handle(entry("b"), apply, at=AT) is Outcome.APPLIED
+
+
+def test_threads_wait_no_longer_than_they_are_told_to_for_a_handler_that_hangs(sqlite_store: InboxStore) -> None:
+    def hangs(one: Any, db: Any) -> None:
+        with ThreadPoolExecutor(1) as thread, pytest.raises(InboxError) as caught:
+            thread.submit(sqlite_store.accept, entry("b")).result(20)
+        assert caught.value.code == "inbox.unavailable"
+
+    assert sqlite_store.handle(entry("a"), hangs, at=AT) is Outcome.APPLIED
+
+
+@pytest.mark.parametrize("way", ["handle", "work"])
+def test_a_full_disk_loses_and_doubles_nothing(sqlite_store: InboxStore, tmp_path: Path, way: str) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fills(one: Any, db: Any) -> None:
+        apply(one, db)
+        db.exec_driver_sql("INSERT INTO store_effects (line) VALUES (?)", ("x" * 200_000,))
+        size = (tmp_path / "inbox.sqlite-wal").stat().st_size
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20_000, before[1]))
+
+    def receive() -> object:
+        return (
+            sqlite_store.handle(entry("a"), fills, at=AT)
+            if way == "handle"
+            else sqlite_store.work(SOURCE, fills, at=AT)
+        )
+
+    sqlite_store.accept(entry("a"))
+    try:
+        if way == "handle":
+            with pytest.raises(InboxError, match=r"disk I/O error|full"):
+                receive()
+        else:
+            receive()  # its failure is small enough to be kept
+            with pytest.raises(InboxError, match=r"disk I/O error|full"):
+                sqlite_store.accept(entry("b", content=b"x" * 50_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert sqlite_store.handle(entry("a"), apply, at=AT + DAY) is Outcome.APPLIED
+    assert effects(sqlite_store) == ["a"]
+
+
+@pytest.mark.parametrize("lost", [Path.unlink, lambda path: path.rename(path.with_suffix(".moved"))])
+def test_nothing_is_acknowledged_into_a_file_that_is_gone(sqlite_store: InboxStore, tmp_path: Path, lost: Any) -> None:
+    sqlite_store.handle(entry("a"), apply, at=AT)
+    lost(tmp_path / "inbox.sqlite")
+    with pytest.raises(InboxError, match="moved, replaced or deleted"):
+        sqlite_store.accept(entry("b"))
+
+
+def test_the_files_are_for_their_owner_only(sqlite_store: InboxStore, tmp_path: Path) -> None:
+    sqlite_store.accept(entry("a"))
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {
+        f"inbox.sqlite{suffix}": 0o600 for suffix in ("", "-wal", "-shm")
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_forked_worker_loses_nothing_when_its_parent_ends(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The parent closes what the child would inherit; the last program that closes a SQLite file takes its log away."""
+    store = open_store(kind, tmp_path, request)
+    store.handle(entry("parent"), apply, at=AT)
+    middle = os.fork()
+    if middle == 0:
+        parent = os.getpid()
+        if os.fork() == 0:
+            code = 1
+            try:
+                while os.getppid() == parent:
+                    time.sleep(0.01)
+                for n in range(3):
+                    assert store.handle(entry(f"child{n}"), apply, at=AT) is Outcome.APPLIED
+                    if kind == "sqlite":  # another program looks, and closes the file as the last one
+                        os.system(
+                            f"{sys.executable} -c \"import sqlite3; sqlite3.connect('{tmp_path}/inbox.sqlite').close()\""
+                        )
+                code = 0
+            finally:
+                (tmp_path / "code").write_text(str(code))
+                os._exit(code)
+        os._exit(0)
+    os.waitpid(middle, 0)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "code").exists() or not (tmp_path / "code").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert (tmp_path / "code").read_text() == "0"
+    assert store.handle(entry("parent"), apply, at=AT) is Outcome.REPEATED
+    assert effects(store) == ["parent", "child0", "child1", "child2"]
+
+
+_FILES = ("inbox/store.py", "inbox/database.py", "sqlalchemy/engine/base.py", "contextlib.py")
+
+
+@contextmanager
+def interrupted(number: int) -> Iterator[list[str]]:
+    """Raise KeyboardInterrupt in this thread at a place by its number; gives where it was, nothing if there were fewer.
+
+    Signals are handled where a function of Python begins and where one of C has returned.
+    """
+    left, where = number, list[str]()
+
+    def look(frame: FrameType, happened: str, called: Any) -> None:
+        nonlocal left
+        begins = happened == "call" and not frame.f_code.co_flags & inspect.CO_GENERATOR
+        if (begins or happened == "c_return") and frame.f_code.co_filename.endswith(_FILES):
+            left -= 1
+            if left == 0:
+                where.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+                raise KeyboardInterrupt
+
+    sys.setprofile(look)
+    try:
+        yield where
+    except KeyboardInterrupt:
+        assert where
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["handler works", "handler fails"])
+def test_an_interrupt_anywhere_loses_and_doubles_nothing(fails: bool, sqlite_store: InboxStore) -> None:
+    def half(one: Any, db: Any) -> None:
+        apply(one, db)
+        if fails:
+            raise ValueError
+
+    number = 0
+    for number in range(1, 3000, 3):
+        one = entry(f"k{number}")
+        with interrupted(number) as where:
+            try:
+                sqlite_store.handle(one, half, at=AT)
+            except (ValueError, ConfigurationError):
+                assert fails or where
+        again = sqlite_store.handle(one, apply, at=AT)
+        assert again is Outcome.APPLIED or (not fails and again is Outcome.REPEATED), where
+        if not where:
+            break
+    assert 100 < number < 2990
+    assert len(effects(sqlite_store)) == len(set(effects(sqlite_store))) == number // 3 + 1
+
+
+def test_an_interrupt_in_a_handler_leaves_no_writes(store: InboxStore) -> None:
+    def interrupts(one: Any, db: Any) -> None:
+        apply(one, db)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        store.handle(entry("a"), interrupts, at=AT)
+    assert (store.failed(SOURCE), effects(store)) == ([], [])
+    assert store.handle(entry("a"), apply, at=AT) is Outcome.APPLIED
