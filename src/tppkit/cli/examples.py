@@ -18,6 +18,8 @@ _AUDITS = (
     "0 all passed and complete, 1 any failed, 2 wrong usage, 3 none failed but some indeterminate, 4 log or sequence inconsistent,"
     " 5 archive cannot be read, 6 interrupted, 7 trust material missing."
 )
+_EMPTIES = "0 no entry failed, 1 there are failed entries, 2 wrong usage, 3 the database cannot be read."
+_CHANGES_INBOX = "0 done, 1 an entry with this key is not failed, 2 wrong usage, 3 the database cannot be read."
 _GROUPS = "0 done, 2 wrong usage; the help of each command lists its own."
 _PAYMENT_URL = "https://bank.example/psd2/v1/payments/sepa-credit-transfers"
 
@@ -73,6 +75,16 @@ _ROWS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         "demo": (
             ("tppkit demo", "tppkit demo --dir kept --json"),
             "0 every step as expected, 1 a step was not, 2 wrong usage or output cannot be written.",
+        ),
+        "inbox failed": (("tppkit inbox failed --database sqlite:///tpp.sqlite",), _EMPTIES),
+        "inbox release": (("tppkit inbox release --database sqlite:///tpp.sqlite 5b1f",), _CHANGES_INBOX),
+        "inbox discard": (("tppkit inbox discard --database sqlite:///tpp.sqlite 5b1f",), _CHANGES_INBOX),
+        "inbox purge": (
+            ("tppkit inbox purge --database sqlite:///tpp.sqlite",), "0 done, 2 wrong usage, 3 the database cannot be read.",
+        ),
+        "inbox work": (
+            ("tppkit inbox work --database sqlite:///tpp.sqlite --handler payments:work",),
+            "0 done, 1 an entry failed, 2 wrong usage, 3 the database cannot be read.",
         ),
         "pki create": (
             ("tppkit pki create my-pki", "tppkit pki create their-pki --org-id PSDDE-BAFIN-123456 --roles PSP_PI,PSP_AI --faults"), _MAKES,

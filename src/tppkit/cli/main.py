@@ -27,6 +27,7 @@ _COMMANDS = {
     ),
     "cert": ("tppkit.cli.cert", "Read, check and compare eIDAS certificates."),
     "demo": ("tppkit.cli.demo", "The main job end to end, on this machine."),
+    "inbox": ("tppkit.cli.inbox", "List, release, discard, purge and work stored callbacks and webhooks."),
     "pki": ("tppkit.cli.pki", "Make test certificates."),
     "qr": ("tppkit.cli.qr", "Make and read login codes, payment codes and scan links."),
     "sandbox": ("tppkit.cli.sandbox", "The bank to develop against."),

@@ -1,0 +1,171 @@
+"""`tppkit inbox`: what an operator does with stored callbacks and webhooks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tppkit._clock import format_time, utc_now
+from tppkit._text import printable
+from tppkit.cli.output import DOES_NOT_HOLD, HOLDS, json_option, print_json, say
+from tppkit.errors import ConfigurationError
+from tppkit.inbox import Failure, Outcome
+
+_PAGE = 1000
+
+
+def _database_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        json_option,
+        click.option("--source", metavar="NAME", help="Only entries of this source, for example callback:live."),
+        click.option("--prefix", default="tppkit_inbox_", show_default=True, metavar="TEXT", help="Of the tables' names."),
+        click.option("--database", required=True, metavar="URL", help="SQLAlchemy address, for example sqlite:///tpp.sqlite."),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.group()
+def inbox() -> None:
+    """List, release, discard, purge and work stored callbacks and webhooks."""
+
+
+@inbox.command()
+@_database_options
+def failed(database: str, prefix: str, source: str | None, as_json: bool) -> int:
+    """List the entries whose last attempt failed, oldest first. Exit 1 if there are any."""
+    with _opened(database, prefix) as store:
+        found = [failure for one in _sources(store, source) for failure in _failures(store, one)]
+    if as_json:
+        print_json([_object(failure) for failure in found])
+    for failure in found if not as_json else ():
+        entry, due = failure.entry, f"due {format_time(failure.due_at)}" if failure.due_at else "not due"
+        attempts = f"{failure.attempts} attempt{'s' if failure.attempts != 1 else ''}"
+        click.echo(printable(f"{entry.source}  {entry.key}  {entry.name}  {attempts}, {failure.reason}, {due}"))
+    return DOES_NOT_HOLD if found else HOLDS
+
+
+@inbox.command()
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@_database_options
+def release(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
+    """Make failed entries due now. Exit 1 if one is not failed.
+
+    KEY: as `tppkit inbox failed` prints it.
+    """
+    return _change("released", keys, database, prefix, source, as_json=as_json)
+
+
+@inbox.command()
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+@_database_options
+def discard(keys: tuple[str, ...], database: str, prefix: str, source: str | None, as_json: bool) -> int:
+    """Mark failed entries as done without effect, and delete their content. Exit 1 if one is not failed.
+
+    KEY: as `tppkit inbox failed` prints it.
+    """
+    return _change("discarded", keys, database, prefix, source, as_json=as_json)
+
+
+@inbox.command()
+@_database_options
+def purge(database: str, prefix: str, source: str | None, as_json: bool) -> int:
+    """Forget entries that were done 7 days ago, and versions of 400 days ago."""
+    with _opened(database, prefix) as store:
+        forgotten = sum(store.purge(one, at=utc_now()) for one in _sources(store, source))
+    print_json({"forgotten": forgotten}) if as_json else click.echo(f"{forgotten} rows forgotten")
+    return HOLDS
+
+
+@inbox.command()
+@click.option("--handler", required=True, metavar="MODULE:FUNCTION", help="Called with each entry and the connection.")
+@_database_options
+def work(handler: str, database: str, prefix: str, source: str | None, as_json: bool) -> int:
+    """Handle the entries that are due, oldest first, until none is left. Exit 1 if one failed.
+
+    MODULE is found in the working directory too. `Inbox.worker` makes FUNCTION from a handler of callbacks.
+    """
+    function, done = _load(handler), list[dict[str, str]]()
+    version_of = getattr(function, "version_of", None)
+    with _opened(database, prefix) as store:
+        for name in _sources(store, source):
+            while worked := store.work(name, function, at=utc_now(), version_of=version_of):
+                for one in worked:
+                    done.append(
+                        {"source": name, "key": one.entry.key, "name": one.entry.name, "outcome": one.outcome.value}
+                    )
+                    if not as_json:
+                        click.echo(printable(f"{name}  {one.entry.key}  {one.entry.name}  {one.outcome}"))
+    if as_json:
+        print_json(done)
+    return DOES_NOT_HOLD if any(one["outcome"] == Outcome.FAILED for one in done) else HOLDS
+
+
+def _change(what: str, keys: tuple[str, ...], database: str, prefix: str, source: str | None, *, as_json: bool) -> int:
+    done: list[str] = []
+    with _opened(database, prefix) as store:
+        change = store.release if what == "released" else store.discard
+        for key in keys:
+            found = [failure for one in _sources(store, source) if (failure := store.find_failed(one, key)) is not None]
+            changed = [change(failure, at=utc_now()) for failure in found]
+            if changed and all(changed):
+                done.append(key)
+            else:
+                say(f"error: no failed entry has the key {printable(key)}")
+    if as_json:
+        print_json({what: done, "not_failed": [key for key in keys if key not in done]})
+    for key in done if not as_json else ():
+        click.echo(printable(f"{what}  {key}"))
+    return HOLDS if len(done) == len(keys) else DOES_NOT_HOLD
+
+
+@contextmanager
+def _opened(database: str, prefix: str) -> Iterator[Any]:
+    from tppkit.inbox.store import InboxStore  # needs an extra
+
+    kind, _, file = database.partition(":///")
+    if kind.startswith("sqlite") and not Path(file.partition("?")[0]).is_file():  # a typing error makes no new file
+        raise ConfigurationError("inbox.sqlite", f"there is no file {file}")
+    store = InboxStore(database, prefix=prefix)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _sources(store: Any, source: str | None) -> list[str]:
+    return store.sources() if source is None else [source]
+
+
+def _failures(store: Any, source: str) -> Iterator[Failure]:
+    last = None
+    while page := store.failed(source, limit=_PAGE, after=last):
+        yield from page
+        last = page[-1]
+
+
+def _object(failure: Failure) -> dict[str, Any]:
+    entry = failure.entry
+    return {
+        "source": entry.source, "key": entry.key, "name": entry.name, "received_at": format_time(entry.received_at),
+        "attempts": failure.attempts, "reason": failure.reason,
+        "due_at": format_time(failure.due_at) if failure.due_at else None,
+    }  # fmt: skip
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as e:
+        raise click.BadParameter(f"{name} cannot be loaded: {e}", param_hint="--handler") from e
+    if not callable(found):
+        raise click.BadParameter(f"{name} is a {type(found).__name__} and no function", param_hint="--handler")
+    return found

@@ -1,0 +1,169 @@
+"""The inbox for asyncio: the same inbox, with awaited statements and handlers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from inboxes import AT, core_url, login, new_prefix, outcome, receiver, scan
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+
+from tppkit.callbacks import AsyncInbox, Outcome
+from tppkit.errors import ConfigurationError
+from tppkit.inbox.store import InboxStore, MemoryStore
+
+MINUTE = timedelta(minutes=1)
+Scenario = Callable[[AsyncInbox, AsyncEngine, "Effects"], Awaitable[Any]]
+Run = Callable[[Scenario], Any]
+
+
+class Effects:
+    """A table of effects, and a handler that writes to it."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+
+    async def create(self) -> None:
+        async with self._engine.begin() as db:
+            await db.execute(text("DROP TABLE IF EXISTS async_effects"))
+            await db.execute(text("CREATE TABLE async_effects (id SERIAL, line TEXT)"))
+
+    async def handler(self, callback: Any, connection: AsyncConnection | AsyncSession) -> None:
+        insert = text("INSERT INTO async_effects (line) VALUES (:line)")
+        await connection.execute(insert, {"line": callback.request_id})
+
+    async def lines(self) -> list[str]:
+        async with self._engine.connect() as db:
+            return list((await db.execute(text("SELECT line FROM async_effects ORDER BY id"))).scalars())
+
+
+@pytest.fixture
+def run(postgresql_url: str) -> Run:
+    async def go(scenario: Scenario) -> Any:
+        engine = create_async_engine(core_url(postgresql_url))
+        effects, inbox = (
+            Effects(engine),
+            AsyncInbox(receiver(), store := InboxStore(engine, prefix=new_prefix("async"))),
+        )
+        await effects.create()
+        await inbox.run(store.create_tables)
+        try:
+            return await scenario(inbox, engine, effects)
+        finally:
+            await engine.dispose()
+
+    return lambda scenario: asyncio.run(go(scenario))
+
+
+def test_a_callback_takes_effect_once_however_often_it_comes(run: Run) -> None:
+    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
+        receipts = [await inbox.handle(outcome("r1"), effects.handler, at=AT) for _ in range(2)]
+        assert [one.outcome for one in receipts] == [Outcome.APPLIED, Outcome.REPEATED]
+        assert await effects.lines() == ["r1"]
+        assert (await inbox.handle(scan("r2"), effects.handler, at=AT)).outcome is Outcome.LOGIN
+
+    run(scenario)
+
+
+def test_of_many_tasks_one_has_the_effect(run: Run) -> None:
+    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
+        calls = [inbox.handle(login("r1"), effects.handler, at=AT) for _ in range(8)]
+        outcomes = sorted(receipt.outcome for receipt in await asyncio.gather(*calls))
+        assert outcomes == [Outcome.APPLIED] + [Outcome.REPEATED] * 7
+        assert await effects.lines() == ["r1"]
+
+    run(scenario)
+
+
+def test_an_accepted_callback_waits_for_a_worker_and_is_tried_again(run: Run) -> None:
+    async def fails(callback: Any, connection: AsyncConnection) -> None:
+        raise LookupError
+
+    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
+        for n in range(2):
+            assert (await inbox.accept(login(f"r{n}"), at=AT)).outcome is Outcome.STORED
+        assert [one.outcome for one in await inbox.work(fails, at=AT)] == [Outcome.FAILED] * 2
+        (first, second) = await inbox.run(inbox.inbox.failed)
+        assert await inbox.run(inbox.inbox.discard, first, at=AT)
+        worked = await inbox.work(effects.handler, at=AT + MINUTE)
+        assert [one.entry.name for one in worked] == [second.entry.name] == await effects.lines()
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("kind", ["connection", "session"])
+def test_an_effect_in_the_transaction_of_the_caller_is_undone_with_it(run: Run, kind: str) -> None:
+    async def fails(callback: Any, connection: Any) -> None:
+        await connection.execute(text("INSERT INTO async_effects (line) VALUES ('lost')"))
+        raise LookupError
+
+    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
+        @asynccontextmanager
+        async def begun() -> AsyncIterator[AsyncSession]:
+            async with AsyncSession(engine) as session, session.begin():
+                yield session
+
+        within: Any = engine.begin if kind == "connection" else begun
+        with pytest.raises(LookupError):
+            await inbox.handle_within(login("r1"), fails, at=AT, within=within)
+        receipt = await inbox.handle_within(login("r1"), effects.handler, at=AT, within=within)
+        assert receipt.outcome is Outcome.APPLIED
+        async with engine.begin() as db:
+            receipt = await db.run_sync(lambda own: inbox.inbox.once(login("r2"), at=AT, within=own))
+        assert (receipt.outcome, await effects.lines()) == (Outcome.APPLIED, ["r1"])
+
+    run(scenario)
+
+
+def test_what_is_cancelled_was_never_received(run: Run) -> None:
+    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
+        begun = asyncio.Event()
+
+        async def hangs(callback: Any, connection: AsyncConnection) -> None:
+            await effects.handler(callback, connection)
+            begun.set()
+            await asyncio.Event().wait()
+
+        task = asyncio.create_task(inbox.handle(login("r1"), hangs, at=AT))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await inbox.run(inbox.inbox.failed) == []
+        assert (await inbox.handle(login("r1"), effects.handler, at=AT)).outcome is Outcome.APPLIED
+        assert await effects.lines() == ["r1"]
+
+    run(scenario)
+
+
+async def ends_as_cancelled(callback: Any, connection: Any) -> None:
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("handler", [ends_as_cancelled, lambda *_: None])
+def test_a_handler_that_cannot_be_awaited_to_its_end_has_failed(handler: Any) -> None:
+    async def scenario() -> list[str]:
+        inbox = AsyncInbox(receiver(), MemoryStore())
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle(login("r1"), handler, at=AT)
+        assert caught.value.code == "callback.function"
+        return [one.reason for one in await inbox.run(inbox.inbox.failed)]
+
+    assert asyncio.run(scenario()) == ["ConfigurationError [callback.function]"]
+
+
+def test_a_handler_that_ends_the_transaction_is_found_out(run: Run) -> None:
+    async def ends(callback: Any, connection: AsyncConnection) -> None:
+        await connection.rollback()
+
+    async def scenario(inbox: AsyncInbox, engine: AsyncEngine, effects: Effects) -> None:
+        with pytest.raises(ConfigurationError) as caught:
+            await inbox.handle(login("r1"), ends, at=AT)
+        assert caught.value.code == "inbox.handler-committed"
+
+    run(scenario)
