@@ -41,8 +41,7 @@ bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/resu
 	$(BIN)/python benchmarks/run.py
 
 memory: $(VENV)/.dev ## What a million callbacks leave in memory and in files
-	$(BIN)/python benchmarks/inbox.py memory
-	$(BIN)/python benchmarks/inbox.py SQLite
+	$(BIN)/python benchmarks/inbox.py
 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py

@@ -1,25 +1,21 @@
-"""The callback inbox over SQLite, from a received request to a committed effect."""
+"""The inbox over SQLite: a callback from its request to the committed effect, and what many callbacks leave in memory and in files."""
 
 from __future__ import annotations
 
 import gc
-import os
 import resource
-import sqlite3
-import statistics
-import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
-from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import ec
+from sqlalchemy import Column, Connection, MetaData, String, Table, insert
 
-from harness import Line
+from harness import Line, against
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
@@ -32,114 +28,71 @@ from tppkit.callbacks import (
     sign_callback,
     verify_callback,
 )
-from tppkit.callbacks.stores import Entry, Order, Store
-from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.callbacks.stores.sqlite import SqliteStore, Synchronous
+from tppkit.inbox import Entry, Version
+from tppkit.inbox.statements import Statements
+from tppkit.inbox.store import InboxStore
 
 AT = datetime(2026, 6, 1, 12, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
 SERVICE = ec.derive_private_key(4711, ec.SECP256R1())
 RECEIVER = CallbackReceiver(
     [CallbackAddress("https://tpp.example/cb/{token}", CallbackKind.PAYMENT)],
     keys=[CallbackKey("live", SERVICE.public_key())],
 )
-BATCH, BATCHES = 500, 12
-CONNECTIONS = 16  # requests that a receiver has at the same moment
+ROUNDS = 1500
 CALLBACKS = 1_000_000
 MARKS = (CALLBACKS // 10, CALLBACKS // 2, CALLBACKS)
-
-WHOLE = "inbox, SQLite, 500 a commit"
-
-Round = Callable[[Sequence[ReceivedCallback]], object]
+PAYMENTS = Table("payments", MetaData(), Column("token", String), Column("request_id", String))
+PAY = insert(PAYMENTS)
 
 
 def receiving_once() -> Iterator[Line]:
-    """The whole inbox against verifying alone, in turns of 500 callbacks."""
-    with one_core(), tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CONNECTIONS) as threads:
-        full = prepared(Path(folder) / "full.sqlite", Synchronous.FULL)
-        grouped = prepared(Path(folder) / "grouped.sqlite", Synchronous.FULL)
-        grouped_less = prepared(Path(folder) / "grouped-less.sqlite", Synchronous.FULL)
-        shared = prepared(Path(folder) / "shared.sqlite", Synchronous.FULL)
-        each = prepared(Path(folder) / "each.sqlite", Synchronous.FULL)
-        normal = prepared(Path(folder) / "normal.sqlite", Synchronous.NORMAL)
-        rounds: dict[str, Round] = {
-            "verify alone": lambda batch: [verify_callback(one, at=AT, receiver=RECEIVER) for one in batch],
-            WHOLE: lambda batch: together(grouped, batch, size=500),
-            "the same, 50 a commit": lambda batch: together(grouped_less, batch, size=50),
-            "handled by 16 threads at once": lambda batch: in_threads(shared, batch, threads),
-            "accepted by 16 threads, worked off": lambda batch: accepted(full, batch, threads),
-            "handled one by one": lambda batch: handled(each, batch),
-            "the same, synchronous=NORMAL": lambda batch: handled(normal, batch),
-        }
-        rates = in_turns(rounds)
-    alone = rates.pop("verify alone")
-    for name, rate in rates.items():
-        ratio = alone / rate
-        # The disk and the switching of threads decide what the others cost: they are told and promise nothing.
-        ok = name != WHOLE or (rate >= 8000 and ratio <= 1.6)
-        yield Line(name, f"{rate:.0f}/s", ratio, ">= 8000/s, <= 1.6x verify" if name == WHOLE else "told only", ok)
+    """`handle` against verifying and the same two statements with SQLAlchemy Core, each with the effect and its commit.
+
+    No commit waits for the disk, which would hide the difference.
+    """
+    calls = [delivery(number) for number in range(ROUNDS + ROUNDS // 10 + 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        ours, theirs = prepared(Path(folder) / "ours.sqlite"), prepared(Path(folder) / "theirs.sqlite")
+        inbox, mine, others = Inbox(RECEIVER, ours), iter(calls), iter(calls)
+        statements = Statements("tppkit_inbox_")
+        once, advance = (one.of("sqlite") for one in (statements.once, statements.advance))
+
+        def by_hand() -> None:
+            callback = verify_callback(next(others), at=AT, receiver=RECEIVER)
+            event: Any = callback.event
+            key, digest = sha256(callback.url.encode()).hexdigest(), sha256(callback.body).digest()
+            values = {"of_source": "callback", "of_key": key, "of_digest": digest, "of_name": callback.request_id}
+            version = {"of_source": "callback", "of_record": event.id, "of_version": event.ver, "of_version_digest": digest}
+            with theirs.engine.begin() as db:
+                db.execute(once, {**values, "received": 1, "at": 1})
+                db.execute(advance, {**version, "at": 1})
+                apply(callback, db)
+
+        yield against(
+            "inbox, handle, SQLite", lambda: inbox.handle(next(mine), apply, at=AT), by_hand,
+            what="by hand", limit=1.5, rounds=ROUNDS,
+        )  # fmt: skip
+        ours.close()
+        theirs.close()
 
 
-def in_turns(rounds: dict[str, Round]) -> dict[str, float]:
-    """Callbacks a second of each, the median of all turns; every callback is new to each."""
-    times: dict[str, list[float]] = {name: [] for name in rounds}
-    for number in range(BATCHES + 1):
-        batch = [delivery(number * BATCH + n) for n in range(BATCH)]
-        for name, subject in rounds.items():
-            gc.collect()
-            begin = perf_counter()
-            subject(batch)
-            if number:  # the first turn is for warming up
-                times[name].append(perf_counter() - begin)
-    return {name: BATCH / statistics.median(seconds) for name, seconds in times.items()}
+def apply(callback: VerifiedCallback, db: Connection) -> None:
+    """The least that an application does: one row."""
+    db.execute(PAY, {"token": callback.token, "request_id": callback.request_id})
 
 
-def accepted(inbox: Inbox, batch: Sequence[ReceivedCallback], threads: ThreadPoolExecutor) -> None:
-    """Stored by requests that come at the same time, and then worked off; every commit waits for the disk."""
-    shares = [batch[n::CONNECTIONS] for n in range(CONNECTIONS)]
-    list(threads.map(lambda share: [inbox.accept(one, at=AT) for one in share], shares))
-    done = 0
-    while worked := inbox.work(apply, at=AT + SECOND, limit=250):
-        done += len(worked)
-    if done != len(batch):
-        raise SystemExit(f"{done} of {len(batch)} callbacks were worked off")
-
-
-def together(inbox: Inbox, batch: Sequence[ReceivedCallback], *, size: int) -> None:
-    """Handled in groups; every commit waits for the disk."""
-    for begin in range(0, len(batch), size):
-        inbox.handle_all(batch[begin : begin + size], apply, at=AT)
-
-
-def in_threads(inbox: Inbox, batch: Sequence[ReceivedCallback], threads: ThreadPoolExecutor) -> None:
-    """Handled by requests that have a thread each."""
-    shares = [batch[n::CONNECTIONS] for n in range(CONNECTIONS)]
-    list(threads.map(lambda share: handled(inbox, share), shares))
-
-
-def handled(inbox: Inbox, batch: Sequence[ReceivedCallback]) -> None:
-    """One after the other, each in a transaction of its own."""
-    for one in batch:
-        inbox.handle(one, apply, at=AT)
-
-
-def apply(callback: VerifiedCallback, connection: sqlite3.Connection) -> None:
-    """What an application does at least: one row."""
-    connection.execute("INSERT INTO payments VALUES (?, ?)", (callback.token, callback.request_id))
-
-
-def prepared(path: Path, synchronous: Synchronous) -> Inbox:
+def prepared(path: Path) -> InboxStore:
     """An inbox in a new file, beside the application's table."""
-    store = SqliteStore(path, synchronous=synchronous)
+    store = InboxStore(f"sqlite:///{path}")
     store.create_tables()
-    with sqlite3.connect(path) as connection:
-        connection.execute("CREATE TABLE payments (token TEXT, request_id TEXT)")
-    connection.close()
-    return Inbox(RECEIVER, store)
+    PAYMENTS.metadata.create_all(store.engine)
+    with store.engine.connect() as db:
+        db.exec_driver_sql("PRAGMA synchronous=OFF")  # of the one connection: the disk is not what is measured
+    return store
 
 
 def delivery(number: int) -> ReceivedCallback:
-    """A payment's outcome as it arrives."""
+    """The outcome of a payment as it arrives."""
     token = f"{number:020d}"
     body = (
         f'{{"id":"tran-{number}","ver":1,"timeStamp":833630400,"tlc":"posted","acc":"LT121000011101001000",'
@@ -151,96 +104,27 @@ def delivery(number: int) -> ReceivedCallback:
     return ReceivedCallback("POST", f"/cb/{token}", headers, body)
 
 
-def remembering() -> Iterator[Line]:
-    """Memory over a million callbacks, with a purge every thousand; the store's part of the inbox."""
-    for name in ("SQLite", "memory"):
-        first, *_, last = footprints(name)
-        growth = last.resident - first.resident
-        text = f"{growth / 1024:.1f} MiB"
-        yield Line(f"inbox, {name}, 1,000,000 callbacks", text, None, "<= 8.0 MiB more", growth <= 8 * 1024)
-
-
-class Footprint(NamedTuple):
-    """What a store takes after that many callbacks.
-
-    Attributes:
-        callbacks: how many were handled.
-        remembered: how many rows of them were not yet purged.
-        resident: the process's memory in KiB.
-        files: the store's files in KiB.
-    """
-
-    callbacks: int
-    remembered: int
-    resident: int
-    files: int
-
-
-def footprints(name: str) -> Iterator[Footprint]:
-    """What the store, `SQLite` or `memory`, takes after each of `MARKS`."""
-    with tempfile.TemporaryDirectory() as folder:
-        if name == "memory":
-            yield from growing(MemoryStore(), Path(folder))
-            return
-        store = SqliteStore(Path(folder) / "flat.sqlite", synchronous=Synchronous.NORMAL)
-        store.create_tables()
-        yield from growing(store, Path(folder))
-        store.close()
-
-
-def growing(store: Store, folder: Path) -> Iterator[Footprint]:
-    """Handle callbacks and purge; 10 seconds of them are remembered, 20 of their versions."""
-    retention = Retention(done=timedelta(seconds=10), versions=timedelta(seconds=20))
-    forgotten = 0
-    for number in range(CALLBACKS):
-        at = AT + number * timedelta(milliseconds=2)
-        store.run(entry(number, at), lambda _, connection: None, at=at, until=at + SECOND, retry=lambda _: None)
-        if number % 1000 == 999:
-            while purged := store.purge(retention.at(at), limit=1000):
-                forgotten += purged
-        if number + 1 in MARKS:
-            gc.collect()
-            files = sum(file.stat().st_size for file in folder.iterdir()) // 1024
-            # Of each callback two rows are forgotten: its own, and its record's version.
-            yield Footprint(number + 1, 2 * (number + 1) - forgotten, resident(), files)
-
-
-def entry(number: int, at: datetime) -> Entry:
-    """A callback that was verified."""
-    key = sha256(b"%d" % number).digest()
-    token = f"{number:020d}"
-    return Entry(
-        key, key, "live", "live", f"request-{number}", "POST", f"https://tpp.example/cb/{token}", b"x" * 200, "30" * 70, at,
-        Order(key, 1),
-    )  # fmt: skip
-
-
-def resident() -> int:
-    """The process's resident memory in KiB."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() // 1024
-
-
-class one_core:
-    """Hold every thread of this process to one core."""
-
-    def __enter__(self) -> None:
-        self._all = os.sched_getaffinity(0)
-        os.sched_setaffinity(0, {min(self._all)})
-
-    def __exit__(self, *_: Any) -> None:
-        os.sched_setaffinity(0, self._all)
-
-
 def main() -> None:
-    """Print what the stores named as arguments take, `SQLite` and `memory` without any."""
-    for name in sys.argv[1:] or ("SQLite", "memory"):
-        for at in footprints(name):
-            print(
-                f"{name:<7} {at.callbacks:>9,} callbacks | {at.remembered:>7,} rows kept | {at.resident / 1024:>6.1f} MiB resident"
-                f" | {at.files / 1024:>6.1f} MiB in files",
-                flush=True,
-            )
+    """Print what a million entries leave in memory and in files; 10 seconds of them are remembered, 20 of their versions."""
+    retention, forgotten = Retention(done=timedelta(seconds=10), versions=timedelta(seconds=20)), 0
+    with tempfile.TemporaryDirectory() as folder:
+        store = prepared(Path(folder) / "many.sqlite")
+        for number in count():
+            at = AT + number * timedelta(milliseconds=2)
+            key = sha256(b"%d" % number).digest()
+            one = Entry("many", key.hex(), key, f"request-{number}", b"x" * 400, at, Version(key.hex(), 1))
+            store.handle(one, lambda *_: None, at=at)
+            if number % 1000 == 999:
+                forgotten += store.purge("many", at=at, retention=retention)
+            if number + 1 in MARKS:
+                gc.collect()
+                files = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20
+                resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
+                rows = 2 * (number + 1) - forgotten  # of each entry: its own row, and the version of its record
+                print(f"{number + 1:>9,} entries | {rows:>7,} rows | {resident:>6.1f} MiB resident | {files:>6.1f} MiB in files")
+            if number + 1 == MARKS[-1]:
+                break
+        store.close()
 
 
 if __name__ == "__main__":

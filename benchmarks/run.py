@@ -17,7 +17,7 @@ from certificates import judging, reading
 from diagnose import diagnosing
 from files import entering
 from harness import Line, Subject, against
-from inbox import receiving_once, remembering
+from inbox import receiving_once
 from peers import verifying
 from qr import drawing
 from rates import serving
@@ -111,7 +111,6 @@ def lines() -> Iterator[Line]:
     yield from drawing()
     yield from diagnosing()
     yield from receiving_once()
-    yield from remembering()
     yield from entering()
     yield start_up()
 

@@ -46,9 +46,12 @@ class Statement:
         merged = {**constants, **values}
         return db.exec_driver_sql(text, merged if names is None else tuple([merged[name] for name in names]))
 
+    def of(self, dialect: str) -> ClauseElement:
+        """Return SQLAlchemy's statement for a dialect."""
+        return self._statement[dialect] if isinstance(self._statement, Mapping) else self._statement
+
     def _compile(self, dialect: Dialect) -> _Compiled:
-        one = self._statement
-        compiled: Any = (one[dialect.name] if isinstance(one, Mapping) else one).compile(dialect=dialect)
+        compiled: Any = self.of(dialect.name).compile(dialect=dialect)
         constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
         names = tuple(compiled.positiontup) if compiled.positional else None
         self._compiled[dialect.name] = _Compiled(compiled.string, names, constants)
