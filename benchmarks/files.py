@@ -1,9 +1,8 @@
-"""How many source files of tppkit one sealed payment enters: at the client down to the wire, and at the sandbox."""
+"""How many source files of tppkit one sealed payment enters: at the client until httpx is entered, and at the sandbox."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -11,6 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
+
+import httpx
 
 import tppkit
 from harness import Line
@@ -22,7 +23,7 @@ from tppkit.sandbox import Sandbox, SandboxSettings, run_sandbox
 from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import make_pki, write_pki
 
-ROOT = f"{Path(tppkit.__file__).parent}/"
+ROOT, HTTPX = (f"{Path(package.__file__).parent}/" for package in (tppkit, httpx))
 CLIENT, SANDBOX = 12, 24
 
 
@@ -36,10 +37,11 @@ class Entered:
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         """Take an event of `sys.setprofile`."""
         if self.on and event == "call":
-            if frame.f_code is ssl.SSLSocket.send.__code__:
+            path = frame.f_code.co_filename
+            if path.startswith(HTTPX):
                 self.on = False
-            if frame.f_code.co_filename.startswith(ROOT):
-                self.files[frame.f_code.co_filename.removeprefix(ROOT)] = None
+            elif path.startswith(ROOT):
+                self.files[path.removeprefix(ROOT)] = None
 
 
 def entering() -> Iterator[Line]:
@@ -51,7 +53,7 @@ def entering() -> Iterator[Line]:
 
 
 def client(folder: Path) -> Entered:
-    """From the method of `Psd2Client` to the first bytes on the TLS connection."""
+    """From the method of `Psd2Client` until the HTTP library is entered."""
     pki, entered = make_pki(at=utc_now(), key="p256"), Entered()
     write_pki(pki, folder / "pki")
     qwac, seal = pki.qwac, Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
