@@ -78,7 +78,7 @@ def bank(settings: SandboxSettings, entered: Entered, requests: Iterator[tuple[d
         async with sandbox.running():
             for scope, body in requests:
                 entered.on, entered.files = True, {}
-                await sandbox.psd2(scope, receiving(body), send)
+                await sandbox.hosts["psd2"](scope, receiving(body), send)
                 await sandbox.evidence.settle()
                 entered.on = False
 

@@ -64,7 +64,7 @@ def payer(opened: ExitStack, folder: Path, pki: Pki, rows: int) -> Subject:
 
     def pay() -> None:
         scope, body = next(requests)
-        loop.run_until_complete(bank.psd2(scope, receiving(body), send))
+        loop.run_until_complete(bank.hosts["psd2"](scope, receiving(body), send))
 
     return pay
 

@@ -11,10 +11,12 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -50,6 +52,43 @@ def redis_url() -> Iterator[str]:
         with _running(command, owner=_unprivileged(folder)):
             _wait(lambda: _listens(port), "Redis")
             yield f"redis://127.0.0.1:{port}/0"
+
+
+@contextmanager
+def relay_to(postgresql_url: str) -> Iterator[tuple[str, threading.Event]]:
+    """A relay before the server that acknowledges everything, and passes nothing on while the event is set."""
+    socket_path = f"{parse_qs(urlsplit(postgresql_url).query)['host'][0]}/.s.PGSQL.5432"
+    silent = threading.Event()
+
+    def pump(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if not silent.is_set():
+                    target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def accept(listening: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                near, far = listening.accept()[0], socket.socket(socket.AF_UNIX)
+                ends.extend((near, far))
+                far.connect(socket_path)
+                for pair in ((near, far), (far, near)):
+                    threading.Thread(target=pump, args=pair, daemon=True).start()
+
+    ends: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=accept, args=(listening,), daemon=True).start()
+        try:
+            yield f"postgresql://tppkit@127.0.0.1:{listening.getsockname()[1]}/postgres", silent
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for end in ends:
+                with suppress(
+                    OSError
+                ):  # the server waits for its clients at its end, and closing alone does not wake a reader
+                    end.shutdown(socket.SHUT_RDWR)
+                end.close()
 
 
 def _program(name: str, package: str) -> str:

@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Column, MetaData, String, Table, bindparam, create_engine, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 import tppkit
+from tppkit._statement import Statement
 
 SOURCE = Path(tppkit.__file__).parent
 VERBS = {"select", "insert", "update", "delete"}
@@ -70,3 +73,28 @@ def test_no_function_of_the_sandbox_or_of_web_builds_a_statement() -> None:
     assert len(read) > 3
     found = {str(path.relative_to(SOURCE)): list(built_in_functions(path.read_text())) for path in read}
     assert {path: calls for path, calls in found.items() if calls} == {}
+
+
+TABLE = Table("things", MetaData(), Column("key", String(8), primary_key=True), Column("note", String(8)))
+READ = select(TABLE)
+FORGET = Statement(update(TABLE).where(TABLE.c.key == bindparam("of_key")).values(note=None))
+ADD = Statement(
+    {
+        name: dialect.insert(TABLE).on_conflict_do_nothing().returning(TABLE.c.key)
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
+)
+
+
+def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
+    with create_engine("sqlite://").begin() as db:
+        TABLE.metadata.create_all(db)
+        assert ADD.run(db, {"key": "a", "note": "b"}).scalar_one() == "a"
+        assert ADD.run(db, {"key": "a", "note": "c"}).first() is None
+        FORGET.run(db, {"of_key": "a"})
+        assert db.execute(READ).one() == ("a", None)
+
+
+def test_a_value_that_is_not_given_is_no_null() -> None:
+    with create_engine("sqlite://").begin() as db, pytest.raises(KeyError):
+        ADD.run(db, {"key": "a"})

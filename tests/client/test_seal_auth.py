@@ -301,9 +301,11 @@ def test_one_request_may_be_sent_by_many_at_once(driver: HttpDriver, identity: I
 
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
+    # A client adds its timeout to a request without one; where two threads do it at once, httpx itself raises TypeError.
+    timed: dict[str, Any] = {"timeout": {}}
     try:
         for _ in range(10):
-            request = library.Request("POST", "https://bank.example/x", content=b"{}")
+            request = library.Request("POST", "https://bank.example/x", content=b"{}", extensions=timed)
             asyncio.run(in_tasks(request)) if driver.is_async else in_threads(request)
     finally:
         sys.setswitchinterval(interval)

@@ -60,7 +60,6 @@ OURS: Mapping[str, str] = MappingProxyType(
         "seal.target-uncovered": "a handler asks for what the bank's dialect never covers",
         "seal.time-needed": "sealing, not verifying",
         "endpoint.streamed": "a mistake in our rows",
-        "evidence.not-kept": "the request was right, and our sink failed: 503",
         "replay.unavailable": "the request was right, and our store failed: 503",
         "replay.no-request-id": "a mistake in our settings",
         "replay.table": "a mistake in our settings",

@@ -4,25 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import httpx
 import psycopg
 import pytest
-from raw_provider import PAYMENT, RawProvider, approval_link
+from raw_provider import PAYMENT, PAYMENTS, RawProvider, advance, approval_link
 
+from servers import relay_to
+from tppkit._clock import parse_time, utc_now
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
 
 
 @pytest.fixture
-def server(postgresql_url: str, bank_pki_folder: Path, tmp_path: Path) -> Iterator[SandboxServer]:
-    """A sandbox with a database of its own."""
+def database(postgresql_url: str) -> str:
+    """The name of a new database."""
     name = f"bank_{uuid4().hex}"
     with psycopg.connect(postgresql_url, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-    url = postgresql_url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{name}?")
-    with run_sandbox(SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, database=url)) as server:
+    return name
+
+
+@pytest.fixture
+def settings(postgresql_url: str, database: str, bank_pki_folder: Path, tmp_path: Path) -> SandboxSettings:
+    url = postgresql_url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres?", f"/{database}?")
+    return SandboxSettings(tmp_path / "bank", pki=bank_pki_folder, database=url)
+
+
+@pytest.fixture
+def server(settings: SandboxSettings) -> Iterator[SandboxServer]:
+    with run_sandbox(settings) as server:
         yield server
 
 
@@ -46,3 +60,41 @@ def test_a_payment_is_cancelled_or_approved_and_never_both(
             cancelled = caller.cancel(payment).status_code == 200
             deciding.result()
             assert caller.status(payment) in ({"RJCT"} if cancelled else {"ACSP", "ACSC"})
+
+
+def test_steps_of_the_clock_at_once_add_up(server: SandboxServer) -> None:
+    before = utc_now()
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: advance(server, 3600), range(16)))
+    shown = httpx.get(server.addresses.control_url + "/clock", trust_env=False).json()["now"]
+    assert before <= parse_time(shown) - timedelta(hours=16) <= utc_now()
+
+
+def test_a_text_that_postgresql_cannot_store_is_an_unknown_id(
+    server: SandboxServer, connect: Callable[..., RawProvider]
+) -> None:
+    url = f"{server.addresses.approval_url}/approve/%00"
+    for response in (httpx.get(url, trust_env=False), httpx.post(url, data={"action": "approve"}, trust_env=False)):
+        assert (response.status_code, "This link leads to no payment" in response.text) == (404, True)
+    for path in (f"{PAYMENTS}/a%00", f"{PAYMENTS}/%00/status", "/psd2/v1/payments/%00/a"):
+        assert connect(server).request("GET", path).status_code == 404
+
+
+def test_a_server_that_falls_silent_fails_requests_in_time(
+    postgresql_url: str, database: str, settings: SandboxSettings, connect: Callable[..., RawProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    monkeypatch.setattr("tppkit.sandbox.database.WAIT_S", 0.5)
+    with relay_to(postgresql_url) as (url, silent):
+        url = url.replace("postgresql:", "postgresql+psycopg:").replace("/postgres", f"/{database}")
+        with run_sandbox(replace(settings, database=url)) as server:
+            caller = connect(server)
+            payment = caller.new_payment()
+            silent.set()
+            for answer in (
+                caller.initiate(),
+                caller.cancel(payment),
+                httpx.get(approval_link(payment), trust_env=False),
+            ):
+                assert answer.status_code == 503
+            silent.clear()
+            assert caller.cancel(payment).status_code == 200

@@ -69,7 +69,7 @@ def exchange(bank: SandboxServer, bank_pki: Pki) -> Callable[..., bytes]:
     def exchanged(raw: bytes, *later: bytes, silence_s: float = 0.5) -> bytes:
         answer = b""
         with (
-            socket.create_connection(("127.0.0.1", url.port or 0), timeout=5) as plain,
+            socket.create_connection(("127.0.0.1", url.port or 0), timeout=20) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as connection,
         ):
             try:
@@ -104,7 +104,7 @@ def raw_request(tpp: RawProvider, message: Message) -> bytes:
 
 
 def test_a_request_by_hand_is_taken(tpp: RawProvider, exchange: Callable[..., bytes]) -> None:
-    assert only_status(exchange(raw_request(tpp, tpp.sealed(tpp.message())), silence_s=5)) == 201
+    assert only_status(exchange(raw_request(tpp, tpp.sealed(tpp.message())), silence_s=20)) == 201
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -118,7 +118,7 @@ def test_trailers_are_ignored(
         head + b"%x\r\n%s\r\n" % (len(body), body),
         b"0\r\nContent-Encoding: gzip\r\nX-Request-ID: other\r\nScript-Name: /x\r\n\r\n",
     ]
-    answer = exchange(*parts if paused else [b"".join(parts)], silence_s=5)
+    answer = exchange(*parts if paused else [b"".join(parts)], silence_s=20)
     assert only_status(answer) == 201
     repeated = tpp.send(message)
     assert (repeated.status_code, repeated.content) == (201, answer.split(b"\r\n\r\n", 1)[1])
@@ -169,7 +169,7 @@ def test_headers_of_any_value_do_no_harm(
     headers: list[tuple[str, str]], body: bytes, tpp: RawProvider, exchange: Callable[..., bytes], errors: list[str]
 ) -> None:
     message = Message("POST", PAYMENTS, (("X-Request-ID", str(uuid4())), *headers), body)
-    assert only_status(exchange(raw_request(tpp, message), silence_s=5)) in (400, 401)
+    assert only_status(exchange(raw_request(tpp, message), silence_s=20)) in (400, 401)
     assert errors == []
 
 
@@ -179,7 +179,7 @@ def test_one_part_of_the_seal_of_any_value_is_refused(
 ) -> None:
     sealed = tpp.sealed(tpp.message())
     changed = altered(sealed, headers=tuple((n, value if n == name else v) for n, v in sealed.headers))
-    assert only_status(exchange(raw_request(tpp, changed), silence_s=5)) in (400, 401)
+    assert only_status(exchange(raw_request(tpp, changed), silence_s=20)) in (400, 401)
     assert errors == []
 
 
@@ -215,7 +215,7 @@ def test_a_path_of_any_kind_does_no_harm(
     segments: list[str], tpp: RawProvider, exchange: Callable[..., bytes], errors: list[str]
 ) -> None:
     message = Message("GET", "/" + "/".join(segments), (("X-Request-ID", str(uuid4())),))
-    assert only_status(exchange(raw_request(tpp, message), silence_s=5)) in (400, 403, 404, 405)
+    assert only_status(exchange(raw_request(tpp, message), silence_s=20)) in (400, 403, 404, 405)
     assert errors == []
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PSD2
-from tppkit.sandbox.app import Sandbox, SandboxSettings
+from tppkit.sandbox import Sandbox, SandboxSettings
 from tppkit.testpki import Issued, Pki, certificate_pem, make_provider
 from tppkit.web import authorize
 
@@ -76,7 +76,7 @@ def answered(sandbox: Sandbox, caller: Issued, method: str, path: str) -> tuple[
     async def send(event: dict[str, Any]) -> None:
         sent.append(event)
 
-    asyncio.run(sandbox.psd2(scope, receive, send))  # type: ignore[arg-type]
+    asyncio.run(sandbox.hosts["psd2"](scope, receive, send))  # type: ignore[arg-type]
     start, *parts = sent
     text = json.loads(b"".join(part["body"] for part in parts))["tppMessages"][0]["text"]
     code = re.search(r"\(([a-z0-9.-]+)\)\Z", text)

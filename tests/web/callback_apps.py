@@ -1,16 +1,14 @@
 """Applications with the callback middleware, for real servers in processes of their own.
 
 What they need to know is in the environment: `CALLBACK_KEY` (the service's public key), `CALLBACK_KEPT` (a file that gets one line
-for each acknowledged callback: what was proven), `CALLBACK_TOLD` (one that gets a line for each refused one, which takes its time),
-`CALLBACK_PREFIX` (what is taken off the front of paths), `CALLBACK_PROXIES` (a trusted proxy of `guarded`),
-`CALLBACK_RAW` (its address comes from no header).
+for each acknowledged callback: what was proven), `CALLBACK_PREFIX` (what is taken off the front of paths), `CALLBACK_PROXIES` (a
+trusted proxy of `guarded`), `CALLBACK_RAW` (its address comes from no header).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,7 +23,7 @@ from tppkit.callbacks import (
     parse_networks,
 )
 from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, RefusedCallback, WsgiCallbackMiddleware
+from tppkit.web import CallbackGate, CallbackMiddleware, CallbackPeers, WsgiCallbackMiddleware
 
 ORIGIN = "https://tpp.example"
 # Registered in plain UTF-8; on the wire in a form that can only be what stood there, as it is neither configured nor decoded.
@@ -76,16 +74,6 @@ def asgi() -> CallbackMiddleware:
 
 def wsgi() -> WsgiCallbackMiddleware:
     return WsgiCallbackMiddleware(wsgi_rest, gate=gate())
-
-
-def tell_slowly(refused: RefusedCallback) -> None:
-    time.sleep(0.05)
-    with Path(os.environ["CALLBACK_TOLD"]).open("a", encoding="utf-8") as file:
-        file.write(f"{refused.status}\n")
-
-
-def telling() -> CallbackMiddleware:
-    return CallbackMiddleware(asgi_rest, gate=CallbackGate(Inbox(receiver(), MemoryStore()), on_refusal=tell_slowly))
 
 
 def guarded() -> CallbackMiddleware:

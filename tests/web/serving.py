@@ -24,7 +24,7 @@ from tppkit.client import Identity
 from tppkit.seals import Message
 from tppkit.testpki import Issued, Pki
 
-_START_S = 30.0
+_START_S = 60.0
 
 
 @contextmanager
@@ -74,10 +74,13 @@ def program(name: str, package: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listened on a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
+    """A port that stays reserved until this process ends, for a server that sets SO_REUSEADDR."""
+    free = socket.socket()
+    free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    free.bind(("127.0.0.1", 0))
+    port: int = free.getsockname()[1]
+    free.detach()  # bound and not listening: no connection gets this port, and none is accepted
+    return port
 
 
 def listens(port: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tppkit.certificates import EidasCertificate
+from tppkit.certificates import EidasCertificate, RoleOfPsp
 from tppkit.errors import CertificateRejected, FormatError, LocalProtocolError
 from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.psd2 import PSD2
@@ -43,6 +43,17 @@ def test_every_endpoint_is_open_to_its_role_and_closed_to_another(
     with pytest.raises(CertificateRejected, match='needs the role PSP_PI, the certificate has "PSP_AI"') as caught:
         authorize(reader, PSD2, row.method, path_of(row))
     assert caught.value.code == "role.missing"
+
+
+def test_a_certificate_with_a_thousand_roles_is_refused_in_a_short_message(pki: Pki) -> None:
+    good = pki.qwac.certificate
+    assert good.qc.psd2
+    roles = tuple(RoleOfPsp(f"1.2.{number}", f"PSP_{number}") for number in range(1000))
+    qc = replace(good.qc, psd2=replace(good.qc.psd2, roles=roles))
+    certificate = replace(good, extensions=replace(good.extensions, qc=qc))
+    with pytest.raises(CertificateRejected) as caught:
+        require_role(certificate, PAYMENT_STATUS)
+    assert (caught.value.code, len(caught.value.message) < 400) == ("role.missing", True)
 
 
 def test_an_endpoint_without_a_role_is_open_to_every_certificate(reader: EidasCertificate) -> None:

@@ -6,14 +6,11 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-import redis.asyncio
 from test_callback_gate import ACCESS, RECEIVER, Refusals, callback
 
-from tppkit.callbacks import AsyncInbox, Inbox
+from tppkit.callbacks import Inbox
 from tppkit.callbacks.stores.memory import MemoryStore
-from tppkit.callbacks.stores.redis import AsyncRedisStore
-from tppkit.errors import ConfigurationError
-from tppkit.web import AsyncCallbackGate, CallbackGate, WsgiCallbackMiddleware
+from tppkit.web import CallbackGate, WsgiCallbackMiddleware
 
 
 class Input(BytesIO):
@@ -110,10 +107,3 @@ def test_everything_else_is_the_applications():
 def test_headers_that_the_server_joined_are_refused():
     given = environ(Input(ACCESS), CONTENT_LENGTH=str(len(ACCESS)), HTTP_REQUESTID="r-1,r-1")
     assert run(given)[2].code == "callback.request-id"
-
-
-def test_a_gate_that_nobody_would_await_is_refused(redis_url):
-    inbox = AsyncInbox(RECEIVER, AsyncRedisStore(redis.asyncio.Redis.from_url(redis_url), prefix="wsgi_"))
-    with pytest.raises(ConfigurationError) as refused:
-        WsgiCallbackMiddleware(lambda environ, start_response: [], gate=AsyncCallbackGate(inbox))  # type: ignore[arg-type]
-    assert refused.value.code == "web.setting"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import socket
 import sqlite3
 import stat
 import threading
@@ -12,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,6 +19,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from servers import relay_to
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, ReplayStore, Verdict
 from tppkit.web.replay_stores.memory import USE_BYTES, MemoryReplayStore
@@ -312,39 +312,6 @@ def test_a_store_opened_before_a_fork_serves_each_process_its_own(
         process.join(30)
     assert told == [(["first"] * 80, "running")] * 3
     assert store.claim(b"k" * 32, b"x" * 32, bounds()).verdict is OTHER
-
-
-@contextmanager
-def relay_to(postgresql_url: str) -> Iterator[tuple[str, threading.Event]]:
-    """A relay before the server that acknowledges everything, and passes nothing on while the event is set."""
-    socket_path = f"{psycopg.conninfo.conninfo_to_dict(postgresql_url)['host']}/.s.PGSQL.5432"
-    silent = threading.Event()
-
-    def pump(source: socket.socket, target: socket.socket) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                if not silent.is_set():
-                    target.sendall(data)
-            target.shutdown(socket.SHUT_RDWR)
-
-    def accept(listening: socket.socket) -> None:
-        with suppress(OSError):
-            while True:
-                near, far = listening.accept()[0], socket.socket(socket.AF_UNIX)
-                ends.extend((near, far))
-                far.connect(socket_path)
-                for pair in ((near, far), (far, near)):
-                    threading.Thread(target=pump, args=pair, daemon=True).start()
-
-    ends: list[socket.socket] = []
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        threading.Thread(target=accept, args=(listening,), daemon=True).start()
-        try:
-            yield f"postgresql://tppkit@127.0.0.1:{listening.getsockname()[1]}/postgres", silent
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            for end in ends:
-                end.close()
 
 
 def test_a_postgresql_that_falls_silent_fails_every_call_in_time(postgresql_url: str) -> None:

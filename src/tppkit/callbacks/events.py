@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from tppkit.callbacks.addresses import CallbackKind
 from tppkit.protocol.legacy import AccessGranted, LoginConfirmed, Transaction
-from tppkit.protocol.legacy.fields import Fields
+from tppkit.protocol.legacy.models import read_object
 
 CallbackEvent = AccessGranted | Transaction | LoginConfirmed
 
@@ -37,6 +37,6 @@ def parse_event(body: bytes, *, kind: CallbackKind) -> CallbackEvent | None:
     """
     read = _READERS.get(kind)
     if read is None:
-        Fields(body, what="the callback body")
+        read_object(body, what="callback")
         return None
     return read(body)

@@ -41,7 +41,7 @@ def curl_line(server: Any) -> str:
     payment, headers = folder / "payment.json", folder / "payment.headers"
     if not payment.exists():
         write_new(payment, _PAYMENT)
-    url = server.local.url("https", 0, port=server.ports[0]) + _PATH
+    url = server.local.url("https", 0, port=server.ports["psd2"]) + _PATH
     sign = [
         sys.executable, "-m", "tppkit", "seal", "sign", "--key", pki / "qseal.key", "--cert", pki / "qseal.pem",
         "--method", "POST", "--url", url, "--body", payment, "--profile", profile.name, *_headers(profile, payment.stat().st_size),

@@ -6,6 +6,7 @@ Source: RFC 8949 section 4.2.1 (shortest heads, definite lengths, map keys in th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Value"]
 
@@ -25,10 +26,15 @@ def encode_cbor(value: Value) -> bytes:
         case bytes():
             return _head(2, len(value)) + value
         case Mapping():
-            pairs = sorted((encode_cbor(key), encode_cbor(item)) for key, item in value.items())
+            pairs = sorted((_key(name), encode_cbor(item)) for name, item in value.items())
             return _head(5, len(pairs)) + b"".join(key + item for key, item in pairs)
         case _:
             return _head(4, len(value)) + b"".join(map(encode_cbor, value))
+
+
+@lru_cache(maxsize=256)
+def _key(name: str) -> bytes:
+    return encode_cbor(name)
 
 
 def _head(major: int, argument: int) -> bytes:

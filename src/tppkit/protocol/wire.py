@@ -80,7 +80,7 @@ class WireModel(BaseModel):
 
     def to_wire(self) -> bytes:
         """Compact JSON in UTF-8, without absent fields."""
-        return json.dumps(self.to_object(), ensure_ascii=False, separators=(",", ":")).encode()
+        return self.model_dump_json(by_alias=True).encode()
 
     def to_object(self) -> dict[str, Any]:
         """The object as JSON values, without absent fields."""

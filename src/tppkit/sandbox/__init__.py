@@ -7,7 +7,7 @@ with run_sandbox(SandboxSettings(Path("sandbox"))) as server:
 from tppkit._extras import missing_extra
 
 try:
-    from tppkit.sandbox.app import Sandbox, SandboxSettings
+    from tppkit.sandbox.sandbox import Sandbox, SandboxSettings
     from tppkit.sandbox.server import Addresses, SandboxServer, run_sandbox
 except ImportError as e:
     if e.name is not None and e.name.partition(".")[0] == "tppkit":

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, delete, insert, select
+from sqlalchemy import BigInteger, Column, Connection, Integer, MetaData, Table, insert, select, update
 
-from tppkit._clock import Clock, from_microseconds, to_microseconds, utc_now
-from tppkit.errors import ConfigurationError
+from tppkit._clock import Clock, format_time, from_microseconds, to_microseconds, utc_now
+from tppkit.errors import ConfigurationError, FormatError
+from tppkit.sandbox.control import Control
 from tppkit.sandbox.database import Database
 
 MAX_ADVANCE = timedelta(days=3660)
@@ -19,9 +22,9 @@ _CLOCK = Table(
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("offset", BigInteger, nullable=False), Column("latest", BigInteger, nullable=False),
 )  # fmt: skip
-_READ = select(_CLOCK.c.offset, _CLOCK.c.latest)
-_FORGET = delete(_CLOCK)
-_WRITE = insert(_CLOCK)
+_READ = select(_CLOCK.c.offset, _CLOCK.c.latest).with_for_update()  # so that steps at the same time add up
+_BEGIN = insert(_CLOCK)
+_WRITE = update(_CLOCK)
 
 
 class SandboxClock:
@@ -35,15 +38,19 @@ class SandboxClock:
         database: keeps the offset.
         latest: the latest virtual time at which anything stored happened.
         base: the machine's clock.
+
+    Attributes:
+        control: `GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`.
     """
 
     def __init__(self, database: Database, *, latest: datetime, base: Clock = utc_now) -> None:
         self._database = database
         self._base = base
         self._lock = threading.Lock()
-        row = database.run_at_start(lambda db: db.execute(_READ).one_or_none())
-        self._offset = timedelta() if row is None else timedelta(microseconds=row.offset)
-        self._latest = latest if row is None else max(latest, from_microseconds(row.latest))
+        row = database.run_at_start(_row)
+        self._offset = timedelta(microseconds=row.offset)
+        self._latest = max(latest, from_microseconds(row.latest))
+        self.control = (Control("GET", "/clock", self._show), Control("POST", "/clock/advance", self._advance))
 
     def now(self) -> datetime:
         """The virtual present, aware UTC."""
@@ -64,20 +71,23 @@ class SandboxClock:
 
     def _store(self, db: Connection, by: timedelta) -> timedelta:
         """Store the new offset. The clock itself moves after the commit, so that a failed one moves nothing."""
-        row = db.execute(_READ).one_or_none()
-        stored = timedelta() if row is None else timedelta(microseconds=row.offset)
+        stored = timedelta(microseconds=_row(db).offset)
         present = self.now()
         offset = max(stored, self._offset) + by
         if offset > MAX_ADVANCE:
             raise _out_of_range(by)
-        db.execute(_FORGET)
-        latest = to_microseconds(present + by)
-        db.execute(_WRITE, {"id": 1, "offset": offset // timedelta(microseconds=1), "latest": latest})
+        db.execute(_WRITE, {"offset": offset // timedelta(microseconds=1), "latest": to_microseconds(present + by)})
         return offset
 
     def _moved(self, offset: timedelta) -> None:
         with self._lock:
             self._offset = max(offset, self._offset)
+
+    async def _show(self, parameters: Mapping[str, str], body: Any) -> Any:
+        return {"now": format_time(self.now())}
+
+    async def _advance(self, parameters: Mapping[str, str], body: Any) -> Any:
+        return {"now": format_time(await self.advance(_seconds(body)))}
 
     def _present(self) -> datetime:
         present = self._base() + self._offset
@@ -86,6 +96,21 @@ class SandboxClock:
             present = self._latest
         self._latest = present
         return present
+
+
+def _row(db: Connection) -> Any:
+    row = db.execute(_READ).one_or_none()
+    if row is None:
+        db.execute(_BEGIN, {"id": 1, "offset": 0, "latest": 0})
+        row = db.execute(_READ).one()
+    return row
+
+
+def _seconds(body: Any) -> timedelta:
+    seconds = body.get("seconds") if isinstance(body, dict) else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 10**9:
+        raise FormatError("model.invalid", 'the body is not {"seconds": number}')
+    return timedelta(seconds=seconds)
 
 
 def _out_of_range(by: timedelta) -> ConfigurationError:

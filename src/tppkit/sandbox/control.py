@@ -3,80 +3,71 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from ipaddress import AddressValueError, IPv4Address
+from typing import Any, NamedTuple
 
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from tppkit._clock import format_time
 from tppkit._encoding import parse_json
 from tppkit.errors import FormatError, TppkitError
 from tppkit.protocol.wire import require_media_type
-from tppkit.sandbox.clock import SandboxClock
-from tppkit.web.message import read_message
+from tppkit.web.sources import read_message
 
 _MAX_BODY_BYTES = 4096
 _HOST = re.compile(r"(?P<name>\[::1\]|[A-Za-z0-9.]+)(:[0-9]{1,5})?")
 
 
-class ControlHost:
-    """`GET /clock`, and `POST /clock/advance` with `{"seconds": 300}`.
+class Control(NamedTuple):
+    """One route of the control host.
+
+    Attributes:
+        method: GET or POST.
+        path: with parameters in braces, for example `/consents/{id}/approve`.
+        answer: gets the parameters of the path and, for a POST, the JSON of the body; returns JSON.
+    """
+
+    method: str
+    path: str
+    answer: Callable[[Mapping[str, str], Any], Awaitable[Any]]
+
+
+def control_host(controls: Iterable[Control]) -> ASGIApp:
+    """The control host with these routes.
 
     A browser page from elsewhere must not move the clock, so only `application/json` is taken, which a browser does not
     send across origins without asking first. A page whose name was pointed at loopback (DNS rebinding) has the origin of
     this host, so `Host` must be a loopback name; other requests are answered 421.
-
-    Args:
-        clock: the sandbox's clock.
     """
+    routes = Starlette(routes=[Route(row.path, _endpoint(row), methods=[row.method]) for row in controls])
+    misdirected = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
 
-    def __init__(self, clock: SandboxClock) -> None:
-        self._clock = clock
-        self.app = Starlette(
-            routes=[
-                Route("/clock", self._show, methods=["GET"]),
-                Route("/clock/advance", self._advance, methods=["POST"]),
-            ],
-            middleware=[Middleware(_LoopbackNames)],
-        )
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        is_ours = scope["type"] != "http" or _is_loopback(Request(scope).headers.get("host", ""))
+        await (routes if is_ours else misdirected)(scope, receive, send)
 
-    async def _show(self, request: Request) -> Response:
-        return JSONResponse({"now": format_time(self._clock.now())})
+    return app
 
-    async def _advance(self, request: Request) -> Response:
+
+def _endpoint(control: Control) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
         try:
-            require_media_type(request.headers.get("content-type"), "application/json")
-            message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
-            by = _seconds(message.body)
-        except TppkitError as e:
-            return _refusal(400, e)
-        try:
-            now = await self._clock.advance(by)
+            value = await _read(request) if control.method == "POST" else None
+            return JSONResponse(await control.answer(request.path_params, value))
         except TppkitError as e:
             return _refusal(503 if e.code.startswith("database.") else 400, e)
-        return JSONResponse({"now": format_time(now)})
+
+    return answer
 
 
-class _LoopbackNames:
-    """Passes on requests whose Host is a loopback name.
-
-    Args:
-        app: the application behind it.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = self._app
-        if scope["type"] == "http" and not _is_loopback(Request(scope).headers.get("host", "")):
-            answer = _refusal(421, FormatError("control.host", "the Host of the request is not a loopback name"))
-        await answer(scope, receive, send)
+async def _read(request: Request) -> Any:
+    require_media_type(request.headers.get("content-type"), "application/json")
+    message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_BODY_BYTES)
+    return parse_json(message.body, what="the body", max_bytes=_MAX_BODY_BYTES)
 
 
 def _is_loopback(host: str) -> bool:
@@ -90,11 +81,3 @@ def _is_loopback(host: str) -> bool:
 
 def _refusal(status: int, error: TppkitError) -> Response:
     return JSONResponse({"error": {"code": error.code, "message": error.message}}, status_code=status)
-
-
-def _seconds(body: bytes) -> timedelta:
-    value = parse_json(body, what="the body", max_bytes=_MAX_BODY_BYTES)
-    seconds = value.get("seconds") if isinstance(value, dict) else None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 <= seconds <= 10**9:
-        raise FormatError("model.invalid", 'the body is not {"seconds": number}')
-    return timedelta(seconds=seconds)

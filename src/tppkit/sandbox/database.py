@@ -21,13 +21,15 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from sqlalchemy import Connection, Engine, MetaData, create_engine, event, make_url, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import make_private
 from tppkit.errors import ConfigurationError, TransportError
+from tppkit.web.replay_stores.deadline import limit_waits
 
 BUSY_TIMEOUT_S = 2.0  # how long a request waits for another program's lock
+WAIT_S = 5.0  # how long a statement, or connecting, waits for PostgreSQL
 MAX_BATCH = 64
 THREADS = 4
 MAX_STREAMS = 8  # with the threads' and the writer's, fewer than the engine's pool of 15 connections
@@ -70,6 +72,8 @@ class Database:
             self._is_sqlite = self._engine.dialect.name == "sqlite"
             if self._is_sqlite:
                 _prepare_sqlite(self._engine)
+            else:
+                limit_waits(self._engine, WAIT_S)
             for metadata in tables:
                 metadata.create_all(self._engine)
             with self._engine.begin() as connection:
@@ -84,6 +88,7 @@ class Database:
         self._threads = ThreadPoolExecutor(THREADS, "tppkit-database")
         self._queue: deque[_Waiting] = deque()
         self._writer: asyncio.Task[None] | None = None
+        self._writing: Connection | None = None  # of the writer, kept open
         self._tasks: set[asyncio.Task[Any]] = set()
         self._streams = 0
 
@@ -162,6 +167,7 @@ class Database:
         """Finish the jobs that wait, and close every connection."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
+        await self._in_thread(self._close_writing)
         self._threads.shutdown()
         self._engine.dispose()
 
@@ -201,19 +207,40 @@ class Database:
 
         Savepoints cost as much as the statements of a small job. So the jobs run without, and if one fails, all run again with them.
         """
-        connection = await self._in_thread(_begin, self._engine)
+        connection = await self._begin()
         try:
             try:
                 done = [(one, one.job(connection)) for one in batch]
             except Exception:  # noqa: BLE001  # raised again by the job that it belongs to
-                await self._in_thread(connection.rollback)
-                await self._in_thread(connection.begin)
+                connection.rollback()
+                connection = await self._begin()
                 done = _run_apart(connection, batch)
             await self._in_thread(connection.commit)
-        finally:
-            with suppress(SQLAlchemyError):  # closing rolls back what is not committed
-                await self._in_thread(connection.close)
+        except BaseException:
+            await self._in_thread(self._close_writing)
+            raise
         return done
+
+    async def _begin(self) -> Connection:
+        """Begin a transaction at once, or in a thread while another program has the lock."""
+        if self._writing is None:
+            self._writing = await self._in_thread(_open_writing, self._engine)
+        _set_busy_timeout(self._writing, 0.0)
+        try:
+            self._writing.begin()
+        except OperationalError:
+            _set_busy_timeout(self._writing, BUSY_TIMEOUT_S)
+            await self._in_thread(self._writing.begin)
+        else:
+            _set_busy_timeout(self._writing, BUSY_TIMEOUT_S)
+        return self._writing
+
+    def _close_writing(self) -> None:
+        """Close the connection, which rolls back what is not committed."""
+        connection, self._writing = self._writing, None
+        with suppress(SQLAlchemyError):
+            if connection is not None:
+                connection.close()
 
 
 def _run_apart(connection: Connection, batch: list[_Waiting]) -> list[tuple[_Waiting, Any]]:
@@ -253,14 +280,13 @@ def _require_file(url: str) -> None:
         raise ConfigurationError("database.unusable", "a SQLite database in memory has one connection; name a file")
 
 
-def _begin(engine: Engine) -> Connection:
-    connection = engine.connect().execution_options(**{_WRITES: True})
-    try:
-        connection.begin()
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _open_writing(engine: Engine) -> Connection:
+    return engine.connect().execution_options(**{_WRITES: True})
+
+
+def _set_busy_timeout(connection: Connection, timeout_s: float) -> None:
+    raw: Any = connection.connection.dbapi_connection
+    raw.execute(f"PRAGMA busy_timeout={int(timeout_s * 1000)}")
 
 
 def _unavailable(error: Exception) -> TransportError:

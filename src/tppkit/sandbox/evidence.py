@@ -10,16 +10,18 @@ from functools import partial
 from sqlalchemy import Column, Connection, Integer, LargeBinary, MetaData, Table, bindparam
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tppkit._statement import Statement
 from tppkit._text import printable
 from tppkit.errors import ArchiveError, TransportError
 from tppkit.evidence import EvidenceArchive, make_record
 from tppkit.evidence.outbox import Outbox
 from tppkit.sandbox.database import Database
+from tppkit.seals import VerifiedRequest
 from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0
-_BATCH = 64  # so that deleting them takes about a millisecond
-_GATHER_S = 0.03  # records that are archived together share a sync and a commit
+_BATCH = 256  # so that deleting them takes about a millisecond
+_GATHER_S = 0.1  # records that are archived together share a sync and a commit
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
 
@@ -41,38 +43,50 @@ class Evidence:
         kept = Table(
             "kept_answers", tables, Column("key", LargeBinary, primary_key=True), Column("times", Integer, nullable=False)
         )  # fmt: skip
-        self._count = {
-            name: dialect.insert(kept)
-            .values(key=bindparam("of_key"), times=1)
-            .on_conflict_do_update(index_elements=["key"], set_={"times": kept.c.times + 1})
-            .returning(kept.c.times)
-            for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-        }
+        self._count = Statement(
+            {
+                name: dialect.insert(kept)
+                .values(key=bindparam("of_key"), times=1)
+                .on_conflict_do_update(index_elements=["key"], set_={"times": kept.c.times + 1})
+                .returning(kept.c.times)
+                for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+            }
+        )
         self._failure: ArchiveError | None = None
         self._added = asyncio.Event()
         self._drained = asyncio.Event()
 
-    def keep(self, db: Connection, caller: Caller, *, status: int, code: str | None, subject: str | None) -> None:
-        """Keep a sealed request with its answer, in the transaction of what it caused; nothing for one without a seal."""
+    def keep(
+        self,
+        db: Connection,
+        caller: Caller,
+        *,
+        status: int,
+        code: str | None,
+        subject: str | None,
+        repeated: bool | None = None,
+    ) -> None:
+        """Keep a sealed request with its answer, in the transaction of what it caused; nothing for one without a seal.
+
+        Args:
+            db: the transaction.
+            caller: what was proven.
+            status: of the answer.
+            code: of the refusal, or None.
+            subject: what the answer is about, for example a payment's id, or None.
+            repeated: whether the request was answered before, if its id says so; None looks for the same request and answer.
+        """
         seal = caller.seal
         if seal is None:
             return
-        message = seal.unverified_message
-        request = (
-            caller.id.encode(),
-            message.method.encode(),
-            message.target.encode("latin-1"),
-            seal.signing_string,
-            message.body,
-        )
-        answer = (subject or code or "").encode()
-        key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in (*request, answer))).digest()
-        times = db.execute(self._count[db.dialect.name], {"of_key": key}).scalar_one()
-        if times > 1:
-            _LOGGER.info(
-                "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
-            )
-            return
+        if repeated is not False:
+            times = self._count.run(db, {"of_key": _answer_key(caller, seal, subject or code or "")}).scalar_one()
+            times += bool(repeated)  # the first time was not counted
+            if times > 1:
+                _LOGGER.info(
+                    "evidence: request %s was answered %d times with %d", printable(seal.request_id), times, status
+                )
+                return
         record = make_record(
             seal, http_status=status, error_code=code, payment_ref=subject, qwac_chain=caller.qwac_chain[1:]
         )
@@ -119,3 +133,12 @@ class Evidence:
     async def settle(self) -> None:
         """Wait until everything that is kept is archived."""
         await self._drained.wait()
+
+
+def _answer_key(caller: Caller, seal: VerifiedRequest, answer: str) -> bytes:
+    message = seal.unverified_message
+    parts = (
+        caller.id.encode(), message.method.encode(), message.target.encode("latin-1"), seal.signing_string, message.body,
+        answer.encode(),
+    )  # fmt: skip
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()

@@ -31,14 +31,12 @@ from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import is_streamed, require_media_type
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.evidence import Evidence
-from tppkit.sandbox.headers import Headers
 from tppkit.sandbox.request_log import without_tokens
 from tppkit.sandbox.stream import Send, Stream
 from tppkit.web.caller import Authenticator, Caller, Pending
-from tppkit.web.message import Receive, receive_chunk
 from tppkit.web.replay import Bounds, Verdict
 from tppkit.web.replay_stores.table import RequestTable
-from tppkit.web.sources import AsgiSource, Source
+from tppkit.web.sources import AsgiSource, Receive, Source, receive_chunk
 
 RETRY_AFTER_S = 1
 # Faults of the sandbox that a developer can mend are explained, unlike a real bank's.
@@ -74,9 +72,8 @@ class HostCall(Generic[Q]):
         at: the virtual time.
         parameters: of the path.
         query: parameters of the query that the row names.
-        headers: by lower-case name; a header that appears more than once is rejected when it is read.
-        body: the request's body.
-        raw: the body as received.
+        message: the request as received.
+        body: its body, read.
         db: the transaction.
         settings: decisions of this bank.
         new_id: makes unguessable ids.
@@ -86,12 +83,19 @@ class HostCall(Generic[Q]):
     at: datetime
     parameters: Mapping[str, str]
     query: Mapping[str, str]
-    headers: Headers
+    message: Message
     body: Q
-    raw: bytes
     db: Connection
     settings: Any
     new_id: Callable[[], str]
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, None where it is absent.
+
+        Raises:
+            FormatError: `header.duplicate`.
+        """
+        return _single_header(self.message, name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,39 +251,37 @@ class Host:
 
     def _job(self, db: Connection, request: _Request, handler: Handler[Any, Any]) -> _Sent:
         row, services, at = request.route.row, self.services, self.services.now()
-        claim = None
+        claim, keep = None, services.evidence.keep
         if row.once is not None:
             claim = services.requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
             if claim.verdict is Verdict.OTHER:
-                raise LocalProtocolError(
-                    "request-id.reuse", "this X-Request-ID was used for another request within the last hour"
-                )
+                message = "this X-Request-ID was used for another request within the last hour"
+                raise LocalProtocolError("request-id.reuse", message)
             if claim.answer is not None:
                 subject, kept = _read_kept(claim.answer)
-                services.evidence.keep(db, request.caller, status=kept.status, code=None, subject=subject)
+                keep(db, request.caller, status=kept.status, code=None, subject=subject, repeated=True)
                 return self._with_echo(kept, request.id)
             if claim.verdict is not Verdict.FIRST:
-                raise LocalProtocolError(
-                    "request-id.in-progress", "the first request with this X-Request-ID has no answer yet"
-                )
+                message = "the first request with this X-Request-ID has no answer yet"
+                raise LocalProtocolError("request-id.in-progress", message)
         answer = handler.answer(self._call(db, request, at))
         headers = (*_headers(row.whole.media_type), *answer.headers)
         sent = _Sent(row.success, headers, row.whole.write(answer.value))
         if claim is not None and row.once is not None:
             services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
             services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
-        services.evidence.keep(db, request.caller, status=sent.status, code=None, subject=answer.subject)
+        repeated = None if claim is None else False
+        keep(db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated)
         return self._with_echo(sent, request.id)
 
     def _call(self, db: Connection, request: _Request, at: datetime) -> HostCall[Any]:
-        row, route, headers = request.route.row, request.route, Headers(request.message)
-        if row.request.media_type is not None:
-            require_media_type(headers.get("content-type"), row.request.media_type)
-        body = row.request.read(request.message.body, tolerant=False)
+        route, message = request.route, request.message
+        if route.row.request.media_type is not None:
+            require_media_type(_single_header(message, "content-type"), route.row.request.media_type)
+        body = route.row.request.read(message.body, tolerant=False)
         return HostCall(
-            request.caller.id, at, route.parameters, route.query, headers, body, request.message.body, db, self.settings,
-            self.services.new_id,
-        )  # fmt: skip
+            request.caller.id, at, route.parameters, route.query, message, body, db, self.settings, self.services.new_id
+        )
 
     async def _keep_refusal(self, request: _Request, error: TppkitError) -> None:
         refusal = self.interface.refusals.refusal_for(error)
@@ -304,9 +306,8 @@ class Host:
             headers.append(("Allow", ", ".join(self.interface.methods(path))))
         if refusal.status == 503:
             headers.append(("Retry-After", str(RETRY_AFTER_S)))
-        return self._with_echo(
-            _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal)), self._id(source)
-        )
+        sent = _Sent(refusal.status, tuple(headers), self.interface.refusals.write(refusal))
+        return self._with_echo(sent, self._id(source))
 
     def _refusal(self, error: Exception) -> Refusal:
         if not isinstance(error, TppkitError):
@@ -348,10 +349,8 @@ class _Request:
         if request_id is None:
             raise FormatError("request-id.missing", "the request has no valid X-Request-ID")
         owner = self.caller.id.encode()
-        return (
-            hashlib.sha256(owner).digest()[:8]
-            + hashlib.sha256(owner + b"\0" + request_id.lower().encode()).digest()[:24]
-        )
+        both = hashlib.sha256(owner + b"\0" + request_id.lower().encode())
+        return hashlib.sha256(owner).digest()[:8] + both.digest()[:24]
 
     @property
     def digest(self) -> bytes:
@@ -359,6 +358,13 @@ class _Request:
         message = self.message
         parts = (message.method.encode(), message.target.encode("latin-1"), message.body)
         return hashlib.sha256(b"\0".join(parts)).digest()
+
+
+def _single_header(message: Message, name: str) -> str | None:
+    values = message.values(name)
+    if len(values) > 1:
+        raise FormatError("header.duplicate", f"the {name} header appears more than once")
+    return values[0] if values else None
 
 
 async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
@@ -371,9 +377,7 @@ async def _receive(pending: Pending, receive: Receive) -> tuple[Caller, bytes]:
 
 def _bounds(at: datetime, window: timedelta | None) -> Bounds:
     forget = -1 if window is None else to_microseconds(at - window)
-    return Bounds(
-        to_microseconds(at), forget, free=0
-    )  # a claim is answered in its own transaction, so none can be taken over
+    return Bounds(to_microseconds(at), forget, free=0)  # no claim is left without an answer, so none is taken over
 
 
 def _headers(media_type: str | None) -> tuple[Header, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +38,32 @@ class QuietServer(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+
+async def serve(servers: Sequence[tuple[QuietServer, socket.socket]], *, on_ready: Callable[[], None]) -> None:
+    """Serve until each server is asked to exit.
+
+    Args:
+        servers: with their listening sockets.
+        on_ready: called once all of them answer.
+    """
+    running = asyncio.gather(*(server.serve([bound]) for server, bound in servers))
+    while not running.done() and not all(server.started for server, _ in servers):
+        await asyncio.sleep(0.01)
+    try:
+        if not running.done():
+            on_ready()
+    except BaseException:
+        stop(servers)
+        await running
+        raise
+    await running
+
+
+def stop(servers: Sequence[tuple[QuietServer, socket.socket]]) -> None:
+    """Ask each server to finish; `serve` then returns."""
+    for server, _ in servers:
+        server.should_exit = True
 
 
 def make_config(app: Any, *, http: Any = BoundedHttp) -> uvicorn.Config:

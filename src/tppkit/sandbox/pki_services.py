@@ -21,7 +21,7 @@ from starlette.routing import Route
 from tppkit._clock import utc_now
 from tppkit._files import read_bounded
 from tppkit.errors import ConfigurationError, FormatError, TppkitError
-from tppkit.sandbox.listening import QuietServer, listen, make_config
+from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
 from tppkit.testpki import PkiFolder, open_pki
 from tppkit.testpki.files import MANIFEST, TRUSTED_LISTS
 from tppkit.testpki.ocsp import MALFORMED_REQUEST, write_refusal
@@ -29,7 +29,7 @@ from tppkit.testpki.opening import file_inside
 from tppkit.testpki.revocations import REVOCATIONS
 from tppkit.testpki.services import MAX_REQUEST_BYTES, answer_ocsp, answer_timestamp, ocsp_request_of_path
 from tppkit.testpki.trusted_lists import LIST_FILES
-from tppkit.web import read_message
+from tppkit.web.sources import read_message
 
 _OCSP, _CRL, _TSP = "application/ocsp-response", "application/pkix-crl", "application/timestamp-reply"
 _CERTIFICATE, _XML = "application/pkix-cert", "application/vnd.etsi.tsl+xml"
@@ -139,36 +139,19 @@ class PkiServer:
 
     def __init__(self, folder: Path, *, port: int, now: Callable[[], datetime] = utc_now) -> None:
         services = PkiServices(folder, now=now)
-        self._socket = listen("127.0.0.1", port)
-        base = f"http://localhost:{self._socket.getsockname()[1]}"
+        bound = listen("127.0.0.1", port)
+        base = f"http://localhost:{bound.getsockname()[1]}"
         self.addresses = {
             "ocsp_url": f"{base}/ocsp", "tsa_url": f"{base}/tsa", "crl_url": f"{base}/issuing-ca-qwac.crl",
             "lists_url": f"{base}/{LIST_FILES[0]}", "pki": str(folder),
         }  # fmt: skip
-        self._server = QuietServer(make_config(services.app))
-
-    async def serve(self, *, on_ready: Callable[[], None]) -> None:
-        """Serve until `stop()` is called; `on_ready` is called once it answers."""
-        running = asyncio.ensure_future(self._server.serve([self._socket]))
-        while not running.done() and not self._server.started:
-            await asyncio.sleep(0.01)
-        try:
-            on_ready()
-        except BaseException:
-            self.stop()
-            await running
-            raise
-        await running
+        self._servers = ((QuietServer(make_config(services.app)), bound),)
 
     async def serve_until_stopped(self, *, on_ready: Callable[[], None]) -> None:
-        """Serve until the process is told to end."""
+        """Serve until the process is told to end; `on_ready` is called once it answers."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(number, self.stop)
-        await self.serve(on_ready=on_ready)
-
-    def stop(self) -> None:
-        """Ask it to finish."""
-        self._server.should_exit = True
+            asyncio.get_running_loop().add_signal_handler(number, stop, self._servers)
+        await serve(self._servers, on_ready=on_ready)
 
 
 async def _body(request: Request) -> bytes:

@@ -10,24 +10,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import NamedTuple
 
-import uvicorn
 from starlette.types import ASGIApp
 
-from tppkit._files import PRIVATE, FilePath, as_path, write_new
-from tppkit.errors import ConfigurationError
-from tppkit.sandbox.app import Sandbox, SandboxSettings
+from tppkit._files import PRIVATE, FilePath, as_path, replace_file
 from tppkit.sandbox.http1 import BoundedHttp
-from tppkit.sandbox.listening import QuietServer, listen, make_config
-from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, local_address, parse_public_url
+from tppkit.sandbox.listening import QuietServer, listen, make_config, serve, stop
+from tppkit.sandbox.public_address import APPROVAL, CONTROL, PSD2, PublicAddress, local_address, parse_public_url
 from tppkit.sandbox.request_log import RequestLog
+from tppkit.sandbox.sandbox import Sandbox, SandboxSettings
 from tppkit.sandbox.tls import make_http_protocol
 
 _STOP_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """Where a running sandbox answers; interfaces that it does not have yet are None.
 
@@ -44,11 +42,11 @@ class Addresses:
 
     psd2_url: str
     approval_url: str
-    gateway_url: str | None
-    vault_url: str | None
-    legacy_url: str | None
+    gateway_url: str | None = None
+    vault_url: str | None = None
+    legacy_url: str | None = None
     control_url: str
-    api_key: str | None
+    api_key: str | None = None
     pki: str
 
     def write(self, path: FilePath) -> None:
@@ -57,16 +55,33 @@ class Addresses:
         Raises:
             ConfigurationError: `file.unwritable`.
         """
-        path = as_path(path)
-        if not path.name:
-            raise ConfigurationError("file.unwritable", f"{path} is a folder, not a file")
-        partial = path.with_name(f".{path.name}.part")
-        try:
-            partial.unlink(missing_ok=True)
-            write_new(partial, f"{json.dumps(asdict(self), indent=2)}\n".encode(), mode=PRIVATE)
-            partial.replace(path)
-        except OSError as e:
-            raise ConfigurationError("file.unwritable", f"{path} cannot be written: {e.strerror}") from e
+        replace_file(as_path(path), f"{json.dumps(asdict(self), indent=2)}\n".encode(), mode=PRIVATE)
+
+
+class Listener(NamedTuple):
+    """One port of the sandbox.
+
+    Attributes:
+        name: `Addresses` has its URL under this name.
+        app: the application behind it.
+        offset: the port, from the first one on.
+        tls: HTTPS, where clients show certificates.
+        loopback_only: not reached from other machines, whatever the settings say.
+    """
+
+    name: str
+    app: Callable[[Sandbox], ASGIApp]
+    offset: int
+    tls: bool = False
+    loopback_only: bool = False
+
+
+LISTENERS = (
+    Listener("psd2", lambda sandbox: sandbox.hosts["psd2"], PSD2, tls=True),
+    Listener("approval", lambda sandbox: sandbox.pages, APPROVAL),
+    # It moves the clock, so it is never for others.
+    Listener("control", lambda sandbox: sandbox.control, CONTROL, loopback_only=True),
+)
 
 
 class SandboxServer:
@@ -77,7 +92,7 @@ class SandboxServer:
         log: takes a line for each request (see `RequestLog`).
 
     Attributes:
-        ports: of the PSD2, approval and control hosts on this machine.
+        ports: on this machine, by the listener's name.
 
     Raises:
         ConfigurationError: `port.unavailable`, `sandbox.public-url`, and those of `Sandbox`.
@@ -85,62 +100,38 @@ class SandboxServer:
 
     def __init__(self, settings: SandboxSettings, *, log: Callable[[str], object] | None = None) -> None:
         with ExitStack() as opened:
-            self._sockets = {
-                offset: opened.enter_context(_listen(settings, offset)) for offset in (PSD2, APPROVAL, CONTROL)
-            }
-            self.ports = tuple([bound.getsockname()[1] for bound in self._sockets.values()])
-            self.local = local_address(settings.host, self._sockets[PSD2].getsockname()[0])
-            address = self.local if settings.public_url is None else parse_public_url(settings.public_url)
-            psd2_url = address.url("https", PSD2, port=self.ports[0])
-            approval_url = address.url("http", APPROVAL, port=self.ports[1])
-            self.sandbox = opened.enter_context(Sandbox(settings, approval_url=approval_url, psd2_url=psd2_url))
-            self.addresses = Addresses(
-                psd2_url=psd2_url, approval_url=approval_url, gateway_url=None, vault_url=None, legacy_url=None,
-                control_url=f"http://localhost:{self.ports[2]}", api_key=None, pki=str(self.sandbox.pki),
-            )  # fmt: skip
-            apps: dict[int, ASGIApp] = {
-                PSD2: self.sandbox.psd2,
-                APPROVAL: self.sandbox.approval,
-                CONTROL: self.sandbox.control,
-            }
-            self._servers = {
-                offset: QuietServer(self._config(app if log is None else RequestLog(app, log), offset))
-                for offset, app in apps.items()
-            }
+            sockets = {row: opened.enter_context(_listen(settings, row)) for row in LISTENERS}
+            self.ports = {row.name: bound.getsockname()[1] for row, bound in sockets.items()}
+            self.local = local_address(settings.host, sockets[LISTENERS[0]].getsockname()[0])
+            public = self.local if settings.public_url is None else parse_public_url(settings.public_url)
+            urls = {f"{row.name}_url": self._url(row, public) for row in LISTENERS}
+            self.sandbox = opened.enter_context(
+                Sandbox(settings, approval_url=urls["approval_url"], psd2_url=urls["psd2_url"])
+            )
+            self.addresses = Addresses(**urls, pki=str(self.sandbox.pki))
+            self._servers = [(self._server(row, log), bound) for row, bound in sockets.items()]
             self._opened = opened.pop_all()
 
-    def _config(self, app: Any, offset: int) -> uvicorn.Config:
-        http = make_http_protocol(self.sandbox.tls) if offset == PSD2 else BoundedHttp
-        return make_config(app, http=http)
+    def _url(self, row: Listener, public: PublicAddress) -> str:
+        address = PublicAddress("localhost") if row.loopback_only else public
+        return address.url("https" if row.tls else "http", row.offset, port=self.ports[row.name])
+
+    def _server(self, row: Listener, log: Callable[[str], object] | None) -> QuietServer:
+        app = row.app(self.sandbox)
+        http = make_http_protocol(self.sandbox.tls) if row.tls else BoundedHttp
+        return QuietServer(make_config(app if log is None else RequestLog(app, log), http=http))
 
     async def serve(self, *, on_ready: Callable[[], None]) -> None:
         """Serve every host until `stop()` is called; `on_ready` is called once all of them answer."""
         try:
             async with self.sandbox.running():
-                await self._serve_all(on_ready)
+                await serve(self._servers, on_ready=on_ready)
         finally:
             self.close()
 
-    async def _serve_all(self, on_ready: Callable[[], None]) -> None:
-        running = asyncio.gather(*(self._serve(offset) for offset in self._servers))
-        while not running.done() and not all(server.started for server in self._servers.values()):
-            await asyncio.sleep(0.01)
-        try:
-            if not running.done():
-                on_ready()
-        except BaseException:
-            self.stop()
-            await running
-            raise
-        await running
-
-    async def _serve(self, offset: int) -> None:
-        await self._servers[offset].serve([self._sockets[offset]])
-
     def stop(self) -> None:
         """Ask every host to finish; `serve()` then returns."""
-        for server in self._servers.values():
-            server.should_exit = True
+        stop(self._servers)
 
     def close(self) -> None:
         """Release ports and folder; `serve()` does it at its end, so only a server that never served needs it."""
@@ -175,6 +166,6 @@ def run_sandbox(settings: SandboxSettings, *, log: Callable[[str], object] | Non
         thread.join(_STOP_TIMEOUT_S)
 
 
-def _listen(settings: SandboxSettings, offset: int) -> socket.socket:
-    host = "127.0.0.1" if offset == CONTROL else settings.host  # control moves the clock: never for others
-    return listen(host, settings.port + offset if settings.port else 0)
+def _listen(settings: SandboxSettings, row: Listener) -> socket.socket:
+    host = "127.0.0.1" if row.loopback_only else settings.host
+    return listen(host, settings.port + row.offset if settings.port else 0)

@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Self
 
 from tppkit.errors import TransportError
-from tppkit.web.message import Receive
+from tppkit.web.sources import Receive
 
 _LOGGER = logging.getLogger("tppkit.sandbox.host")
 

@@ -82,6 +82,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._phase = _Phase.HANDSHAKE
         self._timer: asyncio.TimerHandle | None = None
         self._write_paused = False
+        self._unsent = bytearray()
         self._http: asyncio.Protocol | None = None
 
     # As the socket's protocol.
@@ -167,7 +168,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._socket.resume_reading()
 
     def get_write_buffer_size(self) -> int:
-        return self._socket.get_write_buffer_size()
+        return len(self._unsent) + self._socket.get_write_buffer_size()
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._socket.get_write_buffer_limits()
@@ -176,14 +177,11 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._socket.set_write_buffer_limits(high, low)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        view = memoryview(data)
-        try:
-            for start in range(0, len(view), _CHUNK):
-                if not self.is_closing():
-                    self._session.write(view[start : start + _CHUNK])
-                    self._flush()
-        except TlsFailure as failure:
-            self._refuse(str(failure))
+        if not self._unsent:  # the head and the body of an answer are sent together
+            self._loop.call_soon(self._send)
+        self._unsent += data
+        if len(self._unsent) >= _CHUNK:
+            self._send()
 
     def can_write_eof(self) -> bool:
         return False
@@ -192,6 +190,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         raise NotImplementedError("a TLS connection is closed as a whole")
 
     def close(self) -> None:
+        self._send()
         if self._phase is _Phase.OPEN:
             self._phase = _Phase.CLOSING
             self._session.say_goodbye()
@@ -204,6 +203,16 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._socket.abort()
 
     # Between the two.
+
+    def _send(self) -> None:
+        view, self._unsent = memoryview(self._unsent), bytearray()
+        try:
+            for start in range(0, len(view), _CHUNK):
+                if not self.is_closing():
+                    self._session.write(view[start : start + _CHUNK])
+                    self._flush()
+        except TlsFailure as failure:
+            self._refuse(str(failure))
 
     def _advance(self) -> None:
         try:

@@ -12,6 +12,7 @@ from tppkit.httpsig.algorithms import Verify, key_kind, make_verifiers
 from tppkit.httpsig.cavage import SignatureParameters
 from tppkit.httpsig.components import Origin
 from tppkit.httpsig.times import CLOCK_SKEW
+from tppkit.seals.advice import digest_fault
 from tppkit.seals.profile import EmptyBody, Format, SealProfile
 from tppkit.seals.profiles import PSD2_V1
 from tppkit.trust import TrustedPath, Window
@@ -37,7 +38,7 @@ class Demands(NamedTuple):
         if_present: what it must cover where the request has it.
         prefixes: the same for every field whose name begins so.
         allowed: what it may cover, or None for anything.
-        by_request: what must be covered depends on what the request has.
+        digests: what a digest header by a single algorithm that the profile takes begins with.
     """
 
     watched: frozenset[str] | None
@@ -49,7 +50,7 @@ class Demands(NamedTuple):
     if_present: frozenset[str]
     prefixes: tuple[str, ...]
     allowed: frozenset[str] | None
-    by_request: bool
+    digests: tuple[str, ...]
 
 
 def demands_of(profile: SealProfile) -> Demands:
@@ -59,23 +60,23 @@ def demands_of(profile: SealProfile) -> Demands:
     prefixes = tuple([name[:-1] for name in conditional if name.endswith("*")])
     if_present = frozenset(name for name in conditional if not name.endswith("*"))
     written = frozenset(name.lower() for name in profile.covered)
-    carrier = profile.carrier.lower()
     certificate = None if profile.certificate_header is None else profile.certificate_header.lower()
     sealing = profile.carriers | {profile.digest_name, *([certificate] if certificate else [])}
     watched = written | if_present | sealing | {*_SINGLETONS}
+    begins = [f"{name}=" for name in (profile.digest_algorithm, *profile.digest_algorithms)]
     # RFC 9421 has dictionaries of signatures, which may stand on several lines (RFC 9651 section 3.2); no label stands twice.
     several = profile.carriers if profile.format is Format.RFC9421 else frozenset()
     return Demands(
         watched=None if prefixes else watched,
         singletons=watched - several,
         sealing=frozenset(sealing - optional),
-        carrier=carrier,
+        carrier=profile.carrier.lower(),
         certificate_header=certificate,
         covered=profile.demanded - optional,
         if_present=(if_present - profile.demanded) | optional,
         prefixes=prefixes,
         allowed=written | if_present if profile.only_these else None,
-        by_request=bool(conditional or optional),
+        digests=tuple(begin for begin in begins if not digest_fault(begin, profile)),
     )
 
 
@@ -87,12 +88,14 @@ class BelievedSeal(NamedTuple):
         path: its chain.
         window: when that is believed.
         verifiers: by the algorithm's name on the wire.
+        qwac: the certificate last accepted beside it.
     """
 
     certificate: EidasCertificate
     path: TrustedPath
     window: Window
     verifiers: Mapping[str, Verify]
+    qwac: EidasCertificate | None = None
 
 
 class SealMemory:
@@ -190,6 +193,5 @@ class SealPolicy:
         path = self.paths.verify_use(certificate, as_=Use.QSEALC, at=at, intermediates=intermediates)
         self.organizations.require(certificate)
         names = self.profile.algorithms_of(key_kind(certificate.public_key))
-        pss_only = certificate.key.type == "rsa-pss"
-        verifiers = make_verifiers(certificate.public_key, names=names, pss_only=pss_only)
+        verifiers = make_verifiers(certificate.public_key, names=names, pss_only=certificate.key.type == "rsa-pss")
         return BelievedSeal(certificate, path, path.window, verifiers)

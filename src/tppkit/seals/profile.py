@@ -275,7 +275,7 @@ class SealProfile:
         """`digest_field` in lower case, as it is covered."""
         return self.digest_field.lower()
 
-    @property
+    @cached_property
     def carriers(self) -> frozenset[str]:
         """The headers that the signature stands in, lower case."""
         return frozenset({self.carrier.lower(), *(["signature-input"] if self.format is Format.RFC9421 else [])})

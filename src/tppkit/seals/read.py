@@ -57,10 +57,9 @@ def read_seal(message: Message, values: Mapping[str, str], policy: SealPolicy) -
         FormatError: as the readers of the formats in `httpsig`.
         SignatureRejected: `signature.missing`, `signature.header-absent`, `signature.algorithm` where none is named.
     """
-    if policy.profile.format is Format.JWS:
-        return _read_jws(message, values, policy)
-    if policy.profile.format is Format.RFC9421:
-        return _read_rfc9421(message, values, policy)
+    if policy.profile.format is not Format.CAVAGE:
+        read = _read_jws if policy.profile.format is Format.JWS else _read_rfc9421
+        return read(message, values, policy)
     value, named = values[policy.demands.carrier], values.get(policy.demands.certificate_header or "")
     # The text before `signature` is remembered, and a remembered one used, only where the quoted `signature` is the last thing
     # in the header: so a header with a remembered text and another signature reads exactly as the strict reader would read it.

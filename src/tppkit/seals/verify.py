@@ -120,11 +120,13 @@ def _verify_head(
     values = _collect(message, demands)  # 1
     read = read_seal(message, values, policy)  # 2
     parameters, signing_string, certificates, head, is_new = read
-    if is_new or demands.by_request:  # 3
+    if is_new or demands.if_present or demands.prefixes:  # 3
         _check_coverage(read, values, demands, profile)
     digest = values.get(profile.digest_name)
-    if digest is not None and (fault := digest_fault(digest, profile)):
-        raise SignatureRejected("digest.algorithm", fault)
+    if digest is not None and ("," in digest or not digest.startswith(demands.digests)):
+        fault = digest_fault(digest, profile)
+        if fault:
+            raise SignatureRejected("digest.algorithm", fault)
     named, known = values.get(demands.certificate_header or ""), None  # 4
     if named is None:
         named, known = _find_certificate(read, policy)
@@ -139,9 +141,10 @@ def _verify_head(
     verify_signature(seal.verifiers, parameters.algorithm, parameters.signature, signing_string)
     if (is_new and head) or seal is not remembered:
         memory.keep(named, seal, head, parameters)
-    if qwac is not None:
-        _check_organisation(seal.certificate, qwac)  # 6
+    if qwac is not None and qwac is not seal.qwac:  # 6
+        _check_organisation(seal.certificate, qwac)
         policy.organizations.require(qwac)
+        memory.seals[named] = seal._replace(qwac=qwac)
     return (parameters, signing_string, seal.certificate, seal.path.chain, qwac, at, profile, message), digest
 
 
@@ -211,8 +214,7 @@ def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands,
     demanded = demands.covered | demands.if_present.intersection(values)
     if demands.prefixes:
         demanded |= {name for name in values if name.startswith(demands.prefixes)}
-    missing = demanded.difference(covered)
-    if missing:
+    if missing := demanded.difference(covered):
         raise SignatureRejected(
             "signature.uncovered",
             f"the signature does not cover {', '.join(sorted(missing))}; {coverage_advice(demanded, profile)} "
@@ -231,9 +233,13 @@ def _check_coverage(read: ReadSeal, values: Mapping[str, str], demands: Demands,
 
 def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at: datetime, policy: SealPolicy) -> None:
     """Every time that the seal says: a covered Date, when it was made, until when it counts."""
-    covered, profile = parameters.headers, policy.profile
-    if "date" in covered:
-        _check_date(values["date"], at, policy)
+    profile = policy.profile
+    if "date" in parameters.headers:
+        date = parse_http_date(values["date"])
+        if abs(at - date) > policy.clock_skew:
+            code = "signature.created" if date > at else "signature.expired"
+            message = f"the Date is {values['date']}, more than {policy.clock_skew} from the time of judgement"
+            raise SignatureRejected(code, message)
     if parameters.created is not None or parameters.expires is not None or profile.max_age is not None:
         verify_times(
             parameters.created,
@@ -243,13 +249,6 @@ def _check_times(parameters: SignatureParameters, values: Mapping[str, str], at:
             max_age=profile.max_age,
             lifetime=profile.expires_after,
         )
-
-
-def _check_date(value: str, at: datetime, policy: SealPolicy) -> None:
-    date = parse_http_date(value)
-    if abs(at - date) > policy.clock_skew:
-        code = "signature.created" if date > at else "signature.expired"
-        raise SignatureRejected(code, f"the Date is {value}, more than {policy.clock_skew} from the time of judgement")
 
 
 def _verify_body(digest: str | None, message: Message, profile: SealProfile) -> None:

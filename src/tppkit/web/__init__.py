@@ -9,20 +9,18 @@ app = CallbackMiddleware(app, gate=CallbackGate(inbox, handler=handler))
 `tppkit.web.fastapi` and `tppkit.web.flask` have a dependency and a decorator for handlers.
 """
 
-from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.callback_refusing import RefusedCallback, log_refused_callback
+from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate, RefusedCallback, log_refused_callback
 from tppkit.web.callback_requests import CallbackPeers, callback_target
 from tppkit.web.callbacks import CallbackMiddleware
 from tppkit.web.callbacks_wsgi import WsgiCallbackMiddleware
 from tppkit.web.caller import Authenticator, Caller, Pending, caller_of, verified_request
 from tppkit.web.gate import SealGate, authorize, require_role, seal_every_request
-from tppkit.web.message import Answer, read_message
 from tppkit.web.peer import PeerCertificate, QwacPolicy, peer_certificate
 from tppkit.web.proxies import ProxyForm, TrustedProxy
 from tppkit.web.replay import ReplayGuard
 from tppkit.web.seal import SealMiddleware
 from tppkit.web.seal_wsgi import WsgiSealMiddleware
-from tppkit.web.sources import AsgiSource, WsgiSource
+from tppkit.web.sources import Answer, AsgiSource, WsgiSource, read_message
 
 __all__ = [
     "Answer", "AsgiSource", "AsyncCallbackGate", "Authenticator", "CallbackGate", "CallbackMiddleware", "CallbackPeers", "Caller",

@@ -1,4 +1,4 @@
-"""What is decided about a request before a byte of its body is read: is it for one of our addresses, and who sends it."""
+"""What is checked before the body of a callback is read: the target, the address of the sender, and the announced length."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ from tppkit.web.sources import UNIX, Scope, Source, require_length_announced, so
 
 _LOCAL = parse_networks(["127.0.0.1/32"])
 _BETWEEN = re.compile(r'[\s,;="]+')
-# What stands in a path as it is; a target that is put together again is encoded like most are.
+# Letters of a path that most clients do not percent-encode.
 _PATH_LETTERS = "/~!$&'()*+,;=:@"
 
 
 @dataclass(frozen=True, slots=True)
 class CallbackPeers:
-    """From where callbacks are taken: a filter in front of the signature, never instead of it.
+    """The networks from which callbacks are accepted: a filter before the signature, never instead of it.
 
     Attributes:
-        allowed: the service's networks.
-        trusted_proxies: proxies of one's own, whose `X-Forwarded-For` counts.
-        unix_socket: the server listens on a Unix socket, so that its other end is a trusted proxy on this machine.
+        allowed: the networks of the service.
+        trusted_proxies: your own proxies, whose `X-Forwarded-For` is read.
+        unix_socket: the server listens on a Unix socket, and its other end is a trusted proxy on this machine.
         address_is_raw: the server takes the address of the connection from no header (uvicorn: `--no-proxy-headers`).
 
     Raises:
         ConfigurationError: `callback.networks`, texts must be read with `parse_networks`.
+
+    Example:
+        peers = CallbackPeers(parse_networks(["203.0.113.0/28"]))
     """
 
     allowed: Sequence[IpNetwork]
@@ -56,7 +59,7 @@ class CallbackPeers:
         proxy's address: the server may have taken it from there.
 
         Args:
-            source: what the server reports about the request.
+            source: the request as the server hands it over.
 
         Raises:
             CallbackRejected: `callback.peer`.
@@ -96,10 +99,10 @@ def _is_address(text: str, address: IpAddress) -> bool:
 
 
 def callback_target(source: Scope) -> str | None:
-    """The target as it stood on the wire, or what it must have been; None when it is no path.
+    """The target on the wire, or one that is rebuilt from the decoded path; None if it is not a path.
 
-    Some servers (granian and wsgiref under WSGI) give only the decoded path. Here, and only here, that is enough: which address a
-    request came to is decided by the decoded path, and its URL is tried as it is configured.
+    Some servers (granian and wsgiref under WSGI) give only the decoded path. For callbacks, and only for them, that is enough: the
+    address of a request is found by the decoded path, and its URL is tried as it is configured.
 
     Args:
         source: an ASGI `http` scope or a WSGI environ.
@@ -108,7 +111,7 @@ def callback_target(source: Scope) -> str | None:
 
 
 def read_target(source: Source) -> str | None:
-    """`callback_target` of what a server tells."""
+    """See `callback_target`."""
     try:
         return source.raw_target().decode("latin-1")
     except FormatError as e:
@@ -119,11 +122,11 @@ def read_target(source: Source) -> str | None:
 
 
 def require_length(source: Source, *, max_bytes: int) -> None:
-    """Refuse a body that is announced to be too long.
+    """Reject a body whose Content-Length is above the limit.
 
     Args:
-        source: what the server tells.
-        max_bytes: the longest.
+        source: the request as the server hands it over.
+        max_bytes: the limit.
 
     Raises:
         FormatError: `message.too-large`, `message.malformed`.

@@ -1,42 +1,45 @@
-"""ASGI middleware for callbacks: what comes to one of the receiver's addresses is answered here, all else by the application."""
+"""ASGI middleware for callbacks: requests to the receiver's addresses are answered here, all others by the application."""
 
 from __future__ import annotations
 
-import asyncio
+import threading
+from asyncio import timeout, wrap_future
 from collections.abc import MutableMapping
+from concurrent.futures import Future
+from contextvars import copy_context
+from functools import partial
 from math import inf
 from typing import Any
 
 from tppkit.callbacks import ReceivedCallback
 from tppkit.errors import ConfigurationError, TransportError
-from tppkit.web.callback_functions import require_kind
 from tppkit.web.callback_gate import AsyncCallbackGate, CallbackGate
-from tppkit.web.callback_threads import CallThreads
-from tppkit.web.message import Answer, Receive, read_body
 from tppkit.web.seal import AsgiApp, Send, send_answer
-from tppkit.web.sources import AsgiSource
+from tppkit.web.sources import Answer, AsgiSource, Receive, read_body
 
 # Not documented for these callbacks; the payment gateway waits 4 seconds for a first answer (assumption callback-answers).
 TIMEOUT_S = 4.0
-THREADS = 16
+THREADS = 64
 
 
 class CallbackMiddleware:
-    """Stands before an ASGI application, on asyncio.
+    """Receive callbacks before an ASGI application, on asyncio.
 
-    A blocking inbox works in threads of its own, and `on_refusal` in another one, so a handler or sink that hangs holds up nothing of
-    the application's, and a sink no callback either. When the time is over the answer is 503, whatever the inbox does with the callback:
-    if it still has its effect, its repetition is acknowledged. When the server shuts down, refusals that `on_refusal` does not have yet
-    are told within a second, which is done with the application's own answer to the lifespan.
+    A blocking inbox runs in a thread for each request, so a handler that hangs blocks neither the event loop nor the threads of the
+    application. When the time is over the answer is 503, and the call goes on: if it ends well, the repetition is acknowledged. The end
+    of the process does not wait for it; what is not committed then is repeated by the service.
 
     Args:
         app: the application.
-        gate: what is done with callbacks.
+        gate: decides about callbacks.
         timeout_s: how long reading, storing and handling may take together; more than 0, and finite.
-        threads: how many callbacks a blocking inbox handles at a time; four times as many may wait, more are answered 503.
+        threads: how many callbacks a blocking inbox handles at a time; more are answered 503.
 
     Raises:
-        ConfigurationError: `web.setting`, no time, less than one thread, or no gate.
+        ConfigurationError: `web.setting`, `timeout_s` or `threads` is out of range.
+
+    Example:
+        app = CallbackMiddleware(app, gate=CallbackGate(Inbox(receiver, store), handler=handle))
     """
 
     def __init__(
@@ -47,56 +50,65 @@ class CallbackMiddleware:
         timeout_s: float = TIMEOUT_S,
         threads: int = THREADS,
     ) -> None:
-        require_kind("gate", gate, CallbackGate, AsyncCallbackGate)
         if not 0 < timeout_s < inf:
             raise ConfigurationError("web.setting", f"a timeout_s of {timeout_s} is no time to receive a callback in")
+        if threads < 1:
+            raise ConfigurationError("web.setting", f"{threads} threads handle no callback: give one at least")
         self._app, self._gate, self._timeout_s = app, gate, timeout_s
-        self._threads = CallThreads(threads)
+        self._free = threading.Semaphore(threads)
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """Handle one connection's scope."""
-        if scope["type"] == "lifespan":
-            await self._app(scope, receive, self._ending(send))
-            return
+        """Handle the scope of one connection."""
         source = AsgiSource(scope)
         target = self._gate.find(source) if scope["type"] == "http" else None
         if target is None:
             await self._app(scope, receive, send)
-            return
-        await send_answer(send, await self._answer(source, receive, target))
-
-    def _ending(self, send: Send) -> Send:
-        async def end_and_send(message: MutableMapping[str, Any]) -> None:
-            # Not left to the interpreter's end: a server that was ended by a signal raises it again and has none.
-            if message["type"].startswith("lifespan.shutdown."):
-                await asyncio.to_thread(self._gate.end)
-            await send(message)
-
-        return end_and_send
+        else:
+            await send_answer(send, await self._answer(source, receive, target))
 
     async def _answer(self, source: AsgiSource, receive: Receive, target: str) -> Answer:
         received = None
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with timeout(self._timeout_s):
                 self._gate.require_head(source)
                 body = await read_body(receive, max_bytes=self._gate.receiver.max_body)
                 received = ReceivedCallback.from_wire(source.method, target.encode("latin-1"), source.raw_headers, body)
-                return await self._receive(received, source)
+                if isinstance(self._gate, AsyncCallbackGate):
+                    return await self._gate.receive(received, source)
+                return await self._in_thread(self._gate, received, source)
         except TimeoutError as e:
-            late = _late(received, e, self._timeout_s)
-            return self._gate.refuse(late, source, received, own=received is not None, aside=True)
-        except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
-            return self._gate.refuse(e, source, received, aside=True)
+            what = "the body did not come" if received is None else "the callback was not received"
+            late = TransportError("transport.timeout", f"{what} within {self._timeout_s:g} seconds")
+            late.__cause__ = e
+            return self._gate.refuse(late, source, received, again=received is not None)
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
+            return self._gate.refuse(e, source, received)
 
-    async def _receive(self, received: ReceivedCallback, source: AsgiSource) -> Answer:
-        gate = self._gate
-        if isinstance(gate, AsyncCallbackGate):
-            return await gate.receive(received, source)
-        return await self._threads.run(gate.receive, received, source, aside=True)
+    async def _in_thread(self, gate: CallbackGate, received: ReceivedCallback, source: AsgiSource) -> Answer:
+        """Run the gate in a daemon thread: those of `asyncio.to_thread` are few, and the end of the process waits for them.
 
+        Raises:
+            TransportError: `transport.busy`, too many calls are under way.
+            RuntimeError: the system gives no thread.
+        """
+        if not self._free.acquire(blocking=False):
+            raise TransportError("transport.busy", "as many callbacks are under way as may be; does a handler hang?")
+        answer = Future[Answer]()
+        answer.set_running_or_notify_cancel()  # a call that has begun goes on, also if its request is cancelled
+        receive = partial(copy_context().run, gate.receive, received, source)
 
-def _late(received: ReceivedCallback | None, cause: TimeoutError, timeout_s: float) -> TransportError:
-    what = "the body did not come" if received is None else "the callback was not received"
-    error = TransportError("transport.timeout", f"{what} within {timeout_s:g} seconds")
-    error.__cause__ = cause
-    return error
+        def work() -> None:
+            try:
+                settle = partial(answer.set_result, receive())
+            except BaseException as e:  # noqa: BLE001  # raised where it is awaited
+                settle = partial(answer.set_exception, e)
+            finally:
+                self._free.release()
+            settle()
+
+        try:
+            threading.Thread(target=work, name="tppkit-callback", daemon=True).start()
+        except RuntimeError:
+            self._free.release()
+            raise
+        return await wrap_future(answer)

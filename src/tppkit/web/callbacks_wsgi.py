@@ -1,6 +1,6 @@
 """WSGI middleware for callbacks: the same gate as under ASGI, before an application of Flask, Django or any other.
 
-How long a request may take is the server's setting: nothing here can end a slow body or a slow store.
+How long a request may take is a setting of the server: nothing here can end a slow body or a slow store.
 """
 
 from __future__ import annotations
@@ -8,27 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tppkit.callbacks import ReceivedCallback
-from tppkit.web.callback_functions import require_kind
 from tppkit.web.callback_gate import CallbackGate
-from tppkit.web.message import Answer
 from tppkit.web.seal_wsgi import Environ, StartResponse, WsgiApp, give_answer
-from tppkit.web.sources import WsgiSource
-from tppkit.web.wsgi_body import read_pieces
+from tppkit.web.sources import Answer, WsgiSource, read_pieces
 
 
 class WsgiCallbackMiddleware:
-    """Stands before a WSGI application.
+    """Receive callbacks before a WSGI application.
 
     Args:
         app: the application.
-        gate: what is done with callbacks.
+        gate: decides about callbacks.
 
-    Raises:
-        ConfigurationError: `web.setting`, the gate is one to be awaited, or none.
+    Example:
+        app.wsgi_app = WsgiCallbackMiddleware(app.wsgi_app, gate=CallbackGate(Inbox(receiver, store), handler=handle))
     """
 
     def __init__(self, app: WsgiApp, *, gate: CallbackGate) -> None:
-        require_kind("gate", gate, CallbackGate)
         self._app, self._gate = app, gate
 
     def __call__(self, environ: Environ, start_response: StartResponse) -> Iterable[bytes]:
@@ -43,7 +39,7 @@ class WsgiCallbackMiddleware:
         try:
             self._gate.require_head(source)
             body = b"".join(read_pieces(environ, max_bytes=self._gate.receiver.max_body))
-        except Exception as e:  # noqa: BLE001  # told to the log, and as a bare status
+        except Exception as e:  # noqa: BLE001  # the last resort of a server: logged, and answered with a bare status
             return self._gate.refuse(e, source)
         received = ReceivedCallback(source.method, target, source.headers(), body)
         return self._gate.receive(received, source)

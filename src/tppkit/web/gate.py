@@ -28,11 +28,10 @@ from tppkit.protocol.refusals import Refusal
 from tppkit.protocol.wire import Nothing
 from tppkit.seals import BodyReceiver, SealPolicy, verify_request_head
 from tppkit.web.caller import Caller
-from tppkit.web.message import Answer, too_large
 from tppkit.web.peer import QwacPolicy, peer_certificate
 from tppkit.web.proxies import TrustedProxy
 from tppkit.web.replay import ReplayGuard
-from tppkit.web.sources import Source
+from tppkit.web.sources import Answer, Source, too_large
 
 MAX_BODY_BYTES = 64 * 1024
 
@@ -329,7 +328,7 @@ def require_role(certificate: EidasCertificate, row: Endpoint[Any, Any]) -> None
 
     Source: PSD2 document, part A section 5 rule 2.
     """
-    fault = first_error(certificate.findings)
+    fault = first_error(certificate.findings) if certificate.findings else None
     if fault is not None:
         message = f"the certificate of {certificate.subject} is malformed: {fault.message}"
         raise CertificateRejected(fault.code, message, clause=fault.clause, findings=certificate.findings)

@@ -17,7 +17,7 @@ from tppkit._clock import as_utc, to_microseconds
 from tppkit._encoding import decode_base64, encode_base64
 from tppkit.errors import ConfigurationError, LocalProtocolError, TransportError
 from tppkit.seals import VerifiedRequest
-from tppkit.web.message import Answer
+from tppkit.web.sources import Answer
 
 MAX_ANSWER_BYTES = 64 * 1024
 _MAX_WRITTEN = 2 * MAX_ANSWER_BYTES  # in base64, with its headers

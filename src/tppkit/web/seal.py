@@ -11,9 +11,8 @@ from tppkit._encoding import shown
 from tppkit.errors import ConfigurationError
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
-from tppkit.web.message import Answer, Receive, receive_chunk
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import AsgiSource
+from tppkit.web.sources import Answer, AsgiSource, Receive, receive_chunk
 
 Event = MutableMapping[str, Any]
 Send = Callable[[Event], Awaitable[None]]

@@ -14,10 +14,8 @@ from typing import Any
 
 from tppkit.web.caller import KEY, Caller
 from tppkit.web.gate import SealGate
-from tppkit.web.message import Answer
 from tppkit.web.replay import MAX_ANSWER_BYTES, Replay
-from tppkit.web.sources import WsgiSource
-from tppkit.web.wsgi_body import read_pieces
+from tppkit.web.sources import Answer, WsgiSource, read_pieces
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Callable[[bytes], object]]

@@ -1,14 +1,14 @@
-"""A request without its body, as a server hands it over: an ASGI scope or a WSGI environ."""
+"""A request as a server hands it over, its head and its body: ASGI scope and events, or a WSGI environ; and an answer."""
 
 from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from tppkit._encoding import shown
-from tppkit.errors import FormatError
+from tppkit.errors import FormatError, TransportError
 from tppkit.httpsig.message import Message
 
 # A scope extension of servers that hand over the target as it was on the wire: {"target": bytes}.
@@ -18,10 +18,12 @@ WSGI_TARGETS = ("RAW_URI", "REQUEST_URI")
 UNIX = "unix"
 _STRANGER = "?"  # an address that a header claimed
 
+_PIECE = 64 * 1024
 _AUTHORITY = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
 _OWN_KEYS = {"content-type": "CONTENT_TYPE", "content-length": "CONTENT_LENGTH"}
 
 Scope = Mapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
 
 
 class Source(Protocol):
@@ -247,3 +249,108 @@ def _require_path(target: bytes) -> bytes:
     if not target.startswith(b"/") or b"#" in target:
         raise FormatError("message.malformed", f"the target {shown(target)} is not a path with a query")
     return target
+
+
+class Answer(NamedTuple):
+    """An HTTP answer.
+
+    Attributes:
+        status: HTTP status.
+        headers: names and values, in order.
+        body: the bytes.
+    """
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+
+async def read_message(scope: Scope, receive: Receive, *, max_body_bytes: int) -> Message:
+    """Read a whole request without decoding anything that can be signed.
+
+    Args:
+        scope: an ASGI `http` scope with `raw_path` or the extension `tppkit.raw_target`.
+        receive: the ASGI receive callable.
+        max_body_bytes: a longer body is rejected while it arrives.
+
+    Raises:
+        FormatError: `message.too-large`; `message.malformed`, the target is not a path; `message.no-raw-path`, the server gives only
+            the decoded path.
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
+    """
+    head = AsgiSource(scope).head()
+    return head._replace(body=await read_body(receive, max_bytes=max_body_bytes))
+
+
+async def read_body(receive: Receive, *, max_bytes: int) -> bytes:
+    """Read a whole body.
+
+    Args:
+        receive: the ASGI receive callable.
+        max_bytes: a longer body is rejected while it arrives.
+
+    Raises:
+        FormatError: `message.too-large`.
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
+    """
+    chunks, size, more = [], 0, True
+    while more:
+        chunk, more = await receive_chunk(receive)
+        size += len(chunk)
+        if size > max_bytes:
+            raise too_large(max_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def receive_chunk(receive: Receive) -> tuple[bytes, bool]:
+    """The next bytes of a body, and whether more follow.
+
+    Raises:
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
+    """
+    event = await receive()
+    if event["type"] == "http.disconnect":
+        raise TransportError("transport.disconnected", "the client closed the connection before the end of the body")
+    return event.get("body", b""), event.get("more_body", False)
+
+
+def too_large(max_bytes: int) -> FormatError:
+    """The error for a body that is longer than the limit."""
+    return FormatError("message.too-large", f"the body has more than {max_bytes} bytes")
+
+
+def read_pieces(environ: Scope, *, max_bytes: int) -> Iterator[bytes]:
+    """Read the body of a WSGI request while it arrives, and at most one byte more than the limit.
+
+    Args:
+        environ: a WSGI environ, whose Content-Length, if any, is a number within the limit.
+        max_bytes: the longest body.
+
+    Raises:
+        FormatError: `message.too-large`; `message.malformed`, its chunks are malformed, or the server does not show where they end.
+        TransportError: `transport.disconnected`, the client closed the connection before the end of the body.
+    """
+    length, is_ended = environ.get("CONTENT_LENGTH"), environ.get("wsgi.input_terminated")
+    if not length and not is_ended:
+        if environ.get("HTTP_TRANSFER_ENCODING"):
+            raise FormatError("message.malformed", "the WSGI server does not show where a chunked body ends")
+        return
+    wanted = int(length) if length else max_bytes + 1
+    while wanted and (piece := _read_piece(environ["wsgi.input"], min(wanted, _PIECE))):
+        wanted -= len(piece)
+        yield piece
+    if length and wanted:
+        raise TransportError("transport.disconnected", f"the body ends {wanted} bytes before its Content-Length")
+    if not length and not wanted:
+        raise too_large(max_bytes)
+
+
+def _read_piece(body: Any, size: int) -> bytes:
+    try:
+        piece: bytes = body.read(size)
+    except (ConnectionError, TimeoutError) as e:
+        raise TransportError("transport.disconnected", "the connection failed before the body's end") from e
+    except Exception as e:  # servers raise any exception for malformed chunks
+        raise FormatError("message.malformed", f"the body cannot be read: {type(e).__name__}") from e
+    return piece

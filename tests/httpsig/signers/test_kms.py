@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,10 +24,10 @@ from tppkit.httpsig.algorithms import ALGORITHMS, hash_data, make_verifiers, ver
 ONCE = {"mode": "standard", "total_max_attempts": 1}
 
 
-def client(url: str, *, read_timeout: float = 10.0, attempts: int = 1) -> Any:
+def client(url: str, *, read_timeout: float = 60.0, attempts: int = 1) -> Any:
     return boto3.client(
         "kms", endpoint_url=url, region_name="eu-central-1", aws_access_key_id="test", aws_secret_access_key="test",
-        config=Config(read_timeout=read_timeout, connect_timeout=2, retries={**ONCE, "total_max_attempts": attempts}),
+        config=Config(read_timeout=read_timeout, connect_timeout=60, retries={**ONCE, "total_max_attempts": attempts}),
     )  # fmt: skip
 
 
@@ -196,16 +197,17 @@ def answering(error: tuple[int, str] | None) -> Iterator[Any]:
     ],
 )
 def test_an_error_of_the_service_is_told_by_its_kind(error: Any, kind: type, code: str) -> None:
+    limit = {"read_timeout": 0.3} if error is None else {}
     with answering(error) as server, pytest.raises(kind) as caught:
-        KmsSigner("seal", client=client(f"http://127.0.0.1:{server.server_port}", read_timeout=0.3))
+        KmsSigner("seal", client=client(f"http://127.0.0.1:{server.server_port}", **limit))
     assert caught.value.code == code
 
 
 def test_a_service_that_nobody_runs_is_told() -> None:
-    with answering(None) as server:
-        port = server.server_port
-    with pytest.raises(TransportError) as caught:
-        KmsSigner("seal", client=client(f"http://127.0.0.1:{port}"))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        with pytest.raises(TransportError) as caught:
+            KmsSigner("seal", client=client(f"http://127.0.0.1:{closed.getsockname()[1]}"))
     assert caught.value.code == "signer.unavailable"
 
 

@@ -3,28 +3,53 @@
 What a receiver decides by (ids, versions, amounts, times) is read strictly. What only describes is kept as it came, and so are
 unknown fields: a payment's outcome must not be lost because a name has a strange character. Tokens and personal data are not
 shown by `repr`, so that they do not end in logs.
+
+Plain dataclasses: `tppkit.callbacks` reads them, and receivers of callbacks need no pydantic.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, NamedTuple, Self
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, Self
 
-from tppkit._encoding import shown
-from tppkit._named_tuple import new_tuple, repr_without
+from tppkit._encoding import parse_json, shown
+from tppkit._named_tuple import new_tuple
 from tppkit.errors import ConfigurationError, FormatError
-from tppkit.protocol.legacy.fields import Fields, listed, no_fields, write_object
 from tppkit.protocol.legacy.rules import is_token
 
+MAX_BODY_BYTES = 64 * 1024
+_LARGEST_INTEGER = 2**63 - 1  # what a database column holds
 # Assumption amount-data.
 _AMOUNT = re.compile(r"([A-Z]{3}) ?([+-]?[0-9]{1,15}(?:\.[0-9]{1,6})?)")
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}")
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-_TIME_FORM = "yyyy-MM-dd HH:mm:ss"
+
+# Attribute, name on the wire, and reader of the JSON value (None when absent), which raises ValueError without repeating the value.
+_Row = tuple[str, str, Callable[[Any], object]]
+
+
+def read_object(raw: bytes, *, what: str) -> dict[str, Any]:
+    """Read a body that is a JSON object.
+
+    Raises:
+        FormatError: `json.*`; `model.invalid` when it is not an object.
+    """
+    value = parse_json(raw, what=f"the {what} body", max_bytes=MAX_BODY_BYTES)
+    if type(value) is not dict:
+        raise FormatError("model.invalid", f"{what}: body: not a JSON object")
+    return value
+
+
+def _compact(fields: Mapping[str, Any], *, unknown: Mapping[str, Any]) -> bytes:
+    present = {name: value for name, value in fields.items() if value is not None}
+    return json.dumps({**unknown, **present}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 class Amount(NamedTuple):
@@ -55,7 +80,91 @@ class Amount(NamedTuple):
         return f"{self.currency}{self.value:f}"
 
 
-class AccessGranted(NamedTuple):
+def _identifier(value: Any) -> str:
+    if type(value) is not str or not value or not value.isprintable():
+        raise ValueError("not a printable text")
+    return value
+
+
+def _token(value: Any) -> str:
+    if type(value) is not str or not is_token(value):
+        raise ValueError("not 20 to 40 letters and digits")
+    return value
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _LARGEST_INTEGER:
+        raise ValueError("not an integer from 0 to 2^63-1")
+    return value
+
+
+def _description(value: Any) -> str | None:
+    if value is not None and type(value) is not str:
+        raise ValueError("not a text")
+    return value
+
+
+def _time(value: Any) -> datetime:
+    try:
+        if type(value) is str and _TIME.fullmatch(value):
+            return datetime.fromisoformat(value).replace(tzinfo=UTC)
+    except ValueError:  # its message repeats the value
+        pass
+    raise ValueError("not a time as yyyy-MM-dd HH:mm:ss")
+
+
+def _amounts(value: Any) -> tuple[Amount, ...]:
+    try:
+        if type(value) is list and value:
+            return tuple([Amount.parse(text) for text in value])
+    except (FormatError, TypeError):  # TypeError: not a text
+        pass
+    raise ValueError("not an array of currency codes with signed decimal amounts")
+
+
+def _fees(value: Any) -> tuple[Amount, ...]:
+    return () if value is None or value == [] else _amounts(value)
+
+
+def _written(value: object) -> object:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return ([str(one) for one in value] or None) if isinstance(value, tuple) else value
+
+
+@dataclass(frozen=True)
+class _Event:
+    _ROWS: ClassVar[tuple[_Row, ...]]
+    unknown: Mapping[str, Any] = field(
+        default_factory=lambda: MappingProxyType({}), kw_only=True, repr=False, hash=False
+    )
+
+    @classmethod
+    def from_wire(cls, raw: bytes) -> Self:
+        """Read the body.
+
+        Raises:
+            FormatError: `json.*`, or `model.invalid` with the name of the field that does not fit, never its value.
+        """
+        left = read_object(raw, what=cls.__name__)
+        event = object.__new__(cls)
+        values = event.__dict__  # the constructor of a frozen dataclass would take a quarter of the time
+        for attribute, name, read in cls._ROWS:
+            try:
+                values[attribute] = read(left.pop(name, None))
+            except ValueError as e:
+                raise FormatError("model.invalid", f"{cls.__name__}: {name}: {e}") from None
+        values["unknown"] = MappingProxyType(left)
+        return event
+
+    def to_wire(self) -> bytes:
+        """The body, compact, absent fields left out."""
+        fields = {name: _written(getattr(self, attribute)) for attribute, name, _ in self._ROWS}
+        return _compact(fields, unknown=self.unknown)
+
+
+@dataclass(frozen=True)
+class AccessGranted(_Event):
     """The customer consented: access to account information or payments. Sent to the provider's callback address.
 
     Attributes:
@@ -64,46 +173,14 @@ class AccessGranted(NamedTuple):
         unknown: fields that the document does not name.
     """
 
-    token: str
+    token: str = field(repr=False)
     expires_at: datetime
-    unknown: Mapping[str, Any] = no_fields()
 
-    def __repr__(self) -> str:
-        return repr_without(self, {"token", "unknown"})
-
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # no mapping has a hash
-
-    @classmethod
-    def from_wire(cls, raw: bytes) -> Self:
-        """Read `{"token": …, "exp": "yyyy-MM-dd HH:mm:ss"}`.
-
-        Raises:
-            FormatError: `json.*`, `model.invalid`.
-        """
-        fields = Fields(raw, what="the access granted body")
-        token = fields.identifier("token")
-        if not is_token(token):
-            raise fields.invalid("token", "not 20 to 40 letters and digits")
-        return new_tuple(cls, (token, _read_time(fields, "exp"), fields.rest()))
-
-    def to_wire(self) -> bytes:
-        """The body, compact."""
-        exp = self.expires_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
-        return write_object({"token": self.token, "exp": exp}, unknown=self.unknown)
+    _ROWS = (("token", "token", _token), ("expires_at", "exp", _time))
 
 
-def _read_time(fields: Fields, name: str) -> datetime:
-    text = fields.identifier(name)
-    try:
-        if len(text) == 19 and text[4] + text[7] + text[10] + text[13] + text[16] == "-- ::":
-            return datetime.fromisoformat(text).replace(tzinfo=UTC)
-    except ValueError:
-        pass
-    raise fields.invalid(name, f"not a time as {_TIME_FORM}")
-
-
-class Transaction(NamedTuple):
+@dataclass(frozen=True)
+class Transaction(_Event):
     """A transaction record, <TRAN>: the outcome of a payment request, once or several times.
 
     Attributes:
@@ -128,57 +205,22 @@ class Transaction(NamedTuple):
     ver: int
     time_stamp: int
     tlc: str
-    acc: str
+    acc: str = field(repr=False)
     amounts: tuple[Amount, ...]
     fees: tuple[Amount, ...] = ()
-    name: str | None = None
-    street: str | None = None
-    city: str | None = None
+    name: str | None = field(default=None, repr=False)
+    street: str | None = field(default=None, repr=False)
+    city: str | None = field(default=None, repr=False)
     country: str | None = None
-    msg: str | None = None
+    msg: str | None = field(default=None, repr=False)
     time: str | None = None
     tcc: str | None = None
-    unknown: Mapping[str, Any] = no_fields()
 
-    def __repr__(self) -> str:
-        return repr_without(self, {"acc", "name", "street", "city", "msg", "unknown"})
-
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # no mapping has a hash
-
-    @classmethod
-    def from_wire(cls, raw: bytes) -> Self:
-        """Read <TRAN>.
-
-        Raises:
-            FormatError: `json.*`, `model.invalid`.
-        """
-        fields = Fields(raw, what="the transaction body")
-        amounts = _read_amounts(fields, "amount")
-        if not amounts:
-            raise fields.invalid("amount", "no amount")
-        record, tlc, acc = fields.identifier("id"), fields.identifier("tlc"), fields.identifier("acc")
-        ver, time_stamp = fields.integer("ver"), fields.integer("timeStamp")
-        fees = _read_amounts(fields, "fee")
-        name, street, city, country, msg, time, tcc = fields.descriptions(_TRANSACTION_TEXTS)
-        read = (
-            record,
-            ver,
-            time_stamp,
-            tlc,
-            acc,
-            amounts,
-            fees,
-            name,
-            street,
-            city,
-            country,
-            msg,
-            time,
-            tcc,
-            fields.rest(),
-        )
-        return new_tuple(cls, read)
+    _ROWS = (
+        ("id", "id", _identifier), ("ver", "ver", _integer), ("time_stamp", "timeStamp", _integer), ("tlc", "tlc", _identifier),
+        ("acc", "acc", _identifier), ("amounts", "amount", _amounts), ("fees", "fee", _fees),
+        *((name, name, _description) for name in ("name", "street", "city", "country", "msg", "time", "tcc")),
+    )  # fmt: skip
 
     @property
     def operated_at(self) -> datetime:
@@ -187,28 +229,6 @@ class Transaction(NamedTuple):
             return _EPOCH + timedelta(seconds=self.time_stamp)
         except OverflowError:
             return datetime.max.replace(tzinfo=UTC)
-
-    def to_wire(self) -> bytes:
-        """The body, compact, absent fields left out."""
-        fields = {
-            "id": self.id, "ver": self.ver, "timeStamp": self.time_stamp, "tlc": self.tlc, "acc": self.acc, "name": self.name,
-            "street": self.street, "city": self.city, "country": self.country, "msg": self.msg, "time": self.time,
-            "tcc": self.tcc, "amount": listed(self.amounts), "fee": listed(self.fees),
-        }  # fmt: skip
-        return write_object(fields, unknown=self.unknown)
-
-
-_TRANSACTION_TEXTS = ("name", "street", "city", "country", "msg", "time", "tcc")
-
-
-def _read_amounts(fields: Fields, name: str) -> tuple[Amount, ...]:
-    texts = fields.texts(name)
-    if not texts:
-        return ()
-    try:
-        return tuple([Amount.parse(text) for text in texts])
-    except FormatError:
-        raise fields.invalid(name, "not a currency code and a signed decimal amount") from None
 
 
 class LoginPermission(StrEnum):
@@ -249,12 +269,11 @@ class LoginRequest:
 
     def to_wire(self) -> bytes:
         """The JSON object `{"name": …, "perm": […], "code": …}`, compact; an absent code is left out."""
-        return write_object(
-            {"name": self.name, "perm": [str(asked) for asked in self.perm], "code": self.code}, unknown=no_fields()
-        )
+        return _compact({"name": self.name, "perm": self.perm, "code": self.code}, unknown={})
 
 
-class LoginConfirmed(NamedTuple):
+@dataclass(frozen=True)
+class LoginConfirmed(_Event):
     """The customer confirmed a login. Sent to the address of the login code.
 
     Attributes:
@@ -271,38 +290,16 @@ class LoginConfirmed(NamedTuple):
     """
 
     id: int
-    token: str | None = None
-    name: str | None = None
-    phone: str | None = None
-    email: str | None = None
-    address: str | None = None
-    city: str | None = None
+    token: str | None = field(default=None, repr=False)
+    name: str | None = field(default=None, repr=False)
+    phone: str | None = field(default=None, repr=False)
+    email: str | None = field(default=None, repr=False)
+    address: str | None = field(default=None, repr=False)
+    city: str | None = field(default=None, repr=False)
     country: str | None = None
-    code: str | None = None
-    unknown: Mapping[str, Any] = no_fields()
+    code: str | None = field(default=None, repr=False)
 
-    def __repr__(self) -> str:
-        return repr_without(self, {"token", "name", "phone", "email", "address", "city", "code", "unknown"})
-
-    def __hash__(self) -> int:
-        return hash(self[:-1])  # no mapping has a hash
-
-    @classmethod
-    def from_wire(cls, raw: bytes) -> Self:
-        """Read `{"id": …, "token": …, "name": …, …}`.
-
-        Raises:
-            FormatError: `json.*`, `model.invalid`.
-        """
-        fields = Fields(raw, what="the login confirmed body")
-        number = fields.integer("id")
-        token, name, phone, email, address, city, country, code = fields.descriptions(_LOGIN_TEXTS)
-        return new_tuple(cls, (number, token, name, phone, email, address, city, country, code, fields.rest()))
-
-    def to_wire(self) -> bytes:
-        """The body, compact, absent fields left out."""
-        texts = {name: getattr(self, name) for name in _LOGIN_TEXTS}
-        return write_object({"id": self.id, **texts}, unknown=self.unknown)
-
-
-_LOGIN_TEXTS = ("token", "name", "phone", "email", "address", "city", "country", "code")
+    _ROWS = (
+        ("id", "id", _integer),
+        *((name, name, _description) for name in ("token", "name", "phone", "email", "address", "city", "country", "code")),
+    )  # fmt: skip

@@ -69,7 +69,6 @@ _ROWS = (
     ("role.missing", 403, "ROLE_INVALID"),
     ("archive.unusable", 503, "SERVICE_UNAVAILABLE"),
     ("database.unavailable", 503, "SERVICE_UNAVAILABLE"),
-    ("evidence.not-kept", 503, "SERVICE_UNAVAILABLE"),
     ("replay.unavailable", 503, "SERVICE_UNAVAILABLE"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -24,6 +25,8 @@ from tppkit.protocol.psd2.payment import PAYMENT, Progress, Trigger, cancel, due
 from tppkit.protocol.psd2.rules import parse_redirect_uri, require_product
 from tppkit.sandbox.host import Answer, Handler, HostCall
 from tppkit.sandbox.psd2.tables import StoredPayment, add_payment, find_payment, find_payment_by_link, set_progress
+
+_TOKEN = re.compile("[A-Za-z0-9_-]{1,64}")  # PostgreSQL cannot be asked for every text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class Psd2Settings:
 def initiate_payment(call: HostCall[PaymentInitiation]) -> Answer[PaymentInitiated]:
     """POST /payments/{payment-product}."""
     product, settings = _parse_product(call.parameters["product"]), call.settings
-    redirect_uri = call.headers.get("tpp-redirect-uri")  # assumption uncovered-headers: the seal does not cover it
+    redirect_uri = call.header("tpp-redirect-uri")  # assumption uncovered-headers: the seal does not cover it
     if redirect_uri is not None:
         parse_redirect_uri(redirect_uri)
     rules = settings.rules
@@ -115,7 +118,7 @@ def look_at_payment(db: Connection, link_token: str, *, at: datetime, rules: Pay
     Raises:
         LocalProtocolError: `payment.unknown`.
     """
-    payment = find_payment_by_link(db, link_token)
+    payment = find_payment_by_link(db, link_token) if _TOKEN.fullmatch(link_token) else None
     if payment is None:
         raise LocalProtocolError("payment.unknown", "this approval link leads to no payment")
     return _up_to_date(payment, at, rules)
@@ -181,7 +184,7 @@ def _add_payment(call: HostCall[PaymentInitiation], product: PaymentProduct, red
     progress = Progress(PAYMENT.initial, call.at)
     while True:  # a seed makes the ids of an earlier run again, which are skipped
         payment = StoredPayment(
-            call.new_id(), call.caller, product, call.raw, call.new_id(), redirect_uri, progress
+            call.new_id(), call.caller, product, call.message.body, call.new_id(), redirect_uri, progress
         )  # fmt: skip
         if add_payment(call.db, payment):
             return payment

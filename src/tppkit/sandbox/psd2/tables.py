@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 
 from tppkit._clock import from_microseconds, to_microseconds
+from tppkit._statement import Statement
 from tppkit.protocol.psd2 import PaymentProduct, TransactionStatus
 from tppkit.protocol.psd2.payment import Progress
 
@@ -41,10 +42,12 @@ _PAYMENTS = Table(
     Column("approved_at", BigInteger),
 )  # fmt: skip
 
-_ADD = {
-    name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.payment_id)
-    for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
-}
+_ADD = Statement(
+    {
+        name: dialect.insert(_PAYMENTS).on_conflict_do_nothing().returning(_PAYMENTS.c.payment_id)
+        for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
+    }
+)
 # The lock keeps two writers of one payment from deciding on the same state; on SQLite there is one writer anyway.
 _BY_ID = select(_PAYMENTS).where(_PAYMENTS.c.payment_id == bindparam("of_payment")).with_for_update()
 _BY_LINK = select(_PAYMENTS).where(_PAYMENTS.c.link_token == bindparam("of_link")).with_for_update()
@@ -86,7 +89,7 @@ def add_payment(db: Connection, payment: StoredPayment) -> bool:
         "payment_id": payment.payment_id, "organization": payment.organization, "product": payment.product.value,
         "body": payment.body, "link_token": payment.link_token, "redirect_uri": payment.redirect_uri,
     }  # fmt: skip
-    return db.execute(_ADD[db.dialect.name], values | _progress_columns(payment.progress)).first() is not None
+    return _ADD.run(db, values | _progress_columns(payment.progress)).first() is not None
 
 
 def find_payment(db: Connection, payment_id: str) -> StoredPayment | None:

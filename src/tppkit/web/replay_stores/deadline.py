@@ -1,20 +1,47 @@
-"""PostgreSQL connections that do not wait forever. Needs the extra `postgres`.
+"""PostgreSQL connections that do not wait forever.
 
 `statement_timeout` is the server's, and TCP's time-outs are those of kernels: neither ends the wait for a server that hangs behind a
-pooler or balancer that still acknowledges.
+pooler or balancer that still acknowledges. psycopg, an extra, is therefore given a limit of its own.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import psycopg
+from sqlalchemy import Engine, event
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SERVER_FIRST_S = 0.5  # the server's own limit ends a statement first, which keeps the connection
 
 
-def connection_class(wait_s: float) -> type[psycopg.Connection[Any]]:
+def limit_waits(engine: Engine, wait_s: float) -> None:
+    """Limit how long an engine's connections wait for PostgreSQL, for connecting and for each statement.
+
+    Args:
+        engine: one that has not connected yet; one with a driver other than psycopg and psycopg2 is left as it is.
+        wait_s: seconds; psycopg waits half a second longer for a statement, because the server has the same limit.
+    """
+    if engine.dialect.driver not in ("psycopg", "psycopg2"):
+        return
+    limits = {
+        "connect_timeout": max(1, round(wait_s)), "options": f"-c statement_timeout={int(wait_s * 1000)}",
+        "tcp_user_timeout": int(wait_s * 1000),
+    }  # fmt: skip
+    limited = _connection_class(wait_s + _SERVER_FIRST_S) if engine.dialect.driver == "psycopg" else None
+
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, record: Any, arguments: list[Any], names: dict[str, Any]) -> Any:
+        names.update(limits)
+        return limited.connect(*arguments, **names) if limited else None
+
+
+def _connection_class(wait_s: float) -> type[psycopg.Connection[Any]]:
     """A connection class whose connections close when a statement is not answered within `wait_s` seconds."""
+    import psycopg
 
     class LimitedConnection(psycopg.Connection[Any]):
         def wait(self, gen: Generator[Any, Any, Any], *settings: Any, **more: Any) -> Any:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -32,7 +31,6 @@ from sqlalchemy import (
     case,
     create_engine,
     delete,
-    event,
     make_url,
     select,
     update,
@@ -42,8 +40,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from tppkit._extras import missing_extra
 from tppkit._files import make_private, require_wait
+from tppkit._statement import Statement
 from tppkit.errors import ConfigurationError, TransportError
 from tppkit.web.replay import Bounds, Claim, Verdict, unavailable
+from tppkit.web.replay_stores.deadline import limit_waits
 
 TABLE = "tppkit_request_ids"
 WAIT_S = 5.0
@@ -51,7 +51,6 @@ WAIT_S = 5.0
 _LOG = logging.getLogger("tppkit.web")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _ATTEMPTS = 8
-_SERVER_FIRST_S = 0.5  # the server's own limit ends a statement first, which keeps the connection
 _SWEPT = 2  # each first use forgets more ids than it adds
 _SWEEP_EVERY, _SWEPT_AT_ONCE = 1_000_000, 1_000  # microseconds; ids
 
@@ -91,13 +90,13 @@ class RequestTable:
         renewed = {
             "digest": bindparam("of_digest"), "first_at": at, "claimed_at": at, "attempt": attempt, "answer": None,
         }  # fmt: skip
-        self._first: Mapping[str, Any] = MappingProxyType(
+        self._first = Statement(
             {
-                dialect.__name__.rpartition(".")[2]: dialect.insert(table)
+                name: dialect.insert(table)
                 .values(values)
                 .on_conflict_do_update(index_elements=["key"], set_=renewed, where=columns.first_at <= forget)
                 .returning(columns.attempt)
-                for dialect in (sqlite, postgresql)
+                for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql))
             }
         )
         self._again = (
@@ -108,8 +107,8 @@ class RequestTable:
             .returning(columns.attempt)
         )
         self._known = select(columns.digest, columns.answer).where(columns.key == key, columns.first_at > forget)
-        self._settle = update(table).where(mine).values(answer=bindparam("kept"))
-        self._free = update(table).where(mine).values(claimed_at=0)
+        self._settle = Statement(update(table).where(mine).values(answer=bindparam("kept")))
+        self._free = Statement(update(table).where(mine).values(claimed_at=0))
         over = select(columns.key).where(columns.first_at <= forget).order_by(columns.first_at)
         over = over.limit(bindparam("most", type_=BigInteger)).with_for_update(skip_locked=True)
         self._purge = delete(table).where(columns.key.in_(over))
@@ -122,9 +121,8 @@ class RequestTable:
             SQLAlchemyError: the database fails.
         """
         values = {"of_key": key, "of_digest": digest, **bounds._asdict()}
-        first = self._first[db.dialect.name]
         for _ in range(_ATTEMPTS):
-            if row := db.execute(first, values).first():
+            if row := self._first.run(db, values).first():
                 return Claim(Verdict.FIRST, attempt=row[0])
             if row := db.execute(self._again, values).first():
                 return Claim(Verdict.AGAIN, attempt=row[0])
@@ -137,7 +135,7 @@ class RequestTable:
         statement, values = self._free, {"of_key": key, "of_attempt": attempt}
         if answer is not None:
             statement, values = self._settle, {**values, "kept": answer}
-        db.execute(statement, values)
+        statement.run(db, values)
 
     def sweep(self, db: Connection, *, forget: int) -> None:
         """Delete expired ids, at most once a second and a thousand of them."""
@@ -234,16 +232,8 @@ def _make_engine(url: str, wait_s: float) -> Engine:
             return create_engine(url, poolclass=NullPool, connect_args={"timeout": wait_s}, **options)
         if parsed.get_backend_name() != "postgresql":
             raise ConfigurationError("web.setting", f"{parsed.get_backend_name()} is neither sqlite nor postgresql")
-        connect = {
-            "connect_timeout": max(1, round(wait_s)), "options": f"-c statement_timeout={int(wait_s * 1000)}",
-            "tcp_user_timeout": int(wait_s * 1000),
-        }  # fmt: skip
-        engine = create_engine(url, pool_timeout=wait_s, pool_pre_ping=True, connect_args=connect, **options)
-        if engine.dialect.driver == "psycopg":
-            from tppkit.web.replay_stores.deadline import connection_class  # an extra
-
-            limited = connection_class(wait_s + _SERVER_FIRST_S)
-            event.listen(engine, "do_connect", lambda _dialect, _record, args, names: limited.connect(*args, **names))
+        engine = create_engine(url, pool_timeout=wait_s, pool_pre_ping=True, **options)
+        limit_waits(engine, wait_s)
         return engine
     except ImportError as e:
         raise missing_extra("postgres", e) from e

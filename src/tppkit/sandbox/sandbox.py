@@ -1,4 +1,4 @@
-"""The whole sandbox: settings, its folder, its hosts."""
+"""The whole sandbox: settings, its folder, the services that its hosts share, and the cells of its interfaces."""
 
 from __future__ import annotations
 
@@ -8,38 +8,36 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
 from sqlalchemy import MetaData
+from starlette.applications import Starlette
 
 from tppkit._clock import Clock, utc_now
 from tppkit._files import as_path
 from tppkit.certificates import OrganizationPolicy
 from tppkit.evidence import EvidenceArchive
 from tppkit.httpsig.components import parse_origin
-from tppkit.protocol.endpoint import Auth
-from tppkit.protocol.psd2 import PSD2
 from tppkit.protocol.psd2.endpoints import IDEMPOTENCY_WINDOW
-from tppkit.sandbox.approval import ApprovalHost
 from tppkit.sandbox.clock import TABLES as CLOCK_TABLES
 from tppkit.sandbox.clock import SandboxClock
-from tppkit.sandbox.control import ControlHost
+from tppkit.sandbox.control import control_host
 from tppkit.sandbox.database import Database
 from tppkit.sandbox.dialect import known_seals, seal_key_kind
 from tppkit.sandbox.evidence import Evidence
-from tppkit.sandbox.host import Host, Services
-from tppkit.sandbox.psd2 import tables
-from tppkit.sandbox.psd2.payments import HANDLERS, PaymentRules, Psd2Settings
+from tppkit.sandbox.host import Services
+from tppkit.sandbox.psd2.cell import psd2_cell
+from tppkit.sandbox.psd2.payments import PaymentRules, Psd2Settings
 from tppkit.sandbox.public_address import parse_server_name, server_identity
 from tppkit.sandbox.revocations import CurrentQwacs, FolderRevocations
 from tppkit.sandbox.tls import ServerTls, TlsMode
 from tppkit.seals import PSD2_V1, SealPolicy, SealProfile
 from tppkit.testpki import certificate_pem, make_pki, write_pki
 from tppkit.trust import Anchors, PathVerifier, load_anchors
-from tppkit.web import SealGate
 from tppkit.web.replay_stores.table import RequestTable
 
 ARCHIVE = "archive"
@@ -88,13 +86,18 @@ class SandboxSettings:
 
 
 class Sandbox:
-    """A sandbox, ready to be served: three ASGI applications around one clock, database and archive.
+    """A sandbox, ready to be served: ASGI applications around one clock, database and archive.
 
     Args:
         settings: how it is set up.
         approval_url: address of the approval host, as clients see it.
         psd2_url: address of the PSD2 host, as clients see it; the server certificate has its name.
         base_clock: the real time, at which certificates and seals are judged; the virtual clock adds its offset.
+
+    Attributes:
+        hosts: one for each interface, by its name.
+        pages: what browsers see.
+        control: what developers do.
 
     Raises:
         ConfigurationError: `pki.unusable`, `database.unusable`, `trust.*`, `file.*`.
@@ -129,8 +132,11 @@ class Sandbox:
             origin=parse_origin(psd2_url),
             organizations=settings.organizations,
         )
-        new_token = _token_source(settings.seed)
-        psd2 = Psd2Settings(settings.rules, approval_url)
+        judged = PathVerifier(trusted, revocation=revocations.checker)
+        qwacs = CurrentQwacs(judged, revocations, settings.organizations)
+        cells = {
+            "psd2": psd2_cell(Psd2Settings(settings.rules, approval_url), qwacs=qwacs, seals=seals, now=base_clock),
+        }
         shared = MetaData()
         requests = RequestTable(shared, window=IDEMPOTENCY_WINDOW, name="request_ids")
         with ExitStack() as opened:
@@ -139,21 +145,16 @@ class Sandbox:
             )
             self.evidence = Evidence(self.archive, shared)
             url = settings.database or f"sqlite:///{settings.directory / DATABASE}"
-            self.database = Database(url, shared, tables.TABLES, CLOCK_TABLES)
-            latest = self.database.run_at_start(tables.latest_time)
+            self.database = Database(url, shared, CLOCK_TABLES, *(cell.tables for cell in cells.values()))
+            latest = max(self.database.run_at_start(cell.latest_time) for cell in cells.values())
             self.clock = SandboxClock(self.database, latest=latest, base=base_clock)
+            services = Services(self.database, requests, self.evidence, self.clock.now, _token_source(settings.seed))
+            self.hosts = {name: cell.host(services) for name, cell in cells.items()}
+            self.pages = Starlette(routes=[route for cell in cells.values() for route in cell.pages(services)])
+            self.control = control_host(
+                [*self.clock.control, *(row for cell in cells.values() for row in cell.control(services))]
+            )
             self._opened = opened.pop_all()
-        judged = PathVerifier(trusted, revocation=revocations.checker)
-        gate = SealGate(
-            PSD2, qwacs=CurrentQwacs(judged, revocations, settings.organizations), seals=seals, now=base_clock
-        )  # fmt: skip
-        services = Services(self.database, requests, self.evidence, self.clock.now, new_token)
-        self.psd2 = Host(
-            interface=PSD2, handlers=HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
-            settings=psd2, request_id=settings.profile.request_id,
-        )  # fmt: skip
-        self.approval = ApprovalHost(psd2, database=self.database, now=self.clock.now).app
-        self.control = ControlHost(self.clock).app
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -180,6 +181,6 @@ class Sandbox:
 
 def _token_source(seed: int | None) -> Callable[[], str]:
     if seed is None:
-        return lambda: secrets.token_urlsafe(24)
+        return partial(secrets.token_urlsafe, 24)
     chance = random.Random(seed)  # noqa: S311  # asked for: the same ids again, for tests
     return lambda: f"{chance.getrandbits(192):048x}"

@@ -1,4 +1,4 @@
-"""The approval host: the page where the payer approves or declines a payment."""
+"""The page where the payer approves or declines a payment."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from urllib.parse import parse_qs
 
 from jinja2 import Environment, StrictUndefined
 from sqlalchemy import Connection
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tppkit._clock import Clock
 from tppkit.errors import TppkitError
 from tppkit.protocol.psd2 import PaymentInitiation, TransactionStatus
 from tppkit.protocol.psd2.payment import Trigger, reported_status
 from tppkit.qr.picture import encode_text
-from tppkit.sandbox.database import Database
-from tppkit.sandbox.host import RETRY_AFTER_S
+from tppkit.sandbox.host import RETRY_AFTER_S, Services
 from tppkit.sandbox.psd2.payments import Psd2Settings, decide_payment, look_at_payment, open_payment
 from tppkit.sandbox.psd2.tables import StoredPayment
 from tppkit.web import read_message
@@ -43,33 +40,34 @@ _HEADERS = {
 }
 
 
-class ApprovalHost:
+class ApprovalPages:
     """Approval links: opening one shows the payment, sending the form decides it; a used link can decide nothing more and shows the state.
 
     Args:
+        services: of the bank.
         settings: of the bank.
-        database: the database.
-        now: the sandbox's clock.
+
+    Attributes:
+        routes: of the pages.
     """
 
-    def __init__(self, settings: Psd2Settings, *, database: Database, now: Clock) -> None:
+    def __init__(self, services: Services, settings: Psd2Settings) -> None:
+        self._services = services
         self._settings = settings
-        self._database = database
-        self._now = now
         environment = Environment(autoescape=True, undefined=StrictUndefined)
-        self._page = environment.from_string(files("tppkit.sandbox").joinpath("pages/approval.html").read_text("utf-8"))
-        self.app = Starlette(
-            routes=[
-                Route("/approve/{token}", self._show, methods=["GET"]),
-                Route("/approve/{token}", self._decide, methods=["POST"]),
-            ]
+        self._page = environment.from_string(files("tppkit.sandbox.psd2").joinpath("approval.html").read_text("utf-8"))
+        self.routes = (
+            Route("/approve/{token}", self._show, methods=["GET"]),
+            Route("/approve/{token}", self._decide, methods=["POST"]),
         )
 
     async def _show(self, request: Request) -> Response:
         look = look_at_payment if request.method == "HEAD" else open_payment  # HEAD is no customer
         token, rules = request.path_params["token"], self._settings.rules
         try:
-            payment = await self._database.write(lambda db: look(db, token, at=self._now(), rules=rules))
+            payment = await self._services.database.write(
+                lambda db: look(db, token, at=self._services.now(), rules=rules)
+            )
         except TppkitError as e:
             return self._refused(e)
         return self._render(payment)
@@ -79,13 +77,13 @@ class ApprovalHost:
         try:
             message = await read_message(request.scope, request.receive, max_body_bytes=_MAX_FORM_BYTES)
             action = parse_qs(message.body.decode("latin-1")).get("action", [""])[0]
-            await self._database.write(lambda db: self._use(db, token, _ACTIONS.get(action)))
+            await self._services.database.write(lambda db: self._use(db, token, _ACTIONS.get(action)))
         except TppkitError as e:
             return self._refused(e)
         return RedirectResponse(request.url.path, status_code=303, headers=_HEADERS)
 
     def _use(self, db: Connection, token: str, trigger: Trigger | None) -> None:
-        at, rules = self._now(), self._settings.rules
+        at, rules = self._services.now(), self._settings.rules
         if trigger is None:
             open_payment(db, token, at=at, rules=rules)
         else:

@@ -1,0 +1,35 @@
+"""The PSD2 interface as a cell of the sandbox."""
+
+from __future__ import annotations
+
+from tppkit._clock import Clock
+from tppkit.protocol.endpoint import Auth
+from tppkit.protocol.psd2 import PSD2
+from tppkit.sandbox.cell import Cell
+from tppkit.sandbox.host import Host, Services
+from tppkit.sandbox.psd2 import tables
+from tppkit.sandbox.psd2.pages import ApprovalPages
+from tppkit.sandbox.psd2.payments import HANDLERS, Psd2Settings
+from tppkit.seals import SealPolicy
+from tppkit.web import SealGate
+from tppkit.web.peer import QwacPolicy
+
+
+def psd2_cell(settings: Psd2Settings, *, qwacs: QwacPolicy, seals: SealPolicy, now: Clock) -> Cell:
+    """The PSD2 host and the approval pages.
+
+    Args:
+        settings: of this bank.
+        qwacs: judges client certificates.
+        seals: judges seals.
+        now: the real time, at which both are judged.
+    """
+    gate = SealGate(PSD2, qwacs=qwacs, seals=seals, now=now)
+
+    def host(services: Services) -> Host:
+        return Host(
+            interface=PSD2, handlers=HANDLERS, authenticators={Auth.QWAC: gate, Auth.SEAL: gate}, services=services,
+            settings=settings, request_id=seals.profile.request_id,
+        )  # fmt: skip
+
+    return Cell(tables.TABLES, tables.latest_time, host, lambda services: ApprovalPages(services, settings).routes)
