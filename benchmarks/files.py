@@ -1,9 +1,8 @@
-"""How many source files of tppkit one sealed payment enters: at the client down to the wire, and at the sandbox."""
+"""How many source files of tppkit one sealed payment enters: at the client until httpx is entered, and at the sandbox."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
 import sys
 import threading
 from collections.abc import Iterator
@@ -12,22 +11,22 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
+import httpx
+
 import tppkit
 from harness import Line
-from sandbox import AT, BODY, receiving, sealed
+from sandbox import BODY, receiving, sealed
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
 from tppkit.protocol.psd2 import PaymentInitiation
 from tppkit.sandbox import Sandbox, SandboxSettings, run_sandbox
-from tppkit.seals import KeySigner, Seal
 from tppkit.testpki import make_pki, write_pki
 
-ROOT = f"{Path(tppkit.__file__).parent}/"
-CLIENT, SANDBOX = 12, 24
+ROOT, HTTPX = (f"{Path(package.__file__).parent}/" for package in (tppkit, httpx))
 
 
 class Entered:
-    """The files of tppkit in which a function was called while `on`, in order."""
+    """The files of tppkit in which a function was called while `on`, in order; httpx ends it."""
 
     def __init__(self) -> None:
         self.files: dict[str, None] = {}
@@ -35,45 +34,41 @@ class Entered:
 
     def __call__(self, frame: FrameType, event: str, argument: object) -> None:
         """Take an event of `sys.setprofile`."""
-        if self.on and event == "call":
-            if frame.f_code is ssl.SSLSocket.send.__code__:
-                self.on = False
-            if frame.f_code.co_filename.startswith(ROOT):
-                self.files[frame.f_code.co_filename.removeprefix(ROOT)] = None
+        path = frame.f_code.co_filename
+        self.on = self.on and not path.startswith(HTTPX)
+        if self.on and event == "call" and path.startswith(ROOT):
+            self.files[path.removeprefix(ROOT)] = None
 
 
 def entering() -> Iterator[Line]:
-    """Both sides of the second payment, when everything is made ready."""
-    for side, measure, limit in (("client", client, CLIENT), ("sandbox", bank, SANDBOX)):
-        with TemporaryDirectory() as folder:
-            files = measure(Path(folder)).files
-        yield Line(f"files of a sealed payment, {side}", str(len(files)), None, f"<= {limit}", len(files) <= limit)
+    """Both sides of a second payment, when everything is made ready."""
+    pki = make_pki(at=utc_now(), key="p256")
+    for side, measure, limit in (("client", client, 12), ("sandbox", bank, 24)):
+        with TemporaryDirectory() as name:
+            folder, entered = Path(name), Entered()
+            write_pki(pki, folder / "pki")
+            measure(SandboxSettings(folder / "bank", pki=folder / "pki"), entered, sealed(pki, 2))
+        number = len(entered.files)
+        yield Line(f"files of a sealed payment, {side}", str(number), None, f"<= {limit}", number <= limit)
 
 
-def client(folder: Path) -> Entered:
-    """From the method of `Psd2Client` to the first bytes on the TLS connection."""
-    pki, entered = make_pki(at=utc_now(), key="p256"), Entered()
-    write_pki(pki, folder / "pki")
-    qwac, seal = pki.qwac, Seal(pki.qseal.certificate, KeySigner(pki.qseal.key))
-    identity = Identity(qwac.certificate, qwac.key, chain=qwac.chain, seal=seal, server_anchors=[pki.root.certificate])
+def client(settings: SandboxSettings, entered: Entered, _: object) -> None:
+    """Pay from the method of `Psd2Client` on."""
+    files = {"qwac": "qwac-chain.pem", "qwac_key": "qwac.key", "qseal": "qseal.pem", "qseal_key": "qseal.key"}
+    identity = Identity.from_files(
+        server_anchors=settings.pki / "root.pem", **{field: settings.pki / name for field, name in files.items()}
+    )
     payment = PaymentInitiation.from_wire(BODY)
-    with (
-        run_sandbox(SandboxSettings(folder / "bank", pki=folder / "pki")) as server,
-        Psd2Client(server.addresses.psd2_url, identity=identity) as psd2,
-    ):
+    with run_sandbox(settings) as server, Psd2Client(server.addresses.psd2_url, identity=identity) as psd2:
         psd2.initiate_payment(payment)
         sys.setprofile(entered)
         entered.on = True
         psd2.initiate_payment(payment)
         sys.setprofile(None)
-    return entered
 
 
-def bank(folder: Path) -> Entered:
-    """From the host's ASGI application until the evidence is archived, in every thread."""
-    pki, entered = make_pki(at=AT, seed=1), Entered()
-    write_pki(pki, folder / "pki")
-    settings = SandboxSettings(folder / "bank", pki=folder / "pki")
+def bank(settings: SandboxSettings, entered: Entered, requests: Iterator[tuple[dict[str, Any], bytes]]) -> None:
+    """Pay from the host's ASGI application on until the evidence is archived, in every thread."""
 
     async def send(event: Any) -> None:
         if event.get("status", 201) != 201:
@@ -81,8 +76,7 @@ def bank(folder: Path) -> Entered:
 
     async def pay() -> None:
         async with sandbox.running():
-            for scope, body in sealed(pki, 2):
-                await asyncio.sleep(0.3)  # what was before is archived
+            for scope, body in requests:
                 entered.on, entered.files = True, {}
                 await sandbox.hosts["psd2"](scope, receiving(body), send)
                 await sandbox.evidence.settle()
@@ -90,10 +84,7 @@ def bank(folder: Path) -> Entered:
 
     threading.setprofile(entered)
     sys.setprofile(entered)
-    try:
-        with Sandbox(settings, approval_url="http://localhost", base_clock=lambda: AT) as sandbox:
-            asyncio.run(pay())
-    finally:
-        threading.setprofile(None)  # type: ignore[arg-type]  # typeshed does not know it
-        sys.setprofile(None)
-    return entered
+    with Sandbox(settings, approval_url="http://localhost") as sandbox:
+        asyncio.run(pay())
+    threading.setprofile(None)
+    sys.setprofile(None)

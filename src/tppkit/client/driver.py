@@ -1,10 +1,7 @@
 """Sends the calls of every interface, for threads and for asyncio, from one declaration of each endpoint.
 
-    class Calls(driver.Calls):
-        def payment_status(self, payment_id: str) -> Call[PaymentStatus]: ...
-
-    class Client(SyncClient[Calls]):
-        payment_status = Method(Calls.payment_status)
+    class Psd2Client(SyncClient[Psd2Calls]):
+        payment_status = Method(Psd2Calls.payment_status)
 
 Connections are kept alive between calls. Redirects are never followed, and proxy settings of the environment are ignored.
 """
@@ -41,7 +38,6 @@ from tppkit.client.tls_context import NoCertificate
 from tppkit.client.tls_sessions import deadline
 from tppkit.errors import LocalProtocolError, OutcomeUnknown, TransportError
 from tppkit.httpsig.message import Message
-from tppkit.protocol.endpoint import Endpoint
 from tppkit.protocol.wire import RowReader
 
 # Overrides what a client that is passed in does with its own requests.
@@ -52,18 +48,20 @@ R = TypeVar("R")
 P = ParamSpec("P")
 
 _Step = Callable[[], Any]
+_Rows = RowReader[Any] | None
 _Reader = Callable[[], RowReader[Any]] | None
 
 
 class _Client(Generic[C]):
     """What both clients share. A step is a function of the client that it carries out, awaiting it or not."""
 
-    _authorize: Callable[[Endpoint[Any, Any], Message], Any]
     _attempt: Callable[..., Any]
-    _sleep: Callable[[float], Any]
 
-    def __init__(self, calls: C, timeout_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, calls: C, timeout_s: float, clock: Callable[[], float], sleep: Callable[[float], Any], authorize: Callable[..., Any]
+    ) -> None:  # fmt: skip
         self.calls, self._timeout_s, self._clock = calls, timeout_s, clock
+        self._sleep, self._authorize = sleep, authorize
 
     def _request(self, client: httpx.Client | httpx.AsyncClient, message: Message) -> httpx.Request:
         request = client.build_request(
@@ -131,11 +129,9 @@ class SyncClient(_Client[C]):
         self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.Client | None = None,
         sleep: Callable[[float], None] = time.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        super().__init__(calls, timeout_s, clock)
+        super().__init__(calls, timeout_s, clock, sleep, calls.credentials.authorize)
         self._own = http is None
         self._http = httpx.Client(**client_options(identity, timeout_s=timeout_s)) if http is None else http
-        self._authorize = calls.credentials.authorize
-        self._sleep = sleep
 
     def __enter__(self) -> Self:
         return self
@@ -188,20 +184,19 @@ class SyncClient(_Client[C]):
         except StopIteration as e:
             return e.value
 
-    def _attempt(self, call: Call[Any], message: Message, reader: Callable[[], RowReader[Any]] | None) -> ServerAnswer:
+    def _attempt(self, call: Call[Any], message: Message, reader: _Reader) -> ServerAnswer:
+        request = self._request(self._http, message)
         if reader is None:
-            with closing(self._batches(call, message)) as whole:
+            with closing(self._batches(call, request)) as whole:
                 return cast("ServerAnswer", next(whole))
-        batches = self._batches(call, message, reader())
+        batches = self._batches(call, request, reader())
         return cast("ServerAnswer", next(batches))._replace(batches=batches)
 
-    def _batches(
-        self, call: Call[Any], message: Message, reader: RowReader[Any] | None = None
-    ) -> Generator[Any, None, None]:
+    def _batches(self, call: Call[Any], request: httpx.Request, reader: _Rows = None) -> Generator[Any, None, None]:
         """Yield the answer once its first rows have arrived, then its rows."""
         with _transport_errors(), ExitStack() as opened:
             with deadline(self._timeout_s):
-                answer, chunks = opened.enter_context(self._answer(call, message))
+                answer, chunks = opened.enter_context(self._answer(call, request))
                 body = AnswerBody(reader if answer.status == call.row.success else None)
                 rows = read_next(chunks, body)
             if not rows:
@@ -213,8 +208,8 @@ class SyncClient(_Client[C]):
                     rows = read_next(chunks, body)
 
     @contextmanager
-    def _answer(self, call: Call[Any], message: Message) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
-        response = self._http.send(self._request(self._http, message), **_PLAIN)
+    def _answer(self, call: Call[Any], request: httpx.Request) -> Iterator[tuple[ServerAnswer, Iterator[bytes]]]:
+        response = self._http.send(request, **_PLAIN)
         try:
             answer = ServerAnswer(response.status_code, response.headers)
             self.calls.check_answer(call, answer)
@@ -236,11 +231,9 @@ class AsyncClient(_Client[C]):
         self, calls: C, identity: Identity | NoCertificate, *, timeout_s: float = DEFAULT_TIMEOUT_S, http: httpx.AsyncClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        super().__init__(calls, timeout_s, clock)
+        super().__init__(calls, timeout_s, clock, sleep, calls.credentials.authorize_async)
         self._own = http is None
         self._http = httpx.AsyncClient(**client_options(identity, timeout_s=timeout_s)) if http is None else http
-        self._authorize = calls.credentials.authorize_async
-        self._sleep = sleep
 
     async def __aenter__(self) -> Self:
         return self
@@ -280,19 +273,20 @@ class AsyncClient(_Client[C]):
             return e.value
 
     async def _attempt(self, call: Call[Any], message: Message, reader: _Reader) -> ServerAnswer:
+        request = self._request(self._http, message)
         if reader is None:
-            async with aclosing(self._batches(call, message)) as whole:
+            async with aclosing(self._batches(call, request)) as whole:
                 return cast("ServerAnswer", await anext(whole))
-        batches = self._batches(call, message, reader())
+        batches = self._batches(call, request, reader())
         return cast("ServerAnswer", await anext(batches))._replace(batches=batches)
 
     async def _batches(
-        self, call: Call[Any], message: Message, reader: RowReader[Any] | None = None
+        self, call: Call[Any], request: httpx.Request, reader: _Rows = None
     ) -> AsyncGenerator[Any, None]:
         with _transport_errors():
             async with AsyncExitStack() as opened:
                 async with asyncio.timeout(self._timeout_s):
-                    answer, chunks = await opened.enter_async_context(self._answer(call, message))
+                    answer, chunks = await opened.enter_async_context(self._answer(call, request))
                     body = AnswerBody(reader if answer.status == call.row.success else None)
                     rows = await read_next_async(chunks, body)
                 if not rows:
@@ -305,9 +299,9 @@ class AsyncClient(_Client[C]):
 
     @asynccontextmanager
     async def _answer(
-        self, call: Call[Any], message: Message
+        self, call: Call[Any], request: httpx.Request
     ) -> AsyncIterator[tuple[ServerAnswer, AsyncIterator[bytes]]]:
-        response = await self._http.send(self._request(self._http, message), **_PLAIN)
+        response = await self._http.send(request, **_PLAIN)
         try:
             answer = ServerAnswer(response.status_code, response.headers)
             self.calls.check_answer(call, answer)
