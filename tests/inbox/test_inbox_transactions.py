@@ -320,8 +320,10 @@ def test_a_full_disk_loses_and_doubles_nothing(sqlite_store: InboxStore, tmp_pat
 def test_nothing_is_acknowledged_into_a_file_that_is_gone(sqlite_store: InboxStore, tmp_path: Path, lost: Any) -> None:
     sqlite_store.handle(entry("a"), apply, at=AT)
     lost(tmp_path / "inbox.sqlite")
-    with pytest.raises(InboxError, match="moved, replaced or deleted"):
-        sqlite_store.accept(entry("b"))
+    for _ in range(2):
+        with pytest.raises(InboxError, match="moved, replaced or deleted"):
+            sqlite_store.accept(entry("b"))
+    assert not (tmp_path / "inbox.sqlite").exists()
 
 
 def test_the_files_are_for_their_owner_only(sqlite_store: InboxStore, tmp_path: Path) -> None:
@@ -404,19 +406,23 @@ def test_an_interrupt_anywhere_loses_and_doubles_nothing(fails: bool, sqlite_sto
             raise ValueError
 
     number = 0
-    for number in range(1, 3000, 3):
+    for number in range(1, 3000):
         one = entry(f"k{number}")
         with interrupted(number) as where:
             try:
                 sqlite_store.handle(one, half, at=AT)
-            except (ValueError, ConfigurationError):
+            except (
+                ValueError,
+                ConfigurationError,
+                AssertionError,
+            ):  # the last by SQLAlchemy, half way through a commit
                 assert fails or where
         again = sqlite_store.handle(one, apply, at=AT)
         assert again is Outcome.APPLIED or (not fails and again is Outcome.REPEATED), where
         if not where:
             break
-    assert 100 < number < 2990
-    assert len(effects(sqlite_store)) == len(set(effects(sqlite_store))) == number // 3 + 1
+    assert 50 < number < 2990
+    assert len(effects(sqlite_store)) == len(set(effects(sqlite_store))) == number
 
 
 def test_an_interrupt_in_a_handler_leaves_no_writes(store: InboxStore) -> None:

@@ -114,6 +114,12 @@ def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
     identity = make_private(file)
     engine = _one_connection(url, wait_s, {"timeout": wait_s})
 
+    def require_there(*_: Any) -> None:
+        if not is_still_there(file, identity):
+            raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
+
+    event.listen(engine, "do_connect", require_there)  # SQLite would make a new one, which others could read
+
     @event.listens_for(engine, "connect")
     def connect(connection: Any, record: Any) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
@@ -122,9 +128,11 @@ def _make_sqlite_engine(url: str, file: Path, wait_s: float) -> Engine:
 
     @event.listens_for(engine, "checkout")
     def checkout(connection: Any, record: Any, proxy: Any) -> None:
-        if not is_still_there(file, identity):
+        try:
+            require_there()
+        except InboxError:
             record.invalidate()
-            raise InboxError("inbox.unavailable", "the inbox's SQLite file was moved, replaced or deleted")
+            raise
 
     return engine
 
@@ -168,7 +176,7 @@ class Database:
             InboxError: `inbox.unavailable`.
             EffectFailed: the commit violates a deferred constraint.
         """
-        with unavailable(), self.engine.connect() as db:
+        with unavailable(), self._connected() as db:
             db.begin()
             if self.is_sqlite and not _driver_of(db).in_transaction:
                 # Python's driver begins no transaction before a savepoint; one that begins by reading could fail where it writes.
@@ -182,6 +190,20 @@ class Database:
                 if isinstance(e, IntegrityError) or _state_of(e) == _RAISED:
                     raise EffectFailed(e) from e
                 raise
+
+    @contextmanager
+    def _connected(self) -> Iterator[Connection]:
+        db = self.engine.connect()
+        pooled = db.connection
+        try:
+            yield db
+        finally:
+            try:
+                with suppress(Exception):  # behind an interrupt, SQLAlchemy may be half way through a step
+                    db.close()
+            finally:
+                if pooled.is_valid:  # not given back
+                    pooled.invalidate()
 
     @contextmanager
     def hurried(self, db: Any, wait: timedelta) -> Iterator[None]:
