@@ -9,6 +9,7 @@ from tppkit._clock import shift
 from tppkit.errors import ConfigurationError
 
 LEASE = timedelta(minutes=1)
+MAX_BATCH = 1000
 
 
 def require_span(name: str, span: timedelta) -> None:
@@ -19,6 +20,17 @@ def require_span(name: str, span: timedelta) -> None:
     """
     if span <= timedelta(0):
         raise ConfigurationError("inbox.setting", f"a {name} of {span} is not above zero")
+
+
+def require_limit(limit: int) -> int:
+    """Return a limit that is 1 to 1,000.
+
+    Raises:
+        ConfigurationError: `inbox.setting`.
+    """
+    if not 1 <= limit <= MAX_BATCH:
+        raise ConfigurationError("inbox.setting", f"a limit of {limit} is not 1 to {MAX_BATCH}")
+    return limit
 
 
 @dataclass(frozen=True, slots=True)

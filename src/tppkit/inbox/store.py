@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
-from tppkit._clock import as_utc, from_microseconds, shift, to_microseconds
+from tppkit._clock import as_utc, shift, to_microseconds
 from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import (
     Database,
@@ -29,10 +29,20 @@ from tppkit.inbox.database import (
     unavailable,
 )
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
-from tppkit.inbox.settings import LEASE, RETENTION, RETRIES, Retention, Retries
-from tppkit.inbox.statements import ENTRY, Statements
+from tppkit.inbox.rows import (
+    WIDTH,
+    Taken,
+    all_values,
+    claim,
+    new_values,
+    optional_microseconds,
+    place,
+    read_entry,
+    read_failure,
+)
+from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retention, Retries, require_limit
+from tppkit.inbox.statements import Statements
 
-MAX_BATCH = 1000
 WAIT_S = 5.0
 LEASE_ENDED = "lease-ended"
 
@@ -42,12 +52,6 @@ VersionOf = Callable[[Entry], Version | None]
 # How long to wait for a lock in PostgreSQL. A sender waits for a delivery, and nobody for a worker.
 _WAIT, _WORKERS_WAIT = timedelta(seconds=1), timedelta(milliseconds=200)
 _BEFORE_ALL = (-(2**63), "")
-_WIDTH = len(ENTRY)
-
-
-class _Taken(NamedTuple):
-    entry: Entry
-    attempt: int
 
 
 class InboxStore:
@@ -108,7 +112,7 @@ class InboxStore:
 
     def accept(self, entry: Entry) -> Outcome:
         """Store an entry for `work`: STORED, REPEATED or CONFLICT."""
-        values = {**_values(entry), "due": to_microseconds(entry.received_at)}
+        values = {**all_values(entry), "due": to_microseconds(entry.received_at)}
         with self._database.transaction() as db, self._database.hurried(db, _WAIT):
             if self._sql.add.run(db, values).fetchall():
                 return Outcome.STORED
@@ -122,7 +126,7 @@ class InboxStore:
             entry: the entry.
             reason: shown with the failure.
         """
-        values = {**_values(entry), "due": None, "of_reason": reason}
+        values = {**all_values(entry), "due": None, "of_reason": reason}
         with self._database.transaction() as db, self._database.hurried(db, _WAIT):
             if self._sql.add_failed.run(db, values).fetchall():
                 return Outcome.FAILED
@@ -241,7 +245,7 @@ class InboxStore:
         return worked
 
     def _work_one(
-        self, left: Sequence[_Taken], one: _Taken, handler: Handler, at: datetime, retries: Retries,
+        self, left: Sequence[Taken], one: Taken, handler: Handler, at: datetime, retries: Retries,
         version_of: VersionOf | None,
     ) -> Worked:  # fmt: skip
         entry, called = one.entry, False
@@ -256,7 +260,7 @@ class InboxStore:
         try:
             with self._database.transaction() as db:
                 with self._database.hurried(db, _WORKERS_WAIT):
-                    if not self._sql.finish.run(db, {**_claim(one), "at": to_microseconds(at)}).fetchall():
+                    if not self._sql.finish.run(db, {**claim(one), "at": to_microseconds(at)}).fetchall():
                         return Worked(entry, Outcome.BUSY)  # the lease ended and another worker has it
                     outcome = self._advance(db, entry, at)
                 if outcome is Outcome.APPLIED:
@@ -284,16 +288,16 @@ class InboxStore:
         """
         time_, key = _BEFORE_ALL if after is None else (to_microseconds(after.entry.received_at), after.entry.key)
         values = {"of_source": source, "after": time_, "of_key": key, "most": require_limit(limit)}
-        return [_failure(row) for row in self._rows(self._sql.failed, values)]
+        return [read_failure(row) for row in self._rows(self._sql.failed, values)]
 
     def find_failed(self, source: str, key: str) -> Failure | None:
         """Return the failed entry with a key."""
         rows = self._rows(self._sql.failure, {"of_source": source, "of_key": key})
-        return _failure(rows[0]) if rows else None
+        return read_failure(rows[0]) if rows else None
 
     def release(self, failure: Failure, *, at: datetime) -> bool:
         """Make a failed entry due now; False if it is no longer failed."""
-        values = {**_place(failure.entry), "due": to_microseconds(as_utc(at))}
+        values = {**place(failure.entry), "due": to_microseconds(as_utc(at))}
         return bool(self._rows(self._sql.release, values))
 
     def discard(self, failure: Failure, *, at: datetime) -> bool:
@@ -301,7 +305,7 @@ class InboxStore:
 
         Its content is deleted, its repetition is a repetition, and its version is not used up.
         """
-        values = {**_place(failure.entry), "attempt": failure.attempts, "at": to_microseconds(as_utc(at))}
+        values = {**place(failure.entry), "attempt": failure.attempts, "at": to_microseconds(as_utc(at))}
         return bool(self._rows(self._sql.discard, values))
 
     def purge(self, source: str, *, at: datetime, retention: Retention = RETENTION) -> int:
@@ -329,12 +333,12 @@ class InboxStore:
             return statement.run(db, values).fetchall()  # type: ignore[no-any-return]
 
     def _once(self, db: Any, entry: Entry, at: datetime) -> Outcome:
-        if not self._sql.once.run(db, {**_new(entry), "at": to_microseconds(at)}).fetchall():
+        if not self._sql.once.run(db, {**new_values(entry), "at": to_microseconds(at)}).fetchall():
             return self._known(db, entry)[1]
         return self._advance(db, entry, at)
 
     def _known(self, db: Any, entry: Entry) -> tuple[str, Outcome]:
-        rows: Sequence[Any] = self._sql.known.run(db, _place(entry)).fetchall()
+        rows: Sequence[Any] = self._sql.known.run(db, place(entry)).fetchall()
         if not rows:
             raise InboxError("inbox.unavailable", "an entry was forgotten while it was received again")
         state, digest, _ = rows[0]
@@ -358,38 +362,43 @@ class InboxStore:
 
     def _keep_failed(self, entry: Entry, reason: str, at: datetime, retries: Retries) -> None:
         with self._database.transaction() as db, self._database.hurried(db, _WAIT):
-            known: Sequence[Any] = self._sql.known.run(db, _place(entry)).fetchall()
+            known: Sequence[Any] = self._sql.known.run(db, place(entry)).fetchall()
             due_at = retries.due_at(known[0][2] + 1 if known else 1, at=at)
-            values = {**_values(entry), "of_reason": reason, "due": _microseconds(due_at), "at": to_microseconds(at)}
+            values = {
+                **all_values(entry),
+                "of_reason": reason,
+                "due": optional_microseconds(due_at),
+                "at": to_microseconds(at),
+            }
             self._sql.keep_failed.run(db, values)
 
     def _take(
         self, source: str, at: datetime, until: datetime, limit: int, retries: Retries
-    ) -> tuple[list[Worked], list[_Taken]]:
+    ) -> tuple[list[Worked], list[Taken]]:
         """Claim what is due: the first entry alone if the lease of its worker has ended, and after its attempts not at all."""
         with self._database.transaction() as db:
             values = {"of_source": source, "at": to_microseconds(at), "most": limit}
             rows = self._sql.due.run(db, values).fetchall()
-            lapsed = [_Taken(_entry(row), row[_WIDTH]) for row in rows[:1] if row[-1] == State.CLAIMED]
+            lapsed = [Taken(read_entry(row), row[WIDTH]) for row in rows[:1] if row[-1] == State.CLAIMED]
             if lapsed and retries.due_at(lapsed[0].attempt, at=at) is None:
-                gone = {**_claim(lapsed[0]), "due": None, "of_reason": LEASE_ENDED}
+                gone = {**claim(lapsed[0]), "due": None, "of_reason": LEASE_ENDED}
                 self._sql.fail.run(db, gone)
                 return [Worked(lapsed[0].entry, Outcome.FAILED)], []
-            found = lapsed or [_Taken(_entry(row), row[_WIDTH]) for row in rows if row[-1] != State.CLAIMED]
+            found = lapsed or [Taken(read_entry(row), row[WIDTH]) for row in rows if row[-1] != State.CLAIMED]
             for one in found:
-                self._sql.claim.run(db, {**_place(one.entry), "due": to_microseconds(until)})
+                self._sql.claim.run(db, {**place(one.entry), "due": to_microseconds(until)})
             found.sort(key=lambda one: one.entry.received_at)
             return [], [one._replace(attempt=one.attempt + 1) for one in found]
 
-    def _fail(self, one: _Taken, reason: str, at: datetime, retries: Retries) -> Outcome:
-        values = {**_claim(one), "of_reason": reason, "due": _microseconds(retries.due_at(one.attempt, at=at))}
+    def _fail(self, one: Taken, reason: str, at: datetime, retries: Retries) -> Outcome:
+        values = {**claim(one), "of_reason": reason, "due": optional_microseconds(retries.due_at(one.attempt, at=at))}
         return Outcome.FAILED if self._rows(self._sql.fail, values) else Outcome.BUSY
 
-    def _put_back(self, taken: Sequence[_Taken], at: datetime, retries: Retries) -> None:
+    def _put_back(self, taken: Sequence[Taken], at: datetime, retries: Retries) -> None:
         due = to_microseconds(retries.due_at(0, at=at) or at)
         with self._database.transaction() as db, self._database.hurried(db, _WORKERS_WAIT):
             for one in taken:
-                self._sql.put_back.run(db, {**_claim(one), "due": due})
+                self._sql.put_back.run(db, {**claim(one), "due": due})
 
 
 class MemoryStore(InboxStore):
@@ -405,50 +414,3 @@ class MemoryStore(InboxStore):
     def __init__(self, *, wait_s: float = WAIT_S) -> None:
         super().__init__(make_memory_engine(wait_s))
         self.create_tables()
-
-
-def require_limit(limit: int) -> int:
-    """Check a limit.
-
-    Raises:
-        ConfigurationError: `inbox.setting`.
-    """
-    if not 1 <= limit <= MAX_BATCH:
-        raise ConfigurationError("inbox.setting", f"a limit of {limit} is not 1 to {MAX_BATCH}")
-    return limit
-
-
-def _place(entry: Entry) -> dict[str, Any]:
-    return {"of_source": entry.source, "of_key": entry.key}
-
-
-def _claim(one: _Taken) -> dict[str, Any]:
-    return {**_place(one.entry), "attempt": one.attempt}
-
-
-def _new(entry: Entry) -> dict[str, Any]:
-    return {
-        "of_source": entry.source, "of_key": entry.key, "of_digest": entry.digest, "of_name": entry.name,
-        "received": to_microseconds(entry.received_at),
-    }  # fmt: skip
-
-
-def _values(entry: Entry) -> dict[str, Any]:
-    record, number, digest = (None, None, None) if entry.version is None else entry.version
-    version = {"of_record": record, "of_version": number, "of_version_digest": digest}
-    return {**_new(entry), **version, "of_content": entry.content}
-
-
-def _entry(row: Any) -> Entry:
-    source, key, digest, name, content, received_at, record, number, said = row[:_WIDTH]
-    version = None if record is None else Version(record, number, None if said is None else bytes(said))
-    return Entry(source, key, bytes(digest), name, bytes(content or b""), from_microseconds(received_at), version)
-
-
-def _failure(row: Any) -> Failure:
-    attempts, reason, due_at = row[_WIDTH:]
-    return Failure(_entry(row), attempts, reason or "", None if due_at is None else from_microseconds(due_at))
-
-
-def _microseconds(at: datetime | None) -> int | None:
-    return None if at is None else to_microseconds(at)
