@@ -55,7 +55,7 @@ def receiving_once() -> Iterator[Line]:
         ours, theirs = prepared(Path(folder) / "ours.sqlite"), prepared(Path(folder) / "theirs.sqlite")
         inbox, mine, others = Inbox(RECEIVER, ours), iter(calls), iter(calls)
         statements = Statements("tppkit_inbox_")
-        once, advance = (one.of("sqlite") for one in (statements.once, statements.advance))
+        once, advance = (one._of(theirs.engine.dialect) for one in (statements.once, statements.advance))
 
         def by_hand() -> None:
             callback = verify_callback(next(others), at=AT, receiver=RECEIVER)

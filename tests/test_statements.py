@@ -98,3 +98,12 @@ def test_a_statement_runs_with_its_constants_and_the_values_given() -> None:
 def test_a_value_that_is_not_given_is_no_null() -> None:
     with create_engine("sqlite://").begin() as db, pytest.raises(KeyError):
         ADD.run(db, {"key": "a"})
+
+
+def test_a_translated_schema_is_used() -> None:
+    engine = create_engine("sqlite://").execution_options(schema_translate_map={None: "bank"})
+    with engine.begin() as db:
+        db.exec_driver_sql("ATTACH ':memory:' AS bank")
+        TABLE.metadata.create_all(db)
+        ADD.run(db, {"key": "a", "note": "b"})
+        assert db.exec_driver_sql("SELECT key FROM bank.things").scalar_one() == "a"

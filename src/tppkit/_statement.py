@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, CursorResult, Dialect
-from sqlalchemy.sql.elements import ClauseElement
+from sqlalchemy import Connection, CursorResult, Dialect, Select
+from sqlalchemy.sql.dml import UpdateBase
+
+Compilable = UpdateBase | Select[Any]
 
 
 class _Compiled(NamedTuple):
@@ -28,9 +30,9 @@ class Statement:
         SETTLE.run(db, {"of_key": key, "kept": answer})
     """
 
-    def __init__(self, statement: ClauseElement | Mapping[str, ClauseElement]) -> None:
+    def __init__(self, statement: Compilable | Mapping[str, Compilable]) -> None:
         self._statement = statement
-        self._compiled: dict[str, _Compiled] = {}
+        self._compiled: dict[tuple[str, str], _Compiled] = {}
 
     def run(self, db: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
         """Execute the statement.
@@ -42,17 +44,19 @@ class Statement:
         Raises:
             SQLAlchemyError: the database fails.
         """
-        text, names, constants = self._compiled.get(db.dialect.name) or self._compile(db.dialect)
+        if db.get_execution_options().get("schema_translate_map"):
+            return db.execute(self._of(db.dialect), values)
+        key = db.dialect.name, db.dialect.paramstyle
+        text, names, constants = self._compiled.get(key) or self._compile(db.dialect)
         merged = {**constants, **values}
         return db.exec_driver_sql(text, merged if names is None else tuple([merged[name] for name in names]))
 
-    def of(self, dialect: str) -> ClauseElement:
-        """Return SQLAlchemy's statement for a dialect."""
-        return self._statement[dialect] if isinstance(self._statement, Mapping) else self._statement
-
     def _compile(self, dialect: Dialect) -> _Compiled:
-        compiled: Any = self.of(dialect.name).compile(dialect=dialect)
+        compiled: Any = self._of(dialect).compile(dialect=dialect)
         constants = {name: bind.value for name, bind in compiled.binds.items() if not bind.required}
         names = tuple(compiled.positiontup) if compiled.positional else None
-        self._compiled[dialect.name] = _Compiled(compiled.string, names, constants)
-        return self._compiled[dialect.name]
+        made = self._compiled[dialect.name, dialect.paramstyle] = _Compiled(compiled.string, names, constants)
+        return made
+
+    def _of(self, dialect: Dialect) -> Compilable:
+        return self._statement[dialect.name] if isinstance(self._statement, Mapping) else self._statement

@@ -295,6 +295,34 @@ def test_a_date_of_the_callers_is_sealed_and_added_only_where_it_is_absent(rsa_p
         verify_request(request.with_headers(*sealed.headers), qwac=None, at=max(AT, rsa_pki.not_before), policy=policy)
 
 
+class RenewedWhenRead(Identity):
+    """Another thread renews it as soon as its seal was read once."""
+
+    other: Identity | None = None
+
+    @property
+    def seal(self) -> Seal | None:
+        seal = super().seal
+        if self.other is not None:
+            other, self.other = self.other, None
+            self.renew(other, at=self.qwac.not_before)
+        return seal
+
+
+def test_the_id_has_the_header_of_the_seal_that_signs_even_if_the_identity_is_renewed_meanwhile(bank_pki: Pki) -> None:
+    covered = tuple("x-other-id" if name == "x-request-id" else name for name in PSD2_V1.covered)
+    other = replace(PSD2_V1, name="other", covered=covered, request_id="x-other-id")
+    seals = [Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=row) for row in (PSD2_V1, other)]
+    identity = RenewedWhenRead(
+        bank_pki.qwac.certificate, bank_pki.qwac.key, seal=seals[0], server_anchors=[bank_pki.root.certificate]
+    )
+    ready = sealing(identity)
+    identity.other = identity_with(bank_pki, seals[1])
+    request = Message("POST", "/x", (), b"{}")
+    assert [name for name, _ in ready.seal(request).request_id] == ["X-Request-ID"]
+    assert [name for name, _ in ready.seal(request).request_id] == ["x-other-id"]
+
+
 def test_a_retry_after_a_renewal_is_what_was_sent_before(bank_pki: Pki) -> None:
     first_seal = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key)
     identity = identity_with(bank_pki, first_seal)

@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,9 +15,10 @@ from raw_provider import INSTANT, PAYMENT, RawProvider, advance, altered, assert
 
 from tppkit._clock import utc_now
 from tppkit.evidence import AuditSummary, EvidenceRecord, audit_archive, read_lines
+from tppkit.httpsig.http_date import format_http_date
 from tppkit.sandbox import SandboxServer, SandboxSettings, run_sandbox
-from tppkit.seals import Message
-from tppkit.testpki import Issued
+from tppkit.seals import PSD2_V1, Message, Seal, sign_request
+from tppkit.testpki import Issued, Pki
 from tppkit.trust import PathVerifier, load_anchors
 
 
@@ -117,6 +119,20 @@ def test_a_captured_request_sent_many_times_does_not_fill_the_archive(
     assert audit(fresh_bank).exit_code == 0
     counted = [record.getMessage() for record in caplog.records if record.name == "tppkit.sandbox.evidence"]
     assert counted[-1].endswith(f"was answered 21 times with {kept_answers[-1]}")
+
+
+def test_a_repetition_under_another_seal_is_kept_once_more(
+    caller: RawProvider, fresh_bank: SandboxServer, bank_pki: Pki
+) -> None:
+    profile = replace(PSD2_V1, covered=(*PSD2_V1.covered, "date"))
+    dated = Seal.for_key(bank_pki.qseal.certificate, bank_pki.qseal.key, profile=profile)
+    message = caller.message(PAYMENT).with_headers(("Date", format_http_date(utc_now())))
+    for _ in range(3):
+        caller.send(caller.sealed(message))
+        caller.send(sign_request(message, seal=dated))
+    first, second = kept(fresh_bank)
+    assert first.payment_ref == second.payment_ref
+    assert first.signing_input_sha256 != second.signing_input_sha256
 
 
 def test_the_same_id_of_another_payment_is_kept_again_after_the_hour(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -134,3 +135,16 @@ def test_a_list_that_is_gone_is_forgotten(folder: Path, bank_pki: Pki) -> None:
         path.unlink()
     revocations.refresh()
     assert revocations.checker._evidence.crls == ()
+
+
+def test_a_list_that_is_added_within_one_tick_of_the_file_systems_clock_is_read(folder: Path, bank_pki: Pki) -> None:
+    late = folder / "issuing-ca-qwac.crl"
+    content = late.read_bytes()
+    late.unlink()
+    watched, changed = FolderRevocations(folder), folder.stat()
+    chain = (bank_pki.qwac.certificate, *bank_pki.qwac.chain, bank_pki.root.certificate)
+    without = watched.checker.check(chain, at=utc_now())
+    late.write_bytes(content)
+    os.utime(folder, ns=(changed.st_atime_ns, changed.st_mtime_ns))
+    watched.refresh()
+    assert watched.checker.check(chain, at=utc_now()) != without

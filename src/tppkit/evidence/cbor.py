@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
+_MAX_REMEMBERED = 64  # letters; records of others may have longer names
+
 Value = None | bool | int | bytes | str | Sequence["Value"] | Mapping[str, "Value"]
 
 
@@ -26,14 +28,18 @@ def encode_cbor(value: Value) -> bytes:
         case bytes():
             return _head(2, len(value)) + value
         case Mapping():
-            pairs = sorted((_key(name), encode_cbor(item)) for name, item in value.items())
+            pairs = sorted((_name(name), encode_cbor(item)) for name, item in value.items())
             return _head(5, len(pairs)) + b"".join(key + item for key, item in pairs)
         case _:
             return _head(4, len(value)) + b"".join(map(encode_cbor, value))
 
 
+def _name(name: str) -> bytes:
+    return _short_name(name) if len(name) <= _MAX_REMEMBERED else encode_cbor(name)
+
+
 @lru_cache(maxsize=256)
-def _key(name: str) -> bytes:
+def _short_name(name: str) -> bytes:
     return encode_cbor(name)
 
 

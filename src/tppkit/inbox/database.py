@@ -66,6 +66,10 @@ class DriverConnection:
     def __init__(self, connection: Any, dialect: Any) -> None:
         self._connection, self.dialect = connection, dialect
 
+    def get_execution_options(self) -> dict[str, Any]:
+        """Return no options."""
+        return {}
+
     def exec_driver_sql(self, sql: str, values: Any = None) -> Any:
         """Execute a statement of the driver.
 

@@ -1,8 +1,8 @@
 """The sandbox's database: one transaction for each request, and commits that requests share.
 
-On SQLite the jobs that wait run one after another on the event loop, each in a savepoint; BEGIN and COMMIT run in a thread. While a
-commit waits for the disk, the next jobs queue up and are committed together. On other databases each job has a transaction in a
-thread of its own, and the server groups the commits.
+On SQLite the jobs that wait run one after another on the event loop; COMMIT runs in a thread, and so does BEGIN if it has to wait. While
+a commit waits for the disk, the next jobs queue up and are committed together. If one fails, all run again, each in a savepoint. On
+other databases each job has a transaction in a thread of its own, and the server groups the commits.
 
     payment = await database.write(lambda db: add_payment(db, model))      # returns when it is durable
     payment = await database.read(lambda db: find_payment(db, payment_id))

@@ -20,7 +20,7 @@ from tppkit.seals import VerifiedRequest
 from tppkit.web.caller import Caller
 
 _RETRY_S = 1.0
-_BATCH = 256  # so that deleting them takes about a millisecond
+_BATCH = 64  # so that deleting them takes about a millisecond
 _GATHER_S = 0.1  # records that are archived together share a sync and a commit
 _LOGGER = logging.getLogger("tppkit.sandbox.evidence")
 
@@ -74,7 +74,7 @@ class Evidence:
             status: of the answer.
             code: of the refusal, or None.
             subject: what the answer is about, for example a payment's id, or None.
-            repeated: whether the request was answered before, if its id says so; None looks for the same request and answer.
+            repeated: True for a repetition, False for the first use of an id; None looks for the same request and answer.
         """
         seal = caller.seal
         if seal is None:
@@ -108,11 +108,14 @@ class Evidence:
 
     async def drain(self, database: Database) -> None:
         """Move what is kept into the archive, until cancelled; at the start also what a crash left behind."""
+        is_full = False
         while True:
             try:
-                await asyncio.sleep(_GATHER_S)
+                if not is_full:
+                    await asyncio.sleep(_GATHER_S)
                 self._added.clear()
                 batch = await database.read(partial(self._outbox.pending, limit=_BATCH))
+                is_full = len(batch) == _BATCH
                 if not batch:
                     self._failure = None
                     if not self._added.is_set():

@@ -255,20 +255,22 @@ class Host:
         if row.once is not None:
             claim = services.requests.claim(db, request.key, request.digest, _bounds(at, row.once.window))
             if claim.verdict is Verdict.OTHER:
-                message = "this X-Request-ID was used for another request within the last hour"
-                raise LocalProtocolError("request-id.reuse", message)
+                raise LocalProtocolError(
+                    "request-id.reuse", "another request has used this X-Request-ID within the hour"
+                )
             if claim.answer is not None:
-                subject, kept = _read_kept(claim.answer)
-                keep(db, request.caller, status=kept.status, code=None, subject=subject, repeated=True)
+                subject, kept, sealed = _read_kept(claim.answer)
+                repeated = True if sealed == _sealed(request.caller) else None
+                keep(db, request.caller, status=kept.status, code=None, subject=subject, repeated=repeated)
                 return self._with_echo(kept, request.id)
             if claim.verdict is not Verdict.FIRST:
-                message = "the first request with this X-Request-ID has no answer yet"
-                raise LocalProtocolError("request-id.in-progress", message)
+                raise LocalProtocolError("request-id.in-progress", "the first request with this id has no answer yet")
         answer = handler.answer(self._call(db, request, at))
         headers = (*_headers(row.whole.media_type), *answer.headers)
         sent = _Sent(row.success, headers, row.whole.write(answer.value))
         if claim is not None and row.once is not None:
-            services.requests.settle(db, request.key, claim.attempt, _write_kept(answer.subject, sent))
+            kept_bytes = _write_kept(answer.subject, sent, _sealed(request.caller))
+            services.requests.settle(db, request.key, claim.attempt, kept_bytes)
             services.requests.sweep(db, forget=_bounds(at, row.once.window).forget)
         repeated = None if claim is None else False
         keep(db, request.caller, status=sent.status, code=None, subject=answer.subject, repeated=repeated)
@@ -394,11 +396,16 @@ def _require_kind(handler: Handler[Any, Any] | StreamHandler[Any, Any]) -> None:
         raise ConfigurationError("endpoint.streamed", f"{row.name} cannot be answered by a {type(handler).__name__}")
 
 
-def _write_kept(subject: str | None, sent: _Sent) -> bytes:
-    return json.dumps([subject, sent.status, sent.headers, encode_base64(sent.body)]).encode()
+def _sealed(caller: Caller) -> str | None:
+    """What the seal of a request signs."""
+    return None if caller.seal is None else hashlib.sha256(caller.seal.signing_string).hexdigest()
 
 
-def _read_kept(kept: bytes) -> tuple[str | None, _Sent]:
-    subject, status, headers, body = json.loads(kept)
+def _write_kept(subject: str | None, sent: _Sent, sealed: str | None) -> bytes:
+    return json.dumps([subject, sent.status, sent.headers, encode_base64(sent.body), sealed]).encode()
+
+
+def _read_kept(kept: bytes) -> tuple[str | None, _Sent, str | None]:
+    subject, status, headers, body, sealed = json.loads(kept)
     fields = tuple((name, value) for name, value in headers)
-    return subject, _Sent(status, fields, decode_base64(body, what="a kept answer"))
+    return subject, _Sent(status, fields, decode_base64(body, what="a kept answer")), sealed

@@ -47,12 +47,13 @@ class FolderRevocations:
         self.checker = RevocationChecker(policy=RevocationPolicy.SOFT_FAIL)
         self._folder = folder
         self._lists: dict[Path, tuple[_Stamp, RevocationEvidence]] = {}
-        self._told: dict[Path, _Stamp] = {}
+        self._logged: dict[Path, _Stamp] = {}
         self._stamps: tuple[_Stamp, ...] | None = None
+        self._failed = False
         self.refresh()
 
     def refresh(self) -> None:
-        """Take up the lists that changed since the last time, each in the place of what its file had; forget those that are gone.
+        """Read the lists that changed since the last time, and forget those that are gone.
 
         Raises:
             ConfigurationError: `pki.unusable`, a list that was never read cannot be.
@@ -62,13 +63,14 @@ class FolderRevocations:
             stamps = (_stamp(self._folder), *map(_stamp, self._lists))
             if stamps == self._stamps:
                 return
+        self._failed = False
         lists = {path: self._read(path) for path in sorted(self._folder.glob("*.crl"))}
         if lists != self._lists:
             self.checker.replace(sum((evidence for _, evidence in lists.values()), RevocationEvidence()))
             self._lists = lists
         # A list that is added within the clock's grain of the folder's last change leaves the same stamp.
         is_old = stamps is not None and abs(time.time_ns() - max(changed for changed, _, _ in stamps)) > _GRAIN_NS
-        self._stamps = stamps if is_old else None
+        self._stamps = stamps if is_old and not self._failed else None
 
     def _read(self, path: Path) -> tuple[_Stamp, RevocationEvidence]:
         known = self._lists.get(path)
@@ -79,14 +81,15 @@ class FolderRevocations:
             message = f"the revocation list {path} cannot be read: {e}"
             if known is None:
                 raise ConfigurationError("pki.unusable", message) from e
-            self._tell_once(path, message)
+            self._failed |= isinstance(e, OSError)  # it may be readable in a moment
+            self._log_once(path, message)
             return known
 
-    def _tell_once(self, path: Path, message: str) -> None:
+    def _log_once(self, path: Path, message: str) -> None:
         with suppress(OSError):
             stamp = _stamp(path)
-            if self._told.get(path) != stamp:
-                self._told[path] = stamp
+            if self._logged.get(path) != stamp:
+                self._logged[path] = stamp
                 _LOGGER.error("%s; what it had before counts", message)
 
 

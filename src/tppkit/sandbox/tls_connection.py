@@ -20,7 +20,7 @@ from tppkit.sandbox.tls_session import TlsFailure, TlsSession
 
 _LOGGER = logging.getLogger("tppkit.sandbox.tls")
 
-_CHUNK = 65_536  # bytes of plaintext encrypted at a time, so that a large response is not held twice
+_CHUNK = 65_536  # bytes of plaintext encrypted at a time, so that a large response is not held twice encrypted
 _LINGER_S = 1.0  # seconds a refused peer has to read its alert: closing on unread input would destroy it
 
 _Scope = MutableMapping[str, Any]
@@ -168,7 +168,7 @@ class TlsConnection(asyncio.Protocol, asyncio.Transport):
         self._socket.resume_reading()
 
     def get_write_buffer_size(self) -> int:
-        return len(self._unsent) + self._socket.get_write_buffer_size()
+        return self._socket.get_write_buffer_size()
 
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return self._socket.get_write_buffer_limits()

@@ -158,7 +158,9 @@ class _Gate:
         if not again and isinstance(error, CallbackRejected | FormatError | TransportError):
             answer = _BY_CODE.get(error.code, _REJECTED)
         try:
-            self._on_refusal(RefusedCallback(error, answer.status, self.now(), source.address(), received))
+            require_over(
+                self._on_refusal(RefusedCallback(error, answer.status, self.now(), source.address(), received))
+            )
         except Exception:  # noqa: BLE001  # the application's own: logged, and the answer stays
             _LOG.exception("on_refusal failed for a callback that was answered %d: %s", answer.status, error)
         return answer

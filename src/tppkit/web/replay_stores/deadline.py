@@ -27,15 +27,15 @@ def limit_waits(engine: Engine, wait_s: float) -> None:
     """
     if engine.dialect.driver not in ("psycopg", "psycopg2"):
         return
-    limits = {
-        "connect_timeout": max(1, round(wait_s)), "options": f"-c statement_timeout={int(wait_s * 1000)}",
-        "tcp_user_timeout": int(wait_s * 1000),
-    }  # fmt: skip
+    timeout = f"-c statement_timeout={int(wait_s * 1000)}"
     limited = _connection_class(wait_s + _SERVER_FIRST_S) if engine.dialect.driver == "psycopg" else None
 
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, arguments: list[Any], names: dict[str, Any]) -> Any:
-        names.update(limits)
+        # What the address itself says is kept, and the limit is added to its options.
+        names["options"] = f"{names.get('options', '')} {timeout}".strip()
+        names.setdefault("connect_timeout", max(1, round(wait_s)))
+        names.setdefault("tcp_user_timeout", int(wait_s * 1000))
         return limited.connect(*arguments, **names) if limited else None
 
 
