@@ -369,7 +369,7 @@ def test_a_forked_worker_loses_nothing_when_its_parent_ends(
     assert effects(store) == ["parent", "child0", "child1", "child2"]
 
 
-_FILES = ("inbox/store.py", "inbox/database.py", "sqlalchemy/engine/base.py", "contextlib.py")
+_FILES = ("inbox/store.py", "inbox/database.py", "sqlalchemy/engine/base.py")
 
 
 @contextmanager
@@ -421,7 +421,7 @@ def test_an_interrupt_anywhere_loses_and_doubles_nothing(fails: bool, sqlite_sto
         assert again is Outcome.APPLIED or (not fails and again is Outcome.REPEATED), where
         if not where:
             break
-    assert 50 < number < 2990
+    assert 30 < number < 2990
     assert len(effects(sqlite_store)) == len(set(effects(sqlite_store))) == number
 
 

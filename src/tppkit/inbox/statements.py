@@ -12,6 +12,7 @@ from typing import Any
 
 from sqlalchemy import (  # fmt: skip
     BigInteger,
+    Boolean,
     Column,
     Index,
     Integer,
@@ -21,10 +22,10 @@ from sqlalchemy import (  # fmt: skip
     Table,
     bindparam,
     delete,
+    func,
     literal_column,
     or_,
     select,
-    text,
     tuple_,
     update,
 )
@@ -41,10 +42,14 @@ SAVEPOINT = "SAVEPOINT tppkit_inbox"
 ROLLBACK_TO = "ROLLBACK TO SAVEPOINT tppkit_inbox"
 RELEASE = "RELEASE SAVEPOINT tppkit_inbox"
 # PostgreSQL: limit how long this transaction waits for a lock, unless the application has set a limit.
+_LOCK_TIMEOUT, _UNLIMITED = literal_column("'lock_timeout'", String), literal_column("'0'", String)
+_FOR_TRANSACTION = literal_column("true", Boolean)
 LIMIT_WAIT = Statement(
-    text("SELECT set_config('lock_timeout', :wait, true) WHERE current_setting('lock_timeout') = '0'")
+    select(func.set_config(_LOCK_TIMEOUT, bindparam("wait", type_=String), _FOR_TRANSACTION)).where(
+        func.current_setting(_LOCK_TIMEOUT) == _UNLIMITED
+    )
 )
-UNLIMIT_WAIT = Statement(text("SELECT set_config('lock_timeout', '0', true)"))
+UNLIMIT_WAIT = Statement(select(func.set_config(_LOCK_TIMEOUT, _UNLIMITED, _FOR_TRANSACTION)))
 
 
 class Statements:
