@@ -40,7 +40,7 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
 bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
 	$(BIN)/python benchmarks/run.py
 
-memory: $(VENV)/.dev ## What a million callbacks leave in memory and in files
+memory: $(VENV)/.dev ## What a million entries leave in memory and in files
 	$(BIN)/python benchmarks/inbox.py
 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help

@@ -62,7 +62,12 @@ def receiving_once() -> Iterator[Line]:
             event: Any = callback.event
             key, digest = sha256(callback.url.encode()).hexdigest(), sha256(callback.body).digest()
             values = {"of_source": "callback", "of_key": key, "of_digest": digest, "of_name": callback.request_id}
-            version = {"of_source": "callback", "of_record": event.id, "of_version": event.ver, "of_version_digest": digest}
+            version = {
+                "of_source": "callback",
+                "of_record": event.id,
+                "of_version": event.ver,
+                "of_version_digest": digest,
+            }
             with theirs.engine.begin() as db:
                 db.execute(once, {**values, "received": 1, "at": 1})
                 db.execute(advance, {**version, "at": 1})
@@ -121,7 +126,9 @@ def main() -> None:
                 files = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20
                 resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 2**20
                 rows = 2 * (number + 1) - forgotten  # of each entry: its own row, and the version of its record
-                print(f"{number + 1:>9,} entries | {rows:>7,} rows | {resident:>6.1f} MiB resident | {files:>6.1f} MiB in files")
+                print(
+                    f"{number + 1:>9,} entries | {rows:>7,} rows | {resident:>6.1f} MiB resident | {files:>6.1f} MiB in files"
+                )
             if number + 1 == MARKS[-1]:
                 break
         store.close()

@@ -15,7 +15,7 @@ from tppkit._files import is_still_there, make_private, require_database, requir
 from tppkit.errors import ConfigurationError, InboxError, TppkitError
 
 try:
-    from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, inspect, make_url
+    from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event, inspect, make_url
     from sqlalchemy.exc import DBAPIError, IntegrityError, ResourceClosedError, SQLAlchemyError
 
     from tppkit.inbox.statements import LIMIT_WAIT, RELEASE, ROLLBACK_TO, SAVEPOINT, UNLIMIT_WAIT
@@ -46,13 +46,8 @@ class EffectFailed(Exception):
     @property
     def reason(self) -> str:
         """The class and code of the error; its message may contain what must not be kept."""
-        return reason_of(self.error)
-
-
-def reason_of(error: Exception) -> str:
-    """Return the class and stable code of an error."""
-    name = type(error).__qualname__[:100]
-    return f"{name} [{error.code}]" if isinstance(error, TppkitError) else name
+        name = type(self.error).__qualname__[:100]
+        return f"{name} [{self.error.code}]" if isinstance(self.error, TppkitError) else name
 
 
 class DriverConnection:
@@ -171,6 +166,24 @@ class Database:
         self.engine = engine if self.is_sqlite else engine.execution_options(isolation_level="READ COMMITTED")
         if forks:
             _FORKED.add(self)
+
+    def create_tables(self, metadata: MetaData) -> None:
+        """Create the tables that are absent.
+
+        Raises:
+            ConfigurationError: `inbox.schema`.
+            InboxError: `inbox.unavailable`.
+        """
+        with unavailable():
+            try:
+                metadata.create_all(self.engine)
+            except SQLAlchemyError:  # another process may have made them at the same time
+                metadata.create_all(self.engine)
+            with self.engine.connect() as db:
+                for table in metadata.sorted_tables:
+                    found = {column["name"] for column in inspect(db).get_columns(table.name)}
+                    if not {column.name for column in table.columns} <= found:
+                        raise ConfigurationError("inbox.schema", f"the table {table.name} is not this inbox's")
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -303,11 +316,6 @@ def _fault(error: SQLAlchemyError) -> ConfigurationError | None:
             "the handler went on after a statement of its own had failed: nothing would be committed",
         )
     return None
-
-
-def columns_of(db: Connection, table: str) -> set[str]:
-    """Return the names of the columns of a table."""
-    return {column["name"] for column in inspect(db).get_columns(table)}
 
 
 @contextmanager

@@ -20,12 +20,10 @@ from tppkit.errors import ConfigurationError, InboxError
 from tppkit.inbox.database import (
     Database,
     EffectFailed,
-    columns_of,
     have_effect,
     is_held,
     make_engine,
     make_memory_engine,
-    reason_of,
     unavailable,
 )
 from tppkit.inbox.entry import Entry, Failure, Outcome, State, Version, Worked
@@ -44,7 +42,6 @@ from tppkit.inbox.settings import LEASE, MAX_BATCH, RETENTION, RETRIES, Retentio
 from tppkit.inbox.statements import Statements
 
 WAIT_S = 5.0
-LEASE_ENDED = "lease-ended"
 
 Handler = Callable[[Entry, Any], object]  # the second argument is the connection
 VersionOf = Callable[[Entry], Version | None]
@@ -66,6 +63,9 @@ class InboxStore:
         prefix: of the tables' names; lower-case letters, digits and `_`, at most 30.
         wait_s: for an address: how long to wait for other threads and processes, in seconds.
 
+    Attributes:
+        engine: the engine.
+
     Raises:
         ConfigurationError: `inbox.prefix`, `inbox.dialect`, `inbox.sqlite`, `inbox.setting`, `extra.missing`.
 
@@ -82,11 +82,7 @@ class InboxStore:
         if not hasattr(engine, "dialect"):
             raise ConfigurationError("inbox.setting", f"a {type(database).__name__} is no address and no engine")
         self._database = Database(engine, forks=not isinstance(self, MemoryStore))
-
-    @property
-    def engine(self) -> Any:
-        """The engine."""
-        return self._database.engine
+        self.engine = self._database.engine
 
     def create_tables(self) -> None:
         """Create the tables that are absent; only reads if they are present.
@@ -95,16 +91,7 @@ class InboxStore:
             ConfigurationError: `inbox.schema`, tables with these names are not an inbox's.
             InboxError: `inbox.unavailable`.
         """
-        try:
-            with unavailable():
-                self._sql.metadata.create_all(self.engine)
-        except InboxError:  # another process may have made them at the same time
-            with unavailable():
-                self._sql.metadata.create_all(self.engine)
-        with unavailable(), self.engine.connect() as db:
-            for table in self._sql.metadata.sorted_tables:
-                if not {column.name for column in table.columns} <= columns_of(db, table.name):
-                    raise ConfigurationError("inbox.schema", f"the table {table.name} is not this inbox's")
+        self._database.create_tables(self._sql.metadata)
 
     def close(self) -> None:
         """Close the connections that are not in use; the next call opens new ones."""
@@ -270,7 +257,7 @@ class InboxStore:
             return Worked(entry, self._fail(one, e.reason, at, retries))
         except InboxError as e:
             if called:  # it may be the handler that costs the connection
-                return Worked(entry, self._fail(one, reason_of(e), at, retries))
+                return Worked(entry, self._fail(one, EffectFailed(e).reason, at, retries))
             if is_held(e):
                 self._put_back([one], at, retries)
                 return Worked(entry, Outcome.BUSY)
@@ -316,9 +303,8 @@ class InboxStore:
             before = to_microseconds(shift(now, -retention.failed))
             while self._rows(self._sql.discard_failed, {**values, "before": before}):
                 pass
-        for statement, span in (
-            (self._sql.purge_done, retention.done), (self._sql.purge_versions, retention.versions),
-        ):  # fmt: skip
+        spans = (self._sql.purge_done, retention.done), (self._sql.purge_versions, retention.versions)
+        for statement, span in spans:
             before = to_microseconds(shift(now, -span))
             while rows := self._rows(statement, {**values, "before": before}):
                 forgotten += len(rows)
@@ -381,8 +367,7 @@ class InboxStore:
             rows = self._sql.due.run(db, values).fetchall()
             lapsed = [Taken(read_entry(row), row[WIDTH]) for row in rows[:1] if row[-1] == State.CLAIMED]
             if lapsed and retries.due_at(lapsed[0].attempt, at=at) is None:
-                gone = {**claim(lapsed[0]), "due": None, "of_reason": LEASE_ENDED}
-                self._sql.fail.run(db, gone)
+                self._sql.fail.run(db, {**claim(lapsed[0]), "due": None, "of_reason": "lease-ended"})
                 return [Worked(lapsed[0].entry, Outcome.FAILED)], []
             found = lapsed or [Taken(read_entry(row), row[WIDTH]) for row in rows if row[-1] != State.CLAIMED]
             for one in found:
