@@ -1,14 +1,15 @@
-"""Commands run as a user runs them: a process of their own."""
+"""Commands run from the entry point on, in this process; what needs a process of its own starts one."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import signal
 import sys
 from collections.abc import Callable
+from contextlib import chdir
 from dataclasses import dataclass
 from functools import partial
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from programs import TPPKIT
 from tppkit.cli import main
 from tppkit.testpki import Pki
 
@@ -39,18 +39,22 @@ Tppkit = Callable[..., Result]
 
 
 def run_in(folder: Path, *arguments: object, stdin: bytes = b"") -> Result:
-    """Run `tppkit` with these arguments in a folder."""
-    done = subprocess.run(
-        [str(TPPKIT), *map(str, arguments)],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": "error"},
-    )
-    assert b"Traceback" not in done.stderr, done.stderr.decode()
-    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+    """Run `tppkit` with these arguments in a folder, from the entry point on, in this process."""
+    streams = [TextIOWrapper(BytesIO(given), encoding="utf-8", write_through=True) for given in (stdin, b"", b"")]
+    before = sys.argv, sys.stdin, sys.stdout, sys.stderr
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        sys.argv = ["tppkit", *map(str, arguments)]
+        sys.stdin, sys.stdout, sys.stderr = streams
+        with chdir(folder), pytest.raises(SystemExit) as ended:
+            main.run()
+    finally:
+        sys.argv, sys.stdin, sys.stdout, sys.stderr = before
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    stdout, stderr = (stream.buffer.getvalue().decode() for stream in streams[1:])
+    assert "Traceback" not in stderr, stderr
+    return Result(int(ended.value.code or 0), stdout, stderr)
 
 
 @pytest.fixture
@@ -64,21 +68,6 @@ def tppkit_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tppkit, Path]
     """The same in a folder that the tests of a module share, and that folder: what takes long to make is copied from there."""
     folder = tmp_path_factory.mktemp("once")
     return partial(run_in, folder), folder
-
-
-@pytest.fixture
-def tppkit_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Tppkit:
-    """The same from the entry point on, in this process: for many quick cases of what a process has no part in."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["tppkit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        said = capsys.readouterr()
-        return Result(int(ended.value.code or 0), said.out, said.err)
-
-    return run
 
 
 @pytest.fixture(scope="session")

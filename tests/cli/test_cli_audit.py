@@ -55,38 +55,38 @@ AUDIT = ("audit", "verify", "archive", "--trust", "trust.pem")
     ("options", "listed"), [((), 20), (("--failures", "all"), 30), (("--failures", "0"), 0), (("--failures", "29"), 29)]
 )
 def test_failures_that_are_not_listed_are_counted(
-    options: tuple[str, ...], listed: int, tmp_path: Path, lines: list[bytes], tppkit_here: Tppkit
+    options: tuple[str, ...], listed: int, tmp_path: Path, lines: list[bytes], tppkit: Tppkit
 ) -> None:
     keep(tmp_path, [line.replace(b'"body":"e30="', b'"body":"W10="') for line in lines])
-    result = tppkit_here(*AUDIT, *options)
+    result = tppkit(*AUDIT, *options)
     assert (result.exit_code, result.stdout.count("[record.body]")) == (1, listed)
     assert (f"{30 - listed} more are not listed; list them with --failures all" in result.stdout) == (listed < 30)
-    as_json = tppkit_here(*AUDIT, *options, "--json").json
+    as_json = tppkit(*AUDIT, *options, "--json").json
     assert (len(as_json["first_failures"]), as_json["not_listed"]) == (listed, 30 - listed)
 
 
 @pytest.mark.parametrize("number", ["-1", "some", "", "1.5", "9" * 4301])
-def test_a_number_of_failures_that_is_none_is_wrong_usage(number: str, fill: Fill, tppkit_here: Tppkit) -> None:
+def test_a_number_of_failures_that_is_none_is_wrong_usage(number: str, fill: Fill, tppkit: Tppkit) -> None:
     fill(1)
-    result = tppkit_here(*AUDIT, f"--failures={number}")
+    result = tppkit(*AUDIT, f"--failures={number}")
     assert (result.exit_code, result.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("head", ["", "5a", "g" * 64, "0" * 63, "0" * 65, "\uff10" * 64, " " + "0" * 64])
-def test_an_expected_head_that_is_no_leaf_is_wrong_usage(head: str, fill: Fill, tppkit_here: Tppkit) -> None:
+def test_an_expected_head_that_is_no_leaf_is_wrong_usage(head: str, fill: Fill, tppkit: Tppkit) -> None:
     fill(1)
-    result = tppkit_here(*AUDIT, f"--expect-head={head}")
+    result = tppkit(*AUDIT, f"--expect-head={head}")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "64 hexadecimal digits" in result.stderr
 
 
-def test_an_expected_head_may_be_written_in_capitals(fill: Fill, tppkit_here: Tppkit) -> None:
+def test_an_expected_head_may_be_written_in_capitals(fill: Fill, tppkit: Tppkit) -> None:
     (leaf,) = fill(1)
-    assert tppkit_here(*AUDIT, "--expect-head", leaf.upper()).exit_code == 0
+    assert tppkit(*AUDIT, "--expect-head", leaf.upper()).exit_code == 0
 
 
 def test_records_with_findings_only_are_listed(
-    tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier, fill: Fill, tppkit_here: Tppkit
+    tmp_path: Path, pki: Pki, seal: Seal, paths: PathVerifier, fill: Fill, tppkit: Tppkit
 ) -> None:
     fill(0)
     message = Message("POST", "/psd2/v1/payments/x", (("X-Request-ID", str(UUID(int=1))),), b"{}")
@@ -96,10 +96,10 @@ def test_records_with_findings_only_are_listed(
             at = RECEIVED + timedelta(seconds=second)
             verified = verify_request(sealed, qwac=pki.qwac.certificate, at=at, policy=SealPolicy(paths))
             archive.append(make_record(verified), *verified.chain, pki.qwac.certificate)
-    text, limited = tppkit_here(*AUDIT), tppkit_here(*AUDIT, "--failures", "0")
+    text, limited = tppkit(*AUDIT), tppkit(*AUDIT, "--failures", "0")
     line = "  archive line 2: notice: received at 2026-06-01T12:00:00Z, 0:00:01 before an earlier record"
     assert (text.exit_code, line in text.stdout, line in limited.stdout) == (0, True, False)
-    (row,) = tppkit_here(*AUDIT, "--json").json["first_failures"]
+    (row,) = tppkit(*AUDIT, "--json").json["first_failures"]
     assert (row["verdict"], row["line"], row["findings"][0]["code"]) == ("holds", 2, "log.time-back")
 
 
@@ -112,11 +112,11 @@ def test_a_gap_names_the_missing_records(tmp_path: Path, lines: list[bytes], tpp
 
 
 def test_the_head_is_the_end_of_the_stream_whatever_is_repeated(
-    tmp_path: Path, lines: list[bytes], tppkit_here: Tppkit
+    tmp_path: Path, lines: list[bytes], tppkit: Tppkit
 ) -> None:
-    whole = tppkit_here(*AUDIT, "--json").json["heads"]
+    whole = tppkit(*AUDIT, "--json").json["heads"]
     keep(tmp_path, [*lines, lines[4]])
-    repeated = tppkit_here(*AUDIT, "--json")
+    repeated = tppkit(*AUDIT, "--json")
     assert (repeated.exit_code, repeated.json["heads"]) == (4, whole)
     assert (
         repeated.json["first_failures"][0]["log_message"] == "record 4 comes after record 29: it is repeated or moved"
@@ -124,12 +124,12 @@ def test_the_head_is_the_end_of_the_stream_whatever_is_repeated(
 
 
 def test_a_head_that_was_cut_off_is_said_with_the_one_that_was_found(
-    tmp_path: Path, fill: Fill, tppkit_here: Tppkit
+    tmp_path: Path, fill: Fill, tppkit: Tppkit
 ) -> None:
     leaves = fill(3)
     records = tmp_path / "archive" / "records.jsonl"
     keep(tmp_path, records.read_bytes().splitlines(keepends=True)[:2])
-    result = tppkit_here(*AUDIT, "--expect-head", leaves[2])
+    result = tppkit(*AUDIT, "--expect-head", leaves[2])
     assert result.exit_code == 4
     assert (
         f"the expected head {leaves[2]} is not in any archive (found: archive ends with record 1, leaf {leaves[1]}):"
@@ -137,9 +137,9 @@ def test_a_head_that_was_cut_off_is_said_with_the_one_that_was_found(
     ) in result.stdout
 
 
-def test_a_head_of_an_archive_that_has_grown_is_said_to_be_that(fill: Fill, tppkit_here: Tppkit) -> None:
+def test_a_head_of_an_archive_that_has_grown_is_said_to_be_that(fill: Fill, tppkit: Tppkit) -> None:
     (head,), leaves = fill(1), fill(2)
-    result = tppkit_here(*AUDIT, "--expect-head", head, "--json")
+    result = tppkit(*AUDIT, "--expect-head", head, "--json")
     assert result.exit_code == 4
     (finding,) = result.json["findings"]
     assert (finding["code"], finding["message"]) == (
@@ -149,11 +149,11 @@ def test_a_head_of_an_archive_that_has_grown_is_said_to_be_that(fill: Fill, tppk
     )
 
 
-def test_an_empty_folder_is_an_empty_archive(tmp_path: Path, fill: Fill, tppkit_here: Tppkit) -> None:
+def test_an_empty_folder_is_an_empty_archive(tmp_path: Path, fill: Fill, tppkit: Tppkit) -> None:
     fill(0)
     (tmp_path / "empty").mkdir()
     for name in ("empty", "archive"):
-        result = tppkit_here("audit", "verify", name, "--trust", "trust.pem")
+        result = tppkit("audit", "verify", name, "--trust", "trust.pem")
         assert (result.exit_code, result.stderr.count("error")) == (3, 0)
         assert f"the archive {name} contains no record [log.empty]" in result.stdout
 
@@ -171,12 +171,12 @@ def test_an_archive_that_cannot_be_read_is_not_called_empty(tmp_path: Path, fill
     assert "absent/records.jsonl cannot be read: No such file or directory [archive.unreadable]" in result.stderr
 
 
-def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fill: Fill, tppkit_here: Tppkit) -> None:
+def test_a_forged_list_beside_a_good_one_is_counted(tmp_path: Path, pki: Pki, fill: Fill, tppkit: Tppkit) -> None:
     fill(2)
     write_pki(pki, tmp_path / "pki")
     lists = [tmp_path / "pki" / f"{name}.crl" for name in ("issuing-ca-qwac", "issuing-ca-qseal", "root")]
     good = lists[1].read_bytes()
     (tmp_path / "forged.crl").write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     options = [option for path in (*lists, tmp_path / "forged.crl") for option in ("--crl", str(path))]
-    result = tppkit_here(*AUDIT, *options, "--json")
+    result = tppkit(*AUDIT, *options, "--json")
     assert (result.exit_code, result.json["passed"], result.json["by_code"]) == (0, 2, {"crl.signature": 2})

@@ -201,8 +201,8 @@ def test_bash_completes_commands_and_options() -> None:
         ("PSP_PI,PSP_PI", None),
     ],
 )
-def test_an_unknown_role_gets_a_suggestion(tppkit_here: Any, given: str, suggested: str | None) -> None:
-    done = tppkit_here("pki", "create", "certs", "--roles", given, "--json")
+def test_an_unknown_role_gets_a_suggestion(tppkit: Any, given: str, suggested: str | None) -> None:
+    done = tppkit("pki", "create", "certs", "--roles", given, "--json")
     assert (done.exit_code, done.json["error"]["code"]) == (2, "pki.role")
     assert done.json["error"]["message"].rpartition("; ")[2 if suggested else 0] == (suggested or "")
 
@@ -211,14 +211,14 @@ def test_an_unknown_role_gets_a_suggestion(tppkit_here: Any, given: str, suggest
     ("given", "suggested"),
     [("psd2v1", "did you mean psd2-v1?"), ("PSD2_V1", "did you mean psd2-v1?"), ("xyz", None)],
 )
-def test_an_unknown_profile_gets_a_suggestion(tppkit_here: Any, given: str, suggested: str | None) -> None:
-    done = tppkit_here("seal", "verify", "request.http", "--trust", ".", "--profile", given, "--json")
+def test_an_unknown_profile_gets_a_suggestion(tppkit: Any, given: str, suggested: str | None) -> None:
+    done = tppkit("seal", "verify", "request.http", "--trust", ".", "--profile", given, "--json")
     message = done.json["error"]["message"]
     assert (done.exit_code, "psd2-v1" in message) == (2, True)
     assert message.rpartition("; ")[2 if suggested else 0] == (suggested or "")
 
 
-def test_a_profile_file_that_is_based_on_an_unknown_one_gets_a_suggestion(tppkit_here: Any, tmp_path: Path) -> None:
+def test_a_profile_file_that_is_based_on_an_unknown_one_gets_a_suggestion(tppkit: Any, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('name = "mine"\nbased_on = "psd2v1"\n')
-    done = tppkit_here("seal", "verify", "request.http", "--trust", ".", "--profile", "mine.toml", "--json")
+    done = tppkit("seal", "verify", "request.http", "--trust", ".", "--profile", "mine.toml", "--json")
     assert done.json["error"]["message"].endswith("; did you mean psd2-v1?")

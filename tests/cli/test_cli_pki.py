@@ -117,8 +117,8 @@ def test_an_existing_folder_is_left_as_it_is(tppkit, tmp_path):
         ("--seed", "one", "'--seed'"),
     ],
 )
-def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit_here, tmp_path, option, value, code):
-    result = tppkit_here("pki", "create", "certs", option, value)
+def test_bad_options_name_the_rule_and_leave_nothing_behind(tppkit, tmp_path, option, value, code):
+    result = tppkit("pki", "create", "certs", option, value)
     assert result.exit_code == 2
     assert code in result.stderr
     assert list(tmp_path.iterdir()) == []
@@ -256,9 +256,9 @@ def test_certificates_are_issued_and_revoked(tppkit, certs):
         (["csr", "new.csr", "--repair", "-", "--key", "-"], 2, "--repair"),
     ],
 )
-def test_wrong_use_is_told_and_changes_nothing(tppkit_here, certs, arguments, exit_code, said):
+def test_wrong_use_is_told_and_changes_nothing(tppkit, certs, arguments, exit_code, said):
     before = {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")}
-    result = tppkit_here("pki", *arguments)
+    result = tppkit("pki", *arguments)
     assert (result.exit_code, said in result.stderr) == (exit_code, True), result.stderr
     assert {path: path.stat().st_mtime_ns for path in certs.parent.rglob("*")} == before
 
