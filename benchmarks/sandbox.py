@@ -31,7 +31,7 @@ NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM nu
 PAYMENTS = f"""INSERT INTO payments {NUMBERS} SELECT hex(randomblob(24)), :organization, 'sepa-credit-transfers', :body,
     hex(randomblob(24)), NULL, 'RCVD', :at, 0, NULL FROM numbers"""  # noqa: S608  # our own text
 REQUEST_IDS = (
-    f"""INSERT INTO request_ids {NUMBERS} SELECT randomblob(32), randomblob(32), :at, :at, :at, :body FROM numbers"""  # noqa: S608  # our own text
+    f"""INSERT INTO request_ids_3600s {NUMBERS} SELECT randomblob(32), randomblob(32), :at, :at, :at, :body FROM numbers"""  # noqa: S608  # our own text
 )
 
 
