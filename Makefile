@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench memory docs testcerts fuzz crash clean
+.PHONY: help demo test lint bench memory docs testcerts fuzz mutate crash clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -55,6 +55,9 @@ FUZZ_SECONDS ?= 60
 fuzz: $(VENV)/.dev ## Every reader under libFuzzer, then the property tests with many more examples
 	$(BIN)/python fuzz/run.py --seconds $(FUZZ_SECONDS)
 	HYPOTHESIS_PROFILE=deep $(BIN)/pytest -m "not shared" -k "escapes or round_trip or mutat or hostile"
+
+mutate: $(VENV)/.dev ## Remove each check of the verifying code in turn; list those that no fast test misses; takes 30 minutes
+	$(BIN)/python tools/mutate.py
 
 crash: $(VENV)/.dev ## Kill the callback inbox twice at every statement, over every store, and the outbox 30 times; takes long
 	CRASH_KILLS=2 $(BIN)/pytest -n 2 --dist load tests/callbacks/test_inbox_crash.py
