@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 import tppkit
-from harness import Line
+from harness import Line, counted
 from sandbox import AT, BODY, receiving, sealed
 from tppkit._clock import utc_now
 from tppkit.client import Identity, Psd2Client
@@ -47,7 +47,7 @@ def entering() -> Iterator[Line]:
     for side, measure, limit in (("client", client, CLIENT), ("sandbox", bank, SANDBOX)):
         with TemporaryDirectory() as folder:
             files = measure(Path(folder)).files
-        yield Line(f"files of a sealed payment, {side}", str(len(files)), None, f"<= {limit}", len(files) <= limit)
+        yield counted(f"files of a sealed payment, {side}", len(files), what="files", at_most=limit)
 
 
 def client(folder: Path) -> Entered:
