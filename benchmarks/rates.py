@@ -22,8 +22,8 @@ from tppkit.testpki import Pki, make_pki, write_pki
 
 TARGET = "/psd2/v1/payments/sepa-credit-transfers"
 REQUESTS = {1: 100, 8: 200, 32: 400}  # in a turn, by connections; that is less than a second
-TURNS_S = 10  # for each number of connections
-PAUSE_S = 0.1  # before each turn: the sandbox still archives evidence when it has answered
+TURNS_S = 11  # for each number of connections
+PAUSE_S = 0.5  # before the turn of the other bank: the sandbox archives evidence after it has answered
 BODY = (
     b'{"instructedAmount":{"currency":"EUR","amount":"12.50"},"creditorAccount":{"iban":"LT121000011101001000"},'
     b'"creditorName":"Bookshop","remittanceInformationUnstructured":"Order 4711"}'
@@ -42,6 +42,7 @@ def serving(*, turns: int = 15, longer: int = 1) -> Iterator[Line]:
         for connections, count in REQUESTS.items():
             ratios = []
             for _ in rounds(turns + 1, within_s=TURNS_S * longer):
+                time.sleep(PAUSE_S)
                 reference, rate = (
                     asyncio.run(pay(port, context, connections, requests(pki, count * longer)))
                     for port in (theirs, ours)
@@ -68,7 +69,6 @@ def requests(pki: Pki, count: int) -> list[bytes]:
 
 async def pay(port: int, context: ssl.SSLContext, connections: int, messages: list[bytes]) -> float:
     """Send the messages over so many connections, and return how many were answered in a second."""
-    await asyncio.sleep(PAUSE_S)
     streams = [
         await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
         for _ in range(connections)
