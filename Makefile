@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench memory docs testcerts fuzz mutate crash clean
+.PHONY: help demo test lint bench soak docs testcerts fuzz mutate crash clean
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -40,9 +40,8 @@ lint: $(VENV)/.dev ## ruff, mypy --strict, import-linter, generated files
 bench: $(VENV)/.dev ## Measure what the project promises; writes benchmarks/results.json
 	$(BIN)/python benchmarks/run.py
 
-memory: $(VENV)/.dev ## What a million callbacks leave in memory and in files
-	$(BIN)/python benchmarks/inbox.py memory
-	$(BIN)/python benchmarks/inbox.py SQLite
+soak: $(VENV)/.dev ## The same for 100,000 rows, a million callbacks and long rates; takes long
+	$(BIN)/python benchmarks/run.py soak
 
 docs: $(VENV)/.dev ## Write the reference pages in docs/reference from tables, docstrings and --help
 	$(BIN)/python tools/make_docs.py

@@ -6,8 +6,6 @@ import gc
 import os
 import resource
 import sqlite3
-import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +17,7 @@ from typing import Any, NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from harness import Line
+from harness import Line, counted, judged
 from tppkit.callbacks import (
     CallbackAddress,
     CallbackKey,
@@ -55,33 +53,19 @@ Round = Callable[[Sequence[ReceivedCallback]], object]
 
 def receiving_once() -> Iterator[Line]:
     """The whole inbox against verifying alone, in turns of 500 callbacks."""
-    with one_core(), tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(CONNECTIONS) as threads:
-        full = prepared(Path(folder) / "full.sqlite", Synchronous.FULL)
+    with one_core(), tempfile.TemporaryDirectory() as folder:
         grouped = prepared(Path(folder) / "grouped.sqlite", Synchronous.FULL)
-        grouped_less = prepared(Path(folder) / "grouped-less.sqlite", Synchronous.FULL)
-        shared = prepared(Path(folder) / "shared.sqlite", Synchronous.FULL)
-        each = prepared(Path(folder) / "each.sqlite", Synchronous.FULL)
-        normal = prepared(Path(folder) / "normal.sqlite", Synchronous.NORMAL)
-        rounds: dict[str, Round] = {
+        times = in_turns({
             "verify alone": lambda batch: [verify_callback(one, at=AT, receiver=RECEIVER) for one in batch],
             WHOLE: lambda batch: together(grouped, batch, size=500),
-            "the same, 50 a commit": lambda batch: together(grouped_less, batch, size=50),
-            "handled by 16 threads at once": lambda batch: in_threads(shared, batch, threads),
-            "accepted by 16 threads, worked off": lambda batch: accepted(full, batch, threads),
-            "handled one by one": lambda batch: handled(each, batch),
-            "the same, synchronous=NORMAL": lambda batch: handled(normal, batch),
-        }
-        rates = in_turns(rounds)
-    alone = rates.pop("verify alone")
-    for name, rate in rates.items():
-        ratio = alone / rate
-        # The disk and the switching of threads decide what the others cost: they are told and promise nothing.
-        ok = name != WHOLE or (rate >= 8000 and ratio <= 1.6)
-        yield Line(name, f"{rate:.0f}/s", ratio, ">= 8000/s, <= 1.6x verify" if name == WHOLE else "told only", ok)
+        })  # fmt: skip
+    alone = times.pop("verify alone")
+    ratios = [ours / theirs for ours, theirs in zip(times[WHOLE], alone, strict=True)]
+    yield judged(WHOLE, ratios, what="of verify alone", limit=1.6)
 
 
-def in_turns(rounds: dict[str, Round]) -> dict[str, float]:
-    """Callbacks a second of each, the median of all turns; every callback is new to each."""
+def in_turns(rounds: dict[str, Round]) -> dict[str, list[float]]:
+    """The seconds that each takes in each turn; every callback is new to each."""
     times: dict[str, list[float]] = {name: [] for name in rounds}
     for number in range(BATCHES + 1):
         batch = [delivery(number * BATCH + n) for n in range(BATCH)]
@@ -91,7 +75,7 @@ def in_turns(rounds: dict[str, Round]) -> dict[str, float]:
             subject(batch)
             if number:  # the first turn is for warming up
                 times[name].append(perf_counter() - begin)
-    return {name: BATCH / statistics.median(seconds) for name, seconds in times.items()}
+    return times
 
 
 def accepted(inbox: Inbox, batch: Sequence[ReceivedCallback], threads: ThreadPoolExecutor) -> None:
@@ -156,8 +140,7 @@ def remembering() -> Iterator[Line]:
     for name in ("SQLite", "memory"):
         first, *_, last = footprints(name)
         growth = last.resident - first.resident
-        text = f"{growth / 1024:.1f} MiB"
-        yield Line(f"inbox, {name}, 1,000,000 callbacks", text, None, "<= 8.0 MiB more", growth <= 8 * 1024)
+        yield counted(f"inbox, {name}, 1,000,000 callbacks", growth // 1024, what="MiB more than 100,000", at_most=8)
 
 
 class Footprint(NamedTuple):
@@ -230,18 +213,3 @@ class one_core:
 
     def __exit__(self, *_: Any) -> None:
         os.sched_setaffinity(0, self._all)
-
-
-def main() -> None:
-    """Print what the stores named as arguments take, `SQLite` and `memory` without any."""
-    for name in sys.argv[1:] or ("SQLite", "memory"):
-        for at in footprints(name):
-            print(
-                f"{name:<7} {at.callbacks:>9,} callbacks | {at.remembered:>7,} rows kept | {at.resident / 1024:>6.1f} MiB resident"
-                f" | {at.files / 1024:>6.1f} MiB in files",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()
